@@ -10,13 +10,14 @@ pub(crate) mod fixture;
 #[cfg(test)]
 mod tests;
 
+use ebbpool::policy::PageClass;
 use ebbpool::{Log, Pool, WriteGuard};
 
 use crate::change::{Change, Content};
 use crate::error::DatabaseError;
 use crate::log::{Record, Undo, Wal};
 use crate::page::map::AllocationMaps;
-use crate::page::{PageKind, ROOT};
+use crate::page::{PageKind, ROOT, class};
 use crate::sync::Mutex;
 use crate::tree::ChangeLogger;
 
@@ -86,7 +87,7 @@ impl Allocation {
 
     /// The pages that a map marks as in use; nothing if there is no map.
     fn read_map(&self, pool: &Pool, map: u64) -> Result<Option<Vec<u64>>, DatabaseError> {
-        let payload = pool.fix_read(map)?;
+        let payload = pool.of_class(class::MAP).fix_read(map)?;
         match map > 1 && PageKind::of(&payload) == Some(PageKind::Nothing) {
             true => Ok(None),
             false => self.maps.used(map, &payload).map(Some),
@@ -110,7 +111,7 @@ impl Allocation {
         Ok(())
     }
 
-    /// Returns a free page and its map, both latched for writing. The caller logs
+    /// Returns a free page for content of `class`, and its map, both latched for writing. The caller logs
     /// [`Change::Mark`](crate::change::Change) for the map and the page's content in one record. If that
     /// fails, it calls [`give_back`](Self::give_back).
     ///
@@ -122,16 +123,17 @@ impl Allocation {
         &self,
         pool: &'p Pool,
         wal: &Wal,
+        class: PageClass,
     ) -> Result<AllocatedPage<'p>, DatabaseError> {
         let mut mapped = self.mapped.lock();
-        let page = fresh(pool, wal)?;
+        let page = fresh(pool, wal, class)?;
         if page.page() < *mapped {
             drop(mapped);
             return self.with_map(pool, page);
         }
         // The pool returns pages in order: this one is the first without a map, and the next one becomes
         // its map, unless another page was freed meanwhile.
-        let next = match fresh(pool, wal) {
+        let next = match fresh(pool, wal, class::MAP) {
             Ok(next) => next,
             Err(error) => {
                 put_back(pool, page);
@@ -164,7 +166,7 @@ impl Allocation {
     ) -> Result<AllocatedPage<'p>, DatabaseError> {
         let number = page.page();
         let number_of_map = self.maps.of(number);
-        let map = match pool.fix_write(number_of_map) {
+        let map = match pool.of_class(class::MAP).fix_write(number_of_map) {
             Ok(map) => map,
             Err(error) => {
                 put_back(pool, page);
@@ -251,7 +253,7 @@ impl Allocation {
             return Ok(Vec::new());
         };
         let number = self.maps.of(first);
-        let mut map = pool.fix_write(number)?;
+        let mut map = pool.of_class(class::MAP).fix_write(number)?;
         let mut freed = Vec::with_capacity(pages.len());
         for &page in pages {
             self.check_may_be_freed(page)?;
@@ -292,8 +294,8 @@ impl Allocation {
 
 /// Returns a free page, all zeros. The log record that freed it may not be durable yet, and a crash then
 /// needs its former content. So the page gets an LSN that prevents write-back until that record is durable.
-fn fresh<'p>(pool: &'p Pool, wal: &Wal) -> Result<WriteGuard<'p>, DatabaseError> {
-    let mut page = pool.allocate()?;
+fn fresh<'p>(pool: &'p Pool, wal: &Wal, class: PageClass) -> Result<WriteGuard<'p>, DatabaseError> {
+    let mut page = pool.of_class(class).allocate()?;
     page.set_lsn(wal.end_lsn());
     Ok(page)
 }

@@ -49,6 +49,7 @@ pub use error::DatabaseError;
 pub use files::DatabasePaths;
 pub use log::LogFile;
 pub use options::{DatabaseOptions, DatabaseParts, Durability};
+pub use page::class::PAGE_CLASSES;
 pub use range::RecordRange;
 pub use transaction::Transaction;
 pub use tree::TreeShape;

@@ -12,6 +12,7 @@ use crate::change::{Change, Content};
 use crate::checkpoint::CompletedCheckpoint;
 use crate::error::DatabaseError;
 use crate::log::{FIRST, Position, Record, TxnId, Wal};
+use crate::page::class;
 use crate::page::map::AllocationMaps;
 use crate::page::meta::MetaPage;
 use crate::page::{META, ROOT};
@@ -342,7 +343,7 @@ impl RecoveryCounts {
 ///
 /// Errors of the pool and the log.
 pub(crate) fn renew_first_page(tree: &Tree) -> Result<(), DatabaseError> {
-    let mut page = tree.pool.fix_write(META)?;
+    let mut page = tree.pool.of_class(class::META).fix_write(META)?;
     let MetaPage {
         page_size,
         identity,

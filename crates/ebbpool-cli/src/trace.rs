@@ -7,9 +7,10 @@ use std::path::Path;
 use std::slice;
 use std::sync::atomic::Ordering;
 
+use ebbpool_cost::one_line;
 use ebbpool_lab::numbers::pages_and_bytes;
 use ebbpool_sim::SimError;
-use ebbpool_trace::stats::{Collector, Hottest, TraceStatistics};
+use ebbpool_trace::stats::{ClassStatistics, Collector, Hottest, TraceStatistics};
 use ebbpool_trace::{Batch, Format, Metadata, ReadOptions, Reader, Source, Writer, generators};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -18,6 +19,7 @@ use crate::failure::Failure;
 use crate::picture;
 use crate::progress;
 use crate::shared_args::RunFormat;
+use crate::table;
 use args::{ConvertArgs, EncodingArgs, GenerateArgs, InfoArgs, TraceArgs, TraceCommand};
 
 const BATCH: usize = 1 << 16;
@@ -44,7 +46,7 @@ pub(crate) struct TraceDescription {
 
 fn info(args: &InfoArgs) -> Result<(), Failure> {
     let source = args.reading.source(&args.traces)?;
-    let reader = source.open()?;
+    let reader = source.open_with_classes()?;
     progress::report_notes(reader.notes());
     let format = formats(&source)?;
     let Metadata {
@@ -67,7 +69,7 @@ fn info(args: &InfoArgs) -> Result<(), Failure> {
             serde_json::to_writer_pretty(&mut out, &description).map_err(io::Error::from)?;
             writeln!(out)?;
         }
-        RunFormat::Table => out.write_all(table(&description).as_bytes())?,
+        RunFormat::Table => out.write_all(report(&description).as_bytes())?,
     }
     Ok(())
 }
@@ -87,7 +89,9 @@ fn formats(source: &Source) -> Result<Option<String>, Failure> {
 pub(crate) fn figures(mut reader: Reader, label: &str) -> Result<TraceStatistics, Failure> {
     let mut collector = Collector::new();
     for_each_batch(&mut reader, label, |batch| collector.add(batch))?;
-    Ok(collector.info(reader.metadata().database_pages))
+    let mut info = collector.info(reader.metadata().database_pages);
+    info.name_classes(&reader.classes().unwrap_or_default());
+    Ok(info)
 }
 
 /// Passes a trace to `take` batch by batch, with a progress bar, until its end or Ctrl-C.
@@ -109,7 +113,7 @@ pub(crate) fn for_each_batch<E: Into<Failure>>(
     Ok(())
 }
 
-fn table(description: &TraceDescription) -> String {
+fn report(description: &TraceDescription) -> String {
     let TraceDescription {
         name,
         format,
@@ -171,6 +175,7 @@ fn table(description: &TraceDescription) -> String {
     for (name, value) in rows {
         let _ = writeln!(text, "{name:<20}{value}");
     }
+    text += &classes(&info.classes);
     text += &curves(info, *database_pages);
     text
 }
@@ -193,6 +198,34 @@ fn of_hottest(hottest: &Hottest) -> (&'static str, String) {
         _ => "hottest 20 % get",
     };
     (label, share)
+}
+
+/// The table of the classes with most references.
+fn classes(classes: &[ClassStatistics]) -> String {
+    const MOST: usize = 20;
+    if classes.is_empty() {
+        return String::new();
+    }
+    let mut rows = table::plain();
+    let cells = ["class", "name", "pages", "references", "share"];
+    table::add_row(&mut rows, cells.map(String::from).to_vec());
+    for class in classes.iter().take(MOST) {
+        let cells = vec![
+            class.class.to_string(),
+            class.name.as_deref().map_or_else(|| "-".into(), one_line),
+            class.pages.to_string(),
+            class.references.to_string(),
+            percent(class.reference_share),
+        ];
+        table::add_row(&mut rows, cells);
+    }
+    let mut text = format!("\nClasses of pages: {}\n", classes.len());
+    text += &table::finish(rows);
+    if let Some(rest) = classes.get(MOST..).filter(|rest| !rest.is_empty()) {
+        let share = rest.iter().map(|class| class.reference_share).sum();
+        let _ = writeln!(text, "and {} more, with {}", rest.len(), percent(share));
+    }
+    text
 }
 
 /// Charts of LRU's hit ratio and of the pages' popularity.
@@ -282,15 +315,27 @@ fn format_of(to: &Path, encoding: &EncodingArgs) -> Result<Format, Failure> {
 }
 
 fn write(source: &Source, to: &Path, format: Format, level: Option<i32>) -> Result<(), Failure> {
-    let mut reader = source.open()?;
+    let mut reader = source.open_with_classes()?;
     progress::report_notes(reader.notes());
+    let classes = reader.classes();
+    if let Some(classes) = &classes
+        && !format.keeps_classes(classes)
+    {
+        progress::report_notes(&[format!(
+            "{format} cannot store the classes of the pages; the output omits them"
+        )]);
+    }
     if !format.keeps_metadata() && !reader.metadata().is_empty() {
         progress::report_notes(&[format!(
             "{format} cannot store the name, the page size and the database's pages; the output omits them"
         )]);
     }
-    let mut writer = Writer::create_with(to, format, reader.metadata(), level)?;
+    let metadata = reader.metadata();
+    let mut writer = Writer::create_with_classes(to, format, metadata, classes.as_ref(), level)?;
     for_each_batch(&mut reader, source.label(), |batch| writer.write(batch))?;
+    if let Some(classes) = reader.classes() {
+        writer.name_classes(classes.names());
+    }
     let written = writer.finish()?;
     progress::report_notes(&source.late_notes());
     let summary = format!(

@@ -17,7 +17,7 @@ impl Lab<'_> {
     ///
     /// If the trace cannot be read, or the caller stops.
     pub fn describe(&self, source: &Source) -> Result<TraceStatistics, LabError> {
-        let reader = source.open()?;
+        let reader = source.open_with_classes()?;
         self.notes(reader.notes());
         let info = self.figures(reader, source.label())?;
         self.notes(&source.late_notes());
@@ -27,7 +27,9 @@ impl Lab<'_> {
     fn figures(&self, mut reader: Reader, label: &str) -> Result<TraceStatistics, LabError> {
         let mut collector = Collector::new();
         self.for_each_batch(&mut reader, label, |batch| collector.add(batch))?;
-        Ok(collector.info(reader.metadata().database_pages))
+        let mut info = collector.info(reader.metadata().database_pages);
+        info.name_classes(&reader.classes().unwrap_or_default());
+        Ok(info)
     }
 
     /// Passes a trace to `take` batch by batch, until its end or until the caller stops.

@@ -19,6 +19,9 @@ pub(crate) trait Policy {
     /// See [`Model::probabilities`].
     fn probabilities(&mut self, _probabilities: &BTreeMap<u64, (f64, f64)>) {}
 
+    /// The class of the page about to be missed; 0 if it is not known.
+    fn class(&mut self, _class: u32) {}
+
     /// A resident page is referenced.
     fn hit(&mut self, page: u64, write: bool);
 
@@ -119,6 +122,10 @@ impl Policy for Box<dyn Policy> {
         (**self).erases(page, erases);
     }
 
+    fn class(&mut self, class: u32) {
+        (**self).class(class);
+    }
+
     fn admit(&mut self, page: u64, write: bool) {
         (**self).admit(page, write);
     }
@@ -152,6 +159,8 @@ impl Policy for Box<dyn Policy> {
 pub(crate) struct Buffer<P> {
     frames: usize,
     policy: P,
+    /// The class of the page about to be referenced.
+    class: u32,
     /// All dirty pages, with write clustering.
     clusters: Option<Clusters>,
 }
@@ -162,6 +171,7 @@ impl<P: Policy> Buffer<P> {
         Buffer {
             frames,
             policy,
+            class: 0,
             clusters,
         }
     }
@@ -213,6 +223,7 @@ impl<P: Policy> Model for Buffer<P> {
     ) -> Vec<ModelEvent> {
         let mut events = Vec::new();
         self.policy.next_use(next_use);
+        let class = std::mem::take(&mut self.class);
 
         if let Some(dirty) = self.dirty(page) {
             self.policy.hit(page, write);
@@ -227,6 +238,7 @@ impl<P: Policy> Model for Buffer<P> {
             return events;
         }
 
+        self.policy.class(class);
         self.policy.miss(page, write);
 
         let resident = self.policy.resident();
@@ -291,6 +303,10 @@ impl<P: Policy> Model for Buffer<P> {
 
     fn erases(&mut self, page: u64, erases: u32) {
         self.policy.erases(page, erases);
+    }
+
+    fn class(&mut self, class: u32) {
+        self.class = class;
     }
 
     fn costs(&mut self, asymmetry: f64) {

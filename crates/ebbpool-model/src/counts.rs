@@ -95,6 +95,24 @@ pub fn count(
     at_end_flush: bool,
     cluster_size: u64,
 ) -> ModelCounts {
+    let options = (warmup, at_end_flush, cluster_size);
+    count_with_classes(spec, frames, (trace, &[]), asymmetry, options)
+}
+
+/// The same for a trace with the class of each reference's page; without classes the list of them is empty. A page has
+/// the class of its first reference. The options are the warm-up, whether dirty pages are written at the end, and the
+/// pages of a cluster.
+pub fn count_with_classes(
+    spec: &str,
+    frames: usize,
+    (trace, classes): (&[(u64, bool)], &[u32]),
+    asymmetry: f64,
+    (warmup, at_end_flush, cluster_size): (usize, bool, u64),
+) -> ModelCounts {
+    let mut class_of: BTreeMap<u64, u32> = BTreeMap::new();
+    for ((page, _), class) in trace.iter().zip(classes) {
+        class_of.entry(*page).or_insert(*class);
+    }
     let mut model = model(spec, frames);
     model.costs(asymmetry);
     let no_pins = BTreeSet::new();
@@ -110,6 +128,9 @@ pub fn count(
     for (position, ((page, write), next_use)) in trace.iter().zip(next_uses).enumerate() {
         if let Some(future) = future.get(position) {
             model.foresee(*future);
+        }
+        if let Some(class) = class_of.get(page) {
+            model.class(*class);
         }
         let events = model.reference(*page, *write, next_use, &no_pins);
         if position < warmup {

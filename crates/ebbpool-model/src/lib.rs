@@ -25,7 +25,7 @@ pub mod workload;
 #[cfg(test)]
 mod tests;
 
-pub use counts::{ModelCounts, count, foresee};
+pub use counts::{ModelCounts, count, count_with_classes, foresee};
 
 /// One page read, page write or eviction.
 ///
@@ -89,6 +89,10 @@ pub trait Model {
     /// The erase block that holds the page, which is resident, has been erased `erases` times; 0
     /// from the page's admission until the first call.
     fn erases(&mut self, page: u64, erases: u32);
+
+    /// The class of the page about to be referenced, passed before `reference` where classes are known. The class of a page
+    /// is 0 without a call.
+    fn class(&mut self, class: u32);
 
     /// A page write now costs `asymmetry` page reads.
     fn costs(&mut self, asymmetry: f64);

@@ -7,8 +7,8 @@ use prefetch_index::prefetch_index;
 use serde::{Deserialize, Serialize};
 
 use ebbpool_policy::{
-    Access, Companions, Costs, Driver, Frame, Ghost, MOST_GHOSTS, NextUse, PageProbabilities,
-    Policy,
+    Access, Companions, Costs, Driver, Frame, Ghost, MOST_GHOSTS, NextUse, PageClass,
+    PageProbabilities, Policy,
 };
 
 use crate::future::Future;
@@ -61,6 +61,8 @@ pub(crate) struct Chunk<'a> {
     pub(crate) future: Option<&'a Future>,
     /// The page of each dense number.
     pub(crate) pages: &'a [u64],
+    /// The class of each dense number; empty if the trace has no classes, or no policy asks for them.
+    pub(crate) classes: &'a [PageClass],
 }
 
 /// The number of references whose memory is prefetched together.
@@ -145,6 +147,8 @@ pub(crate) trait Drive: Send {
     fn advance_sampled(&mut self, chunk: &Chunk, line: &mut TimeLine);
     /// Ends the warm-up now, whatever its configured length.
     fn start_counting(&mut self);
+    /// True if the policy asks for the classes of pages.
+    fn asks_classes(&self) -> bool;
     fn finish(&mut self, pages: &[u64]) -> Counts;
 }
 
@@ -184,7 +188,13 @@ impl<P: Policy, O: Observer> Engine<P, O> {
     }
 
     #[inline]
-    fn serve(&mut self, reference: u32, next: Option<NextUse>, pages: &[u64]) {
+    fn serve(
+        &mut self,
+        reference: u32,
+        next: Option<NextUse>,
+        pages: &[u64],
+        classes: &[PageClass],
+    ) {
         let id = reference >> 1;
         let access = Access::from_write(reference & 1 == 1);
         if let Some(next) = next {
@@ -208,6 +218,11 @@ impl<P: Policy, O: Observer> Engine<P, O> {
             self.dirty += u64::from(write & !*occupant);
             *occupant |= write;
         } else {
+            if self.policy.asks_classes()
+                && let Some(&class) = classes.get(id as usize)
+            {
+                self.policy.class(class);
+            }
             self.miss(reference, entry.ghost(), access, pages);
         }
         if O::LISTENS {
@@ -411,7 +426,7 @@ impl<P: Policy, O: Observer> Engine<P, O> {
                     Some(future) if AHEAD => Some(future.at(chunk.start + at, self.setup.at_end)),
                     _ => None,
                 };
-                self.serve(chunk.references[at], next, chunk.pages);
+                self.serve(chunk.references[at], next, chunk.pages, chunk.classes);
             }
             if self.written.len() >= WRITES_TOGETHER {
                 self.count_switches(chunk.pages);
@@ -560,6 +575,10 @@ impl<P: Policy, O: Observer> Drive for Engine<P, O> {
 
     fn advance_sampled(&mut self, chunk: &Chunk, line: &mut TimeLine) {
         self.serve_chunk(chunk, Some(line));
+    }
+
+    fn asks_classes(&self) -> bool {
+        self.policy.asks_classes()
     }
 
     fn start_counting(&mut self) {

@@ -7,7 +7,7 @@ use std::thread;
 
 use ebbpool_device::AnyDevice;
 use ebbpool_device::arrivals::Rate;
-use ebbpool_policy::{Foresight, PageProbabilities, Policy, PolicySpec, registry};
+use ebbpool_policy::{Foresight, PageClass, PageProbabilities, Policy, PolicySpec, registry};
 use ebbpool_trace::{Batch, Reader, Source};
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
@@ -132,6 +132,8 @@ pub struct TraceScan {
 struct DecodedChunk {
     references: Vec<u32>,
     new_pages: Vec<u64>,
+    /// The classes of the new pages; none if the trace has none, or they are not asked for.
+    new_classes: Vec<PageClass>,
     /// Cluster switches among the counted references of this chunk.
     cluster_switches: u64,
     progress: f64,
@@ -150,9 +152,13 @@ struct Decoder {
 }
 
 impl Decoder {
-    fn open(source: &Source, options: &SimOptions) -> Result<Self, SimError> {
+    /// Before the first reference; decodes classes if `classes`.
+    fn open(source: &Source, options: &SimOptions, classes: bool) -> Result<Self, SimError> {
         Ok(Decoder {
-            reader: source.open()?,
+            reader: match classes {
+                true => source.open_with_classes()?,
+                false => source.open()?,
+            },
             label: source.label().into(),
             ids: Ids::default(),
             batch: Batch::with_capacity(CHUNK),
@@ -168,6 +174,7 @@ impl Decoder {
             return Ok(None);
         }
         let mut new_pages = Vec::new();
+        let pages_before = self.ids.len();
         let mut references = Vec::with_capacity(self.batch.len());
         let mut writes = self.batch.writes.iter();
         self.ids.ids(
@@ -193,9 +200,11 @@ impl Decoder {
             cluster_switches += u64::from(self.last_cluster != Some(cluster));
             self.last_cluster = Some(cluster);
         }
+        let new_classes = classes_of_new(pages_before, &references, &self.batch.classes);
         Ok(Some(DecodedChunk {
             references,
             new_pages,
+            new_classes,
             cluster_switches,
             progress: self.reader.progress(),
         }))
@@ -210,6 +219,41 @@ impl Decoder {
             if chunks.send(chunk).is_err() || failed {
                 return;
             }
+        }
+    }
+}
+
+/// The classes of the pages that first appear among `references`, in order. `classes` are those of the references, or
+/// empty, and there were `pages_before` pages before them.
+fn classes_of_new(pages_before: u64, references: &[u32], classes: &[PageClass]) -> Vec<PageClass> {
+    let mut next = pages_before;
+    let mut new = Vec::new();
+    for (reference, &class) in references.iter().zip(classes) {
+        if u64::from(reference >> 1) == next {
+            new.push(class);
+            next += 1;
+        }
+    }
+    new
+}
+
+/// The pages of a trace by dense number, as far as it is decoded.
+#[derive(Debug, Default)]
+pub(crate) struct DistinctPages {
+    pub(crate) pages: Vec<u64>,
+    /// The class that each page had when it first appeared; empty unless [`asks_classes`](Self::asks_classes), and if the
+    /// trace has no classes.
+    classes: Vec<PageClass>,
+    /// True if some policy asks for classes.
+    asks_classes: bool,
+}
+
+impl DistinctPages {
+    /// Before the first page.
+    pub(crate) fn new(asks_classes: bool) -> Self {
+        DistinctPages {
+            asks_classes,
+            ..DistinctPages::default()
         }
     }
 }
@@ -276,7 +320,7 @@ pub fn scan(
     foresight: Foresight,
     progress: &Progress,
 ) -> Result<TraceScan, SimError> {
-    let mut decoder = Decoder::open(source, &SimOptions::default())?;
+    let mut decoder = Decoder::open(source, &SimOptions::default(), false)?;
     let database_pages = decoder.reader.metadata().database_pages;
     let mut notes = FutureNotes::new(foresight);
     let mut references = 0;
@@ -302,7 +346,7 @@ pub fn scan(
 
 /// Reads a trace into memory, with the same limits as for an offline policy.
 pub(crate) fn record(source: &Source, progress: &Progress) -> Result<RecordedTrace, SimError> {
-    let mut decoder = Decoder::open(source, &SimOptions::default())?;
+    let mut decoder = Decoder::open(source, &SimOptions::default(), false)?;
     let mut recorded = RecordedTrace::default();
     while let Some(chunk) = decoder.next()? {
         progress.check()?;
@@ -384,6 +428,10 @@ impl Drive for Sampled<'_> {
         self.engine.advance_sampled(chunk, line);
     }
 
+    fn asks_classes(&self) -> bool {
+        self.engine.asks_classes()
+    }
+
     fn start_counting(&mut self) {
         self.engine.start_counting();
         Observer::counting(self.line);
@@ -459,7 +507,8 @@ fn pass<'o>(
     });
     let mut engines = engines(setups?);
     let ahead: Vec<bool> = cells.iter().map(|c| !c.policy.online()).collect();
-    let mut pages = Vec::new();
+    let asks_classes = engines.iter().any(|engine| engine.asks_classes());
+    let mut pages = DistinctPages::new(asks_classes);
     let facts = for_each_chunk(source, options, &scan, progress, &mut pages, |chunk| {
         let blind = Chunk {
             future: None,
@@ -485,7 +534,7 @@ fn pass<'o>(
         }
     })?;
     progress.check()?;
-    let counts = engines.iter_mut().map(|e| e.finish(&pages)).collect();
+    let counts = engines.iter_mut().map(|e| e.finish(&pages.pages)).collect();
     Ok(SimOutcome { counts, facts })
 }
 
@@ -510,11 +559,11 @@ pub fn simulate_one<O: Observer + 'static>(
         true => observed(cell, setup, &mut observer),
         false => unobserved(cell, setup),
     };
-    let mut pages = Vec::new();
+    let mut pages = DistinctPages::new(engine.asks_classes());
     let facts = for_each_chunk(source, options, &scan, progress, &mut pages, |chunk| {
         engine.advance(chunk);
     })?;
-    let counts = engine.finish(&pages);
+    let counts = engine.finish(&pages.pages);
     drop(engine);
     Ok((counts, facts, observer))
 }
@@ -627,10 +676,10 @@ pub(crate) fn for_each_chunk(
     options: &SimOptions,
     scan: &TraceScan,
     progress: &Progress,
-    pages: &mut Vec<u64>,
+    distinct: &mut DistinctPages,
     mut consume: impl FnMut(&Chunk),
 ) -> Result<TraceFacts, SimError> {
-    let decoder = Decoder::open(source, options)?;
+    let decoder = Decoder::open(source, options, distinct.asks_classes)?;
     let mut facts = TraceFacts::default();
     thread::scope(|scope| {
         let (sender, receiver): (_, Receiver<Result<DecodedChunk, SimError>>) = sync_channel(1);
@@ -638,14 +687,16 @@ pub(crate) fn for_each_chunk(
         for chunk in receiver {
             progress.check()?;
             let chunk = chunk?;
-            pages.extend_from_slice(&chunk.new_pages);
+            distinct.pages.extend_from_slice(&chunk.new_pages);
+            distinct.classes.extend_from_slice(&chunk.new_classes);
             let start = facts.references as usize;
             let end = start + chunk.references.len();
             consume(&Chunk {
                 references: &chunk.references,
                 start,
                 future: scan.future.as_ref(),
-                pages,
+                pages: &distinct.pages,
+                classes: &distinct.classes,
             });
             facts.references = end as u64;
             facts.cluster_switches += chunk.cluster_switches;
@@ -653,7 +704,7 @@ pub(crate) fn for_each_chunk(
         }
         Ok::<(), SimError>(())
     })?;
-    facts.distinct_pages = pages.len() as u64;
+    facts.distinct_pages = distinct.pages.len() as u64;
     if facts.references == 0 {
         return Err(SimError::Empty {
             trace: source.label().into(),
@@ -667,4 +718,123 @@ pub(crate) fn for_each_chunk(
         });
     }
     Ok(facts)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::AtomicBool;
+    use std::sync::{Arc, Mutex};
+
+    use ebbpool_policy::{Access, Frame, Ghost, Page};
+    use ebbpool_trace::{Format, Metadata, PageClasses, Writer};
+
+    use super::*;
+
+    /// The pages missed, with the class reported before each miss.
+    type Misses = Arc<Mutex<Vec<(Page, Option<PageClass>)>>>;
+
+    /// FIFO that notes each miss with the class that was reported before it.
+    struct NotesClasses {
+        asks: bool,
+        class: Option<PageClass>,
+        queue: std::collections::VecDeque<Frame>,
+        misses: Misses,
+    }
+
+    impl Policy for NotesClasses {
+        fn hit(&mut self, _frame: Frame, _access: Access) {
+            assert_eq!(self.class, None, "hits have no class");
+        }
+
+        fn miss(&mut self, page: Page, _ghost: Option<Ghost>, _access: Access) {
+            let miss = (page, self.class.take());
+            self.misses.lock().expect("no panic").push(miss);
+        }
+
+        fn victim<F: Fn(Frame) -> bool>(
+            &mut self,
+            _incoming: Option<(Page, Access)>,
+            may_evict: F,
+        ) -> Option<Frame> {
+            self.queue.iter().copied().find(|&frame| may_evict(frame))
+        }
+
+        fn admit(&mut self, frame: Frame, _page: Page, _access: Access) {
+            self.queue.push_back(frame);
+        }
+
+        fn evicted(&mut self, frame: Frame) {
+            self.queue.retain(|&other| other != frame);
+        }
+
+        fn cleaned(&mut self, _frame: Frame) {}
+
+        fn asks_classes(&self) -> bool {
+            self.asks
+        }
+
+        fn class(&mut self, class: PageClass) {
+            assert_eq!(self.class.replace(class), None, "one call for each miss");
+        }
+    }
+
+    static NEVER_STOP: AtomicBool = AtomicBool::new(false);
+
+    /// The misses of two frames over the trace, with the classes reported.
+    fn misses(source: &Source, asks: bool) -> Vec<(Page, Option<PageClass>)> {
+        let progress = Progress {
+            report: &|_| {},
+            stop: &NEVER_STOP,
+        };
+        let cell = Cell {
+            policy: "fifo".parse().expect("a policy"),
+            frames: 2,
+            asymmetry: 1.0,
+        };
+        let misses = Misses::default();
+        let policy = NotesClasses {
+            asks,
+            class: None,
+            queue: std::collections::VecDeque::new(),
+            misses: Arc::clone(&misses),
+        };
+        let engines = |mut setups: Vec<Setup>| {
+            let setup = setups.remove(0);
+            vec![Box::new(Engine::new(policy, NoObserver, setup)) as Box<dyn Drive>]
+        };
+        let options = SimOptions::default();
+        pass(source, &[cell], &options, &progress, engines).expect("a run");
+        misses.lock().expect("no panic").clone()
+    }
+
+    fn trace(classes: &[u32]) -> (tempfile::TempDir, Source) {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path().join("t.parquet");
+        let pages = [7, 8, 7, 9, 1 << 40, 7, 7, 8];
+        let mut batch: Batch = pages.into_iter().map(|page| (page, false)).collect();
+        batch.classes = classes.to_vec();
+        let known = PageClasses::default();
+        let known = (!classes.is_empty()).then_some(&known);
+        let metadata = Metadata::default();
+        let writer = Writer::create_with_classes(&path, Format::Native, &metadata, known, None);
+        let mut writer = writer.expect("a file");
+        writer.write(&batch).expect("room");
+        writer.finish().expect("room");
+        let source = Source::parse(path.to_str().expect("a plain path"), None).expect("a trace");
+        (directory, source)
+    }
+
+    #[test]
+    fn a_policy_that_asks_receives_the_class_of_each_page_it_misses() {
+        // The class of a page is that of its first reference.
+        let (_directory, source) = trace(&[3, 0, 9, 5, u32::MAX, 9, 9, 9]);
+        let with = |classes: [Option<PageClass>; 6]| -> Vec<_> {
+            [7, 8, 9, 1 << 40, 7, 8].into_iter().zip(classes).collect()
+        };
+        let reported = [Some(3), Some(0), Some(5), Some(u32::MAX), Some(3), Some(0)];
+        assert_eq!(misses(&source, true), with(reported));
+        assert_eq!(misses(&source, false), with([None; 6]));
+        let (_directory, source) = trace(&[]);
+        assert_eq!(misses(&source, true), with([None; 6]));
+    }
 }

@@ -500,8 +500,8 @@ fn leaves_of_a_generated_tree_are_the_last_of_their_paths() {
     assert!(height > 1);
     for path in all.classes.chunks(height) {
         let (leaf, inner) = path.split_last().unwrap();
-        assert_eq!(*leaf, 2);
-        assert!(inner.iter().all(|class| *class == 1));
+        assert_eq!(*leaf, 4);
+        assert!(inner.iter().all(|class| *class == 3));
     }
 }
 

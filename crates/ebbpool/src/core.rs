@@ -18,7 +18,7 @@
 
 use std::time::Duration;
 
-use ebbpool_policy::Access;
+use ebbpool_policy::{Access, PageClass, UNKNOWN_CLASS};
 
 use crate::background::Signal;
 use crate::error::PoolError;
@@ -185,15 +185,15 @@ impl Core {
         }
     }
 
-    /// Fixes a page for reading.
+    /// Fixes a page for reading. A hit without a recorder does not use the class.
     #[inline]
     pub(crate) fn share(
         &self,
-        page: u64,
+        (page, class): (u64, PageClass),
         reuse: Option<&mut PoolScan>,
     ) -> Result<SharedLatch<'_>, PoolError> {
         if let Some(recorder) = &self.recorder {
-            recorder.note(page, Access::Read);
+            recorder.note((page, class), Access::Read);
         }
         if let Some(frame) = self.table.find(page, &self.frames)
             && let Ok((latch, fixed)) = self.frames.fix(frame, true)
@@ -202,13 +202,13 @@ impl Core {
             self.hit(frame, page, Access::Read, fixed);
             return Ok(latch);
         }
-        self.share_slowly(page, reuse)
+        self.share_slowly((page, class), reuse)
     }
 
     #[cold]
     fn share_slowly(
         &self,
-        page: u64,
+        (page, class): (u64, PageClass),
         mut reuse: Option<&mut PoolScan>,
     ) -> Result<SharedLatch<'_>, PoolError> {
         let mut waiting = Waiting::new(self);
@@ -220,7 +220,7 @@ impl Core {
                 .or_else(|| self.table.find(page, &self.frames));
             let Some(frame) = found else {
                 let reason = FetchReason::Fix(Access::Read);
-                match self.fetch(page, reason, reuse.as_deref_mut(), &mut waiting)? {
+                match self.fetch((page, class), reason, reuse.as_deref_mut(), &mut waiting)? {
                     FetchResult::Loaded(claimed) => return Ok(claimed.into_shared()),
                     FetchResult::LoadedByOther(frame) => located = Some(frame),
                     FetchResult::Retry => {}
@@ -253,26 +253,36 @@ impl Core {
 
     /// Fixes a page for writing.
     #[inline]
-    pub(crate) fn exclude(&self, page: u64) -> Result<ExclusiveLatch<'_>, PoolError> {
+    pub(crate) fn exclude(
+        &self,
+        (page, class): (u64, PageClass),
+    ) -> Result<ExclusiveLatch<'_>, PoolError> {
         self.transfer.check_writable()?;
         self.throttle_fix(page);
         if let Some(recorder) = &self.recorder {
-            recorder.note(page, Access::Write);
+            recorder.note((page, class), Access::Write);
         }
-        self.exclude_for(page, FetchReason::Fix(Access::Write))
+        self.exclude_for((page, class), FetchReason::Fix(Access::Write))
     }
 
     /// Fixes a page for writing, all zeros.
-    pub(crate) fn exclude_new(&self, page: u64) -> Result<ExclusiveLatch<'_>, PoolError> {
+    pub(crate) fn exclude_new(
+        &self,
+        (page, class): (u64, PageClass),
+    ) -> Result<ExclusiveLatch<'_>, PoolError> {
         self.transfer.check_writable()?;
         self.throttle_fix(page);
-        let mut latch = self.exclude_for(page, FetchReason::New)?;
+        let mut latch = self.exclude_for((page, class), FetchReason::New)?;
         latch.bytes_mut().fill(0);
         Ok(latch)
     }
 
     #[inline]
-    fn exclude_for(&self, page: u64, reason: FetchReason) -> Result<ExclusiveLatch<'_>, PoolError> {
+    fn exclude_for(
+        &self,
+        (page, class): (u64, PageClass),
+        reason: FetchReason,
+    ) -> Result<ExclusiveLatch<'_>, PoolError> {
         if let Some(frame) = self.table.find(page, &self.frames)
             // Taking the latch makes the page dirty, so the page number is compared before. If another page is loaded
             // into the frame in between, it is written once too often, which does no harm.
@@ -283,13 +293,13 @@ impl Core {
             self.hit(frame, page, Access::Write, fixed);
             return Ok(latch);
         }
-        self.exclude_slowly(page, reason)
+        self.exclude_slowly((page, class), reason)
     }
 
     #[cold]
     fn exclude_slowly(
         &self,
-        page: u64,
+        (page, class): (u64, PageClass),
         reason: FetchReason,
     ) -> Result<ExclusiveLatch<'_>, PoolError> {
         let mut waiting = Waiting::new(self);
@@ -299,7 +309,7 @@ impl Core {
                 .take()
                 .or_else(|| self.table.find(page, &self.frames));
             let Some(frame) = found else {
-                match self.fetch(page, reason, None, &mut waiting)? {
+                match self.fetch((page, class), reason, None, &mut waiting)? {
                     FetchResult::Loaded(claimed) => return Ok(claimed.into_exclusive()),
                     FetchResult::LoadedByOther(frame) => located = Some(frame),
                     FetchResult::Retry => {}
@@ -326,7 +336,7 @@ impl Core {
     /// failed write does not concern the caller's page.
     fn fetch<'c>(
         &'c self,
-        page: u64,
+        (page, class): (u64, PageClass),
         reason: FetchReason,
         mut reuse: Option<&mut PoolScan>,
         waiting: &mut Waiting<'c>,
@@ -339,7 +349,7 @@ impl Core {
                 if let Some(costs) = self.transfer.costs_to_report(policy.costs_reported_at()) {
                     policy.policy().costs(costs);
                 }
-                match policy.plan(page, reason.access(), preferred, self.view()) {
+                match policy.plan((page, class), reason.access(), preferred, self.view()) {
                     FetchPlan::Resident(frame) => return Ok(FetchResult::LoadedByOther(frame)),
                     FetchPlan::BeingEvicted => {
                         waiting.for_write(&mut policy, page)?;
@@ -385,9 +395,9 @@ impl Core {
     pub(crate) fn fetch_ahead(&self, pages: impl Iterator<Item = u64>) {
         let mut all = Vec::new();
         for page in pages {
-            let plan = self
-                .policy()
-                .plan(page, FetchReason::ReadAhead.access(), None, self.view());
+            let access = FetchReason::ReadAhead.access();
+            let page = (page, UNKNOWN_CLASS);
+            let plan = self.policy().plan(page, access, None, self.view());
             let FetchPlan::Admit(admission) = plan else {
                 continue;
             };

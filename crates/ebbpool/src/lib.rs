@@ -27,6 +27,7 @@
 //!
 //! - [`PoolOptions`]: how a pool is opened: its frames, policy, log, and guarantees.
 //! - [`Pool`]: fixes pages, writes them back, reports statistics.
+//! - [`ClassedPool`]: fixes pages whose class the policy may use, such as the leaves of an index.
 //! - [`storage`]: the files, devices and memory that store pages.
 //! - [`Log`]: the write-ahead log that the pool forces before it writes a page.
 //! - [`policy`]: the replacement policies, and the trait that a policy of your own implements.
@@ -39,6 +40,7 @@
 
 mod background;
 mod checkpoint;
+mod classed;
 mod contained;
 mod core;
 mod double_write;
@@ -69,6 +71,7 @@ mod throttle;
 mod transfer;
 
 pub use checkpoint::Checkpoint;
+pub use classed::ClassedPool;
 pub use double_write::DoubleWriteArea;
 pub use ebbpool_cost::{Asymmetry, NotAnAsymmetry, OperationCosts, Unit};
 #[cfg(feature = "device-models")]

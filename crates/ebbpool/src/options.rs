@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ebbpool_cost::OperationCosts;
-use ebbpool_policy::{DynPolicy, PolicySpec, registry};
+use ebbpool_policy::{DynPolicy, PageClass, PolicySpec, registry};
 
 use crate::contained::{ContainedLog, ContainedPolicy, ContainedStorage};
 use crate::error::PoolError;
@@ -273,7 +273,16 @@ impl PoolOptions {
     }
 
     /// Calls `sink` for each fix, in order, with the page and whether it is fixed for writing. This slows fixes down.
-    pub fn on_fix(mut self, sink: impl FnMut(u64, bool) + Send + 'static) -> Self {
+    pub fn on_fix(self, mut sink: impl FnMut(u64, bool) + Send + 'static) -> Self {
+        self.on_classed_fix(move |page, write, _| sink(page, write))
+    }
+
+    /// As [`on_fix`](Self::on_fix), and passes the page's class, which is [`UNKNOWN_CLASS`](crate::policy::UNKNOWN_CLASS)
+    /// where the caller does not [state](crate::Pool::of_class) it.
+    pub fn on_classed_fix(
+        mut self,
+        sink: impl FnMut(u64, bool, PageClass) + Send + 'static,
+    ) -> Self {
         self.sink = Some(Box::new(sink));
         self
     }

@@ -7,8 +7,11 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
+use ebbpool_policy::{PageClass, UNKNOWN_CLASS};
+
 use crate::background::{self, Signal, WriterSettings};
 use crate::checkpoint::Checkpoint;
+use crate::classed::ClassedPool;
 use crate::contained::ContainedStorage;
 use crate::core::{Core, Waiting};
 use crate::double_write::DoubleWriteArea;
@@ -184,8 +187,33 @@ impl Pool {
     /// and [`PoolError::Latched`] after waiting, [`PoolError::Abandoned`].
     #[inline]
     pub fn fix_read(&self, page: u64) -> Result<ReadGuard<'_>, PoolError> {
-        let latch = self.core.share(page, None)?;
+        self.read_of((page, UNKNOWN_CLASS), None)
+    }
+
+    #[inline]
+    pub(crate) fn read_of(
+        &self,
+        page: (u64, PageClass),
+        scan: Option<&mut PoolScan>,
+    ) -> Result<ReadGuard<'_>, PoolError> {
+        let latch = self.core.share(page, scan)?;
         Ok(ReadGuard::new(latch, self.payload()))
+    }
+
+    /// The pool for pages of one class, which the fixes pass to a policy that asks for classes, and to
+    /// [`on_classed_fix`](crate::PoolOptions::on_classed_fix). Fixing a page that is resident costs nothing more.
+    ///
+    /// ```
+    /// # use ebbpool::{PoolOptions, storage::MemoryStorage};
+    /// # let pool = PoolOptions::new(10).open(MemoryStorage::new(4096))?;
+    /// const INDEX: u32 = 1;
+    /// let page = pool.of_class(INDEX).allocate()?.page();
+    /// assert_eq!(pool.of_class(INDEX).fix_read(page)?[0], 0);
+    /// # Ok::<(), ebbpool::PoolError>(())
+    /// ```
+    #[inline]
+    pub fn of_class(&self, class: PageClass) -> ClassedPool<'_> {
+        ClassedPool::new(self, class)
     }
 
     /// Brings the byte of a page at `offset` into the processor's cache, if the page is resident: for a caller that
@@ -206,8 +234,7 @@ impl Pool {
     ///
     /// As [`Pool::fix_read`].
     pub fn fix_scan(&self, page: u64, scan: &mut PoolScan) -> Result<ReadGuard<'_>, PoolError> {
-        let latch = self.core.share(page, Some(scan))?;
-        Ok(ReadGuard::new(latch, self.payload()))
+        self.read_of((page, UNKNOWN_CLASS), Some(scan))
     }
 
     /// Fixes a page for writing. It is dirty from then on.
@@ -217,7 +244,12 @@ impl Pool {
     /// As [`Pool::fix_read`], and [`PoolError::Poisoned`] as soon as a sync has failed.
     #[inline]
     pub fn fix_write(&self, page: u64) -> Result<WriteGuard<'_>, PoolError> {
-        self.note_in_use(page);
+        self.write_of((page, UNKNOWN_CLASS))
+    }
+
+    #[inline]
+    pub(crate) fn write_of(&self, page: (u64, PageClass)) -> Result<WriteGuard<'_>, PoolError> {
+        self.note_in_use(page.0);
         let latch = self.core.exclude(page)?;
         Ok(WriteGuard::new(latch, self.payload()))
     }
@@ -229,7 +261,11 @@ impl Pool {
     ///
     /// As [`Pool::fix_write`].
     pub fn fix_new(&self, page: u64) -> Result<WriteGuard<'_>, PoolError> {
-        self.note_in_use(page);
+        self.new_of((page, UNKNOWN_CLASS))
+    }
+
+    pub(crate) fn new_of(&self, page: (u64, PageClass)) -> Result<WriteGuard<'_>, PoolError> {
+        self.note_in_use(page.0);
         let latch = self.core.exclude_new(page)?;
         Ok(WriteGuard::new(latch, self.payload()))
     }
@@ -249,6 +285,10 @@ impl Pool {
     ///
     /// As [`Pool::fix_write`], and [`PoolError::Grow`] if the storage is full.
     pub fn allocate(&self) -> Result<WriteGuard<'_>, PoolError> {
+        self.allocate_of(UNKNOWN_CLASS)
+    }
+
+    pub(crate) fn allocate_of(&self, class: PageClass) -> Result<WriteGuard<'_>, PoolError> {
         self.core.transfer.check_writable()?;
         let freed = self.free_pages.lock().pop_first();
         let page = match freed {
@@ -256,9 +296,11 @@ impl Pool {
             None => self.take_next_page()?,
         };
         let fixed = self.grow(page.saturating_add(1));
-        fixed.and_then(|()| self.fix_new(page)).inspect_err(|_| {
-            self.free_pages.lock().insert(page);
-        })
+        fixed
+            .and_then(|()| self.new_of((page, class)))
+            .inspect_err(|_| {
+                self.free_pages.lock().insert(page);
+            })
     }
 
     fn take_next_page(&self) -> Result<u64, PoolError> {

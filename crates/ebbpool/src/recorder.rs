@@ -1,11 +1,11 @@
 //! The reference string of a running pool.
 
-use ebbpool_policy::Access;
+use ebbpool_policy::{Access, PageClass};
 
 use crate::sync::Mutex;
 
-/// The caller's function that receives each fix: the page, and whether it is fixed for writing.
-pub(crate) type FixSink = Box<dyn FnMut(u64, bool) + Send>;
+/// The caller's function that receives each fix: the page, whether it is fixed for writing, and its class.
+pub(crate) type FixSink = Box<dyn FnMut(u64, bool, PageClass) + Send>;
 
 pub(crate) struct Recorder(Mutex<FixSink>);
 
@@ -14,7 +14,7 @@ impl Recorder {
         Recorder(Mutex::new(sink))
     }
 
-    pub(crate) fn note(&self, page: u64, access: Access) {
-        (self.0.lock())(page, access.is_write());
+    pub(crate) fn note(&self, (page, class): (u64, PageClass), access: Access) {
+        (self.0.lock())(page, access.is_write(), class);
     }
 }

@@ -17,7 +17,9 @@
 
 use std::cell::{Cell, RefCell};
 
-use ebbpool_policy::{Access, Companions, Driver, DynPolicy, Frame, Gauges, Ghost};
+use ebbpool_policy::{
+    Access, Companions, Driver, DynPolicy, Frame, Gauges, Ghost, PageClass, UNKNOWN_CLASS,
+};
 use hashbrown::HashSet;
 
 use crate::contained::contained;
@@ -301,7 +303,7 @@ impl Replacement {
     /// of the policy's victim, if its page can be evicted.
     pub(crate) fn plan<'f>(
         &mut self,
-        page: u64,
+        (page, class): (u64, PageClass),
         access: Access,
         preferred: Option<Frame>,
         pool: PoolView<'f>,
@@ -316,6 +318,9 @@ impl Replacement {
         }
         let ghost = self.ghosts.get(page);
         self.epochs.misses = self.epochs.misses.saturating_add(1);
+        if class != UNKNOWN_CLASS && self.policy.asks_classes() {
+            self.policy.class(class);
+        }
         let mut driver = MissDriver {
             replacement: self,
             pool,

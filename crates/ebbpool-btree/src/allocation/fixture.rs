@@ -9,6 +9,7 @@ use super::Allocation;
 use crate::change::{Change, Content};
 use crate::error::DatabaseError;
 use crate::log::{DamagePolicy, LogFile, LogIdentity, Record, Undo, Wal};
+use crate::page::class::LEAF;
 use crate::page::{META, ROOT};
 use crate::tree::{ChangeLogger, Tree};
 
@@ -145,7 +146,7 @@ fn redo(tree: &Tree) -> Result<(), DatabaseError> {
 
 /// Takes a page, and writes its number to it.
 pub(crate) fn take(tree: &Tree) -> Result<u64, DatabaseError> {
-    let mut taken = tree.allocation.take(&tree.pool, &tree.wal)?;
+    let mut taken = tree.allocation.take(&tree.pool, &tree.wal, LEAF)?;
     let (page, map) = (taken.page.page(), taken.map.page());
     let bytes = page.to_le_bytes();
     let content = Change::Format(Content::Overflow {

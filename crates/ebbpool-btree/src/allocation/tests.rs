@@ -8,6 +8,7 @@ use parking_lot::Mutex;
 
 use super::fixture::{PAGE_SIZE, change, create, free, open, take};
 use super::*;
+use crate::page::class::LEAF;
 use crate::page::overflow::OverflowPart;
 use crate::tree::Tree;
 
@@ -81,7 +82,7 @@ fn pages_are_taken_in_order_and_maps_are_created_on_demand() {
 fn a_page_that_is_given_back_is_taken_again() {
     let tree = create(&FaultyDisk::new(1), 20).unwrap();
     for _ in 0..3 {
-        let taken = tree.allocation.take(&tree.pool, &tree.wal).unwrap();
+        let taken = tree.allocation.take(&tree.pool, &tree.wal, LEAF).unwrap();
         assert_eq!((taken.page.page(), taken.map.page()), (3, 1));
         assert!(taken.page.iter().all(|&byte| byte == 0));
         tree.allocation.give_back(&tree.pool, taken);

@@ -6,6 +6,7 @@
 //! | 0 | kind: 0 nothing, 1 meta, 2 map, 3 node, 4 overflow |
 
 pub(crate) mod cell;
+pub(crate) mod class;
 pub(crate) mod edit;
 pub(crate) mod map;
 pub(crate) mod meta;

@@ -41,6 +41,7 @@ use crate::error::DatabaseError;
 use crate::log::Undo;
 use crate::page::ROOT;
 use crate::page::cell::{Value, inner_cell_size, write_inner_cell};
+use crate::page::class::{INNER, of_level};
 use crate::page::node::{Node, SLOT};
 
 /// A node that is being filled.
@@ -111,7 +112,7 @@ impl Tree {
     }
 
     fn expect_empty(&self) -> Result<(), DatabaseError> {
-        let root = self.pool.fix_read(ROOT)?;
+        let root = self.pool.of_class(INNER).fix_read(ROOT)?;
         let node = node_of(&root)?;
         match node.is_leaf() && node.count() == 0 {
             true => Ok(()),
@@ -125,7 +126,7 @@ impl Tree {
         cells: &[u8],
         logger: &mut dyn ChangeLogger,
     ) -> Result<(), DatabaseError> {
-        let mut root = self.pool.fix_write(ROOT)?;
+        let mut root = self.pool.of_class(INNER).fix_write(ROOT)?;
         let next = 0;
         let format = Change::Format(Content::Node { level, next, cells });
         let lsn = logger.log(&self.wal, Undo::Empty, vec![(ROOT, format.clone())])?;
@@ -224,7 +225,7 @@ impl BulkLoader<'_, '_> {
     }
 
     fn open_node(&mut self, level: u8, first: &[u8]) -> Result<OpenNode, DatabaseError> {
-        let (page, lsn) = self.take_page()?;
+        let (page, lsn) = self.take_page(level)?;
         Ok(OpenNode {
             level,
             page,
@@ -235,10 +236,10 @@ impl BulkLoader<'_, '_> {
         })
     }
 
-    /// Takes a page. Also returns the LSN of the record that marks it.
-    fn take_page(&mut self) -> Result<(u64, Lsn), DatabaseError> {
+    /// Takes a page for a node. Also returns the LSN of the record that marks it.
+    fn take_page(&mut self, level: u8) -> Result<(u64, Lsn), DatabaseError> {
         let (pool, wal) = (&self.tree.pool, &self.tree.wal);
-        let mut taken = self.tree.allocation.take(pool, wal)?;
+        let mut taken = self.tree.allocation.take(pool, wal, of_level(level))?;
         let page = taken.page.page();
         let (map, mark) = mark(&taken);
         let undo = Undo::Free {
@@ -258,7 +259,8 @@ impl BulkLoader<'_, '_> {
     }
 
     fn write(&self, node: &OpenNode, next: u64) -> Result<(), DatabaseError> {
-        let mut guard = self.tree.pool.fix_new(node.page)?;
+        let pool = self.tree.pool.of_class(of_level(node.level));
+        let mut guard = pool.fix_new(node.page)?;
         let format = Change::Format(Content::Node {
             level: node.level,
             next,

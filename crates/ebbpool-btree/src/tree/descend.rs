@@ -8,6 +8,7 @@ use super::Tree;
 use crate::error::DatabaseError;
 use crate::page::ROOT;
 use crate::page::cell::Value;
+use crate::page::class::{INNER, of_level};
 use crate::page::node::Node;
 
 impl Tree {
@@ -30,7 +31,7 @@ impl Tree {
         &self,
         choose: impl FnMut(&Node<'_>) -> Result<usize, DatabaseError>,
     ) -> Result<ReadGuard<'_>, DatabaseError> {
-        self.shared(self.pool.fix_read(ROOT)?, 0, choose)
+        self.shared(self.root()?, 0, choose)
     }
 
     /// The node at a level to which `choose` leads; the root if the root is not above that level.
@@ -39,7 +40,12 @@ impl Tree {
         level: u8,
         choose: impl FnMut(&Node<'_>) -> Result<usize, DatabaseError>,
     ) -> Result<ReadGuard<'_>, DatabaseError> {
-        self.shared(self.pool.fix_read(ROOT)?, level, choose)
+        self.shared(self.root()?, level, choose)
+    }
+
+    /// The root, latched for reading.
+    fn root(&self) -> Result<ReadGuard<'_>, DatabaseError> {
+        Ok(self.pool.of_class(INNER).fix_read(ROOT)?)
     }
 
     /// From a node on down to a level.
@@ -59,7 +65,8 @@ impl Tree {
             }
             below = Some(node.level());
             let child = self.child(&node, choose(&node)?)?;
-            guard = self.pool.fix_read(child)?;
+            let class = of_level(node.level() - 1);
+            guard = self.pool.of_class(class).fix_read(child)?;
         }
     }
 
@@ -71,10 +78,10 @@ impl Tree {
         level: u8,
         mut choose: impl FnMut(&Node<'_>) -> Result<usize, DatabaseError>,
     ) -> Result<WriteGuard<'_>, DatabaseError> {
-        let mut root = self.pool.fix_read(ROOT)?;
+        let mut root = self.root()?;
         if node_of(&root)?.level() <= level {
             drop(root);
-            let latched = self.pool.fix_write(ROOT)?;
+            let latched = self.pool.of_class(INNER).fix_write(ROOT)?;
             if node_of(&latched)?.level() <= level {
                 return Ok(latched);
             }
@@ -93,7 +100,9 @@ impl Tree {
         node: &Node<'_>,
         slot: usize,
     ) -> Result<WriteGuard<'_>, DatabaseError> {
-        let child = self.pool.fix_write(self.child(node, slot)?)?;
+        let class = of_level(node.level().saturating_sub(1));
+        let child = self.child(node, slot)?;
+        let child = self.pool.of_class(class).fix_write(child)?;
         expect_level(&node_of(&child)?, Some(node.level()))?;
         Ok(child)
     }
@@ -104,7 +113,9 @@ impl Tree {
         node: &Node<'_>,
         slot: usize,
     ) -> Result<ReadGuard<'_>, DatabaseError> {
-        let child = self.pool.fix_read(self.child(node, slot)?)?;
+        let class = of_level(node.level().saturating_sub(1));
+        let child = self.child(node, slot)?;
+        let child = self.pool.of_class(class).fix_read(child)?;
         expect_level(&node_of(&child)?, Some(node.level()))?;
         Ok(child)
     }

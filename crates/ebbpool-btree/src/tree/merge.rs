@@ -9,6 +9,7 @@ use crate::change::{Change, Content};
 use crate::error::DatabaseError;
 use crate::page::ROOT;
 use crate::page::cell::write_inner_cell;
+use crate::page::class::{INNER, MAP};
 use crate::page::node::Node;
 
 /// A node to be checked: the one of this level on the way to the key.
@@ -235,7 +236,7 @@ impl Tree {
 
     /// Moves the content of the root's only child to the root. Returns false if the root has more children.
     fn pull_up(&self) -> Result<bool, DatabaseError> {
-        let mut root = self.pool.fix_write(ROOT)?;
+        let mut root = self.pool.of_class(INNER).fix_write(ROOT)?;
         let node = node_of(&root)?;
         if node.is_leaf() || node.count() != 1 {
             return Ok(false);
@@ -260,7 +261,8 @@ impl Tree {
     }
 
     fn latch_map_of(&self, page: u64) -> Result<WriteGuard<'_>, DatabaseError> {
-        Ok(self.pool.fix_write(self.allocation.maps.of(page))?)
+        let map = self.allocation.maps.of(page);
+        Ok(self.pool.of_class(MAP).fix_write(map)?)
     }
 
     /// Passes a page to the pool that is marked as free and to which no page refers. If that fails, the

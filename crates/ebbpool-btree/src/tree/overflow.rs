@@ -9,6 +9,7 @@ use crate::change::{Change, Content};
 use crate::error::DatabaseError;
 use crate::log::Undo;
 use crate::page::cell::{Value, leaf_cell_size, most_inline_cell};
+use crate::page::class::OVERFLOW;
 use crate::page::overflow::OverflowPart;
 
 /// The longest value, in bytes.
@@ -73,7 +74,7 @@ impl Tree {
         next: u64,
         logger: &mut dyn ChangeLogger,
     ) -> Result<u64, DatabaseError> {
-        let mut taken = self.allocation.take(&self.pool, &self.wal)?;
+        let mut taken = self.allocation.take(&self.pool, &self.wal, OVERFLOW)?;
         let page = taken.page.page();
         let format = Change::Format(Content::Overflow { next, bytes });
         let (map, mark) = mark(&taken);
@@ -128,7 +129,7 @@ impl Tree {
             Value::Overflow { first, length }
                 if length as usize > MOST_PARTS_UNDER_LATCH * self.most_in_part() =>
             {
-                let lsn = self.pool.fix_read(first)?.lsn();
+                let lsn = self.pool.of_class(OVERFLOW).fix_read(first)?.lsn();
                 Ok(Some(LongValue { first, length, lsn }))
             }
             _ => Ok(None),
@@ -150,7 +151,7 @@ impl Tree {
         let most = self.most_in_part();
         let (mut page, mut length) = (first, 0);
         loop {
-            let guard = self.pool.fix_read(page)?;
+            let guard = self.pool.of_class(OVERFLOW).fix_read(page)?;
             let part = OverflowPart::read(page, &guard)?;
             length += part.bytes.len();
             // Only the last part may be shorter than a page, so a circle of pages ends at the greatest length.

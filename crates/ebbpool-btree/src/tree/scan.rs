@@ -6,6 +6,7 @@ use super::Tree;
 use super::descend::node_of;
 use crate::error::DatabaseError;
 use crate::page::cell::Value;
+use crate::page::class::LEAF;
 use crate::page::node::Node;
 
 /// A function that is called with each record.
@@ -43,7 +44,8 @@ impl Tree {
             let Some(next) = node.next() else {
                 return Ok(());
             };
-            let following = self.pool.fix_read(self.expect_other(node.page(), next)?)?;
+            let next = self.expect_other(node.page(), next)?;
+            let following = self.pool.of_class(LEAF).fix_read(next)?;
             expect_leaf(&node_of(&following)?)?;
             (leaf, begin) = (following, 0);
         }

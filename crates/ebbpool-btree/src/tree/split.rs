@@ -12,6 +12,7 @@ use crate::change::{Change, Content};
 use crate::error::DatabaseError;
 use crate::page::ROOT;
 use crate::page::cell::{inner_cell_size, most_key_bytes, write_inner_cell};
+use crate::page::class::of_level;
 use crate::page::node::{Node, SLOT};
 
 /// A key whose cell needs room, and what is known of the path to it.
@@ -108,7 +109,9 @@ impl Tree {
         let above = level
             .checked_add(1)
             .ok_or_else(|| DatabaseError::corrupt(ROOT, "the tree is too high"))?;
-        let taken = self.allocation.take(&self.pool, &self.wal)?;
+        let taken = self
+            .allocation
+            .take(&self.pool, &self.wal, of_level(level))?;
         let child = taken.page.page();
         let mut only = Vec::new();
         write_inner_cell(&[], child, &mut only);
@@ -142,7 +145,9 @@ impl Tree {
             let what = "it has no room for a child's other half";
             return Err(DatabaseError::corrupt(parent.page(), what));
         }
-        let taken = self.allocation.take(&self.pool, &self.wal)?;
+        let taken = self
+            .allocation
+            .take(&self.pool, &self.wal, of_level(level))?;
         let right = taken.page.page();
         let mut cell = Vec::new();
         write_inner_cell(&parts.separator, right, &mut cell);

@@ -49,7 +49,7 @@ pub(super) fn bench(args: &BenchArgs) -> Result<(), DbError> {
     options = options.durability(args.durability.into());
     if let Some(recorder) = &recorder {
         let sink = recorder.sink();
-        options = options.pool(|pool| pool.on_fix(sink));
+        options = options.pool(|pool| pool.on_classed_fix(sink));
     }
     let database = options.open(path).map_err(DbError::at(path))?;
     let outcome = measure(args, &database, recorder.as_ref());

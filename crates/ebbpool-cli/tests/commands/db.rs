@@ -274,14 +274,12 @@ fn the_papers_database_has_the_shape_of_the_paper() {
     assert!(!ebbpool.path("d.db").exists());
 }
 
-/// References as lines of text.
+/// References with their classes, as lines of text.
 fn references(ebbpool: &Ebbpool, trace: &str) -> String {
-    ebbpool.stdout(&["trace", "convert", trace, "references.txt"]);
-    let text = fs::read_to_string(ebbpool.path("references.txt")).expect("text");
-    text.lines()
-        .filter(|line| !line.starts_with('#'))
-        .flat_map(|line| [line, "\n"])
-        .collect()
+    ebbpool.stdout(&["trace", "convert", trace, "references.csv"]);
+    let text = fs::read_to_string(ebbpool.path("references.csv")).expect("text");
+    let lines = text.strip_prefix("page,write,class\n");
+    lines.expect("a trace with classes").to_owned()
 }
 
 #[test]

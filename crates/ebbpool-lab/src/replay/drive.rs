@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver, SyncSender};
 use std::thread;
 
+use ebbpool::policy::{PageClass, UNKNOWN_CLASS};
 use ebbpool::{Pool, PoolError};
 use ebbpool_trace::{Batch, Reader};
 
@@ -41,8 +42,11 @@ pub(super) struct ReplayCounts {
     pub(super) interrupted: bool,
 }
 
+/// A page, its class, and whether it is written.
+type Reference = (u64, PageClass, bool);
+
 enum FeedMessage {
-    References(Vec<(u64, bool)>),
+    References(Vec<Reference>),
     /// Requests an answer when the thread has finished all earlier messages.
     AllDone(mpsc::Sender<()>),
 }
@@ -51,7 +55,7 @@ enum FeedMessage {
 struct Feeder<'a> {
     threads: &'a [SyncSender<FeedMessage>],
     next: usize,
-    piece: Vec<(u64, bool)>,
+    piece: Vec<Reference>,
 }
 
 /// A thread has failed. Its own result has the reason.
@@ -109,12 +113,13 @@ fn serve(replay: ReplayPool<'_>, messages: Receiver<FeedMessage>) -> Result<(), 
     for message in messages {
         match message {
             FeedMessage::References(references) => {
-                for (number, write) in references {
+                for (number, class, write) in references {
+                    let pool = replay.pool.of_class(class);
                     if write {
-                        let mut fixed = replay.pool.fix_write(number)?;
+                        let mut fixed = pool.fix_write(number)?;
                         page::write(&mut fixed, replay.page_size, replay.run);
                     } else {
-                        let fixed = replay.pool.fix_read(number)?;
+                        let fixed = pool.fix_read(number)?;
                         std::hint::black_box(page::writes(&fixed, replay.run));
                     }
                 }
@@ -181,7 +186,9 @@ impl Feeder<'_> {
         let mut last_cluster = None;
         loop {
             let more = reader.next_batch(&mut batch, BATCH)?;
+            let mut classes = batch.classes.iter();
             for (page, write) in batch.iter() {
+                let class = classes.next().copied().unwrap_or(UNKNOWN_CLASS);
                 if counts.references == options.warmup
                     && let Some(counting) = counting.take()
                 {
@@ -200,7 +207,7 @@ impl Feeder<'_> {
                     let switches = last_cluster.replace(cluster) != Some(cluster);
                     counts.cluster_switches += u64::from(switches);
                 }
-                self.piece.push((page, write));
+                self.piece.push((page, class, write));
                 if self.piece.len() == PIECE {
                     if self.send().is_err() {
                         return Ok(());

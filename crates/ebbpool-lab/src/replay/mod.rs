@@ -19,7 +19,7 @@ use std::time::{Duration, Instant, SystemTime};
 use ebbpool::storage::Storage;
 use ebbpool::{Pool, PoolOptions, Stats};
 use ebbpool_cost::{OperationCosts, PAPERS_BASE};
-use ebbpool_policy::PolicySpec;
+use ebbpool_policy::{PolicySpec, registry};
 use ebbpool_sim::{AtEnd, Counts, TraceFacts};
 use ebbpool_trace::output::OutputFile;
 use ebbpool_trace::{Metadata, Source};
@@ -125,7 +125,10 @@ impl Lab<'_> {
             ..survey.metadata.clone()
         };
         let recorder = outputs.references.as_ref();
-        let recorder = recorder.map(|path| FixRecorder::create(path, &metadata));
+        let recorder = recorder.map(|path| {
+            let classes = source.open_with_classes()?.classes();
+            FixRecorder::create(path, &metadata, classes.as_ref())
+        });
         let mut replay = ReplaySession {
             lab: self,
             request,
@@ -290,7 +293,11 @@ impl ReplaySession<'_> {
             pages: self.extent.pages,
             verify: self.request.verify,
         };
-        let mut reader = self.source.open()?;
+        let asks_classes = registry::boxed(policy, 1).asks_classes();
+        let mut reader = match asks_classes || self.recorder.is_some() {
+            true => self.source.open_with_classes()?,
+            false => self.source.open()?,
+        };
         let mut start = None;
         let counts = std::thread::scope(|scope| {
             let (end, ended) = mpsc::channel::<()>();
@@ -309,6 +316,9 @@ impl ReplaySession<'_> {
             drop(end);
             counts
         })?;
+        if let (Some(recorder), Some(classes)) = (&self.recorder, reader.classes()) {
+            recorder.name_classes(classes.names());
+        }
         Ok((counts, start))
     }
 
@@ -358,7 +368,7 @@ impl ReplaySession<'_> {
             options = options.on_event(move |event| ledger.record_decision(event));
         }
         if let Some(recorder) = &self.recorder {
-            options = options.on_fix(recorder.sink());
+            options = options.on_classed_fix(recorder.sink());
         }
         options.open(storage).map_err(ReplayError::Pool)
     }

@@ -93,6 +93,10 @@ impl Policy for Ace {
         self.policy.erases(page, erases);
     }
 
+    fn class(&mut self, class: u32) {
+        self.policy.class(class);
+    }
+
     fn admit(&mut self, page: u64, write: bool) {
         self.policy.admit(page, write);
     }

@@ -1,6 +1,6 @@
 //! auto, as the `how` of its entry in the registry describes it.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::Model;
 use crate::ModelEvent;
@@ -73,6 +73,9 @@ pub(crate) struct Auto {
     asymmetry: f64,
     /// The expert whose page was chosen as victim last, until the next admission.
     victim_owner: Option<usize>,
+    /// The class of the page about to be missed, and those of all pages missed so far.
+    class: u32,
+    classes: BTreeMap<u64, u32>,
 }
 
 impl Auto {
@@ -103,7 +106,13 @@ impl Auto {
             paid: (0.0, 0.0, 0.0),
             asymmetry: 1.0,
             victim_owner: None,
+            class: 0,
+            classes: BTreeMap::new(),
         }
+    }
+
+    fn class_of(&self, page: u64) -> u32 {
+        self.classes.get(&page).copied().unwrap_or(0)
     }
 
     /// Whether the page is in the sample.
@@ -129,7 +138,9 @@ impl Auto {
             return;
         }
         let previous = self.miniatures[self.active].reads;
+        let class = self.class_of(page);
         for miniature in &mut self.miniatures {
+            miniature.buffer.class(class);
             let events = miniature
                 .buffer
                 .reference(page, write, None, &BTreeSet::new());
@@ -205,6 +216,8 @@ impl Auto {
             let page = self.experts[self.previous].victim(write, &BTreeSet::new());
             let was_dirty = dirty(&*self.experts[self.previous], page).expect("it is resident");
             self.experts[self.previous].evict(page);
+            let class = self.class_of(page);
+            self.experts[self.active].class(class);
             self.experts[self.active].miss(page, was_dirty);
             self.experts[self.active].admit(page, was_dirty);
         }
@@ -226,9 +239,15 @@ impl Policy for Auto {
         self.experts[owner].hit(page, write);
     }
 
+    fn class(&mut self, class: u32) {
+        self.class = class;
+    }
+
     fn miss(&mut self, page: u64, write: bool) {
+        self.classes.insert(page, self.class);
         self.try_out(page, write);
         self.hand_over(write);
+        self.experts[self.active].class(self.class);
         self.experts[self.active].miss(page, write);
     }
 

@@ -84,6 +84,7 @@ impl<'a> Schedules<'a> {
                 start: index * CHUNK,
                 future: Some(&self.future),
                 pages: &self.trace.pages,
+                classes: &[],
             });
         }
         let counts = engine.finish(&self.trace.pages);

@@ -20,7 +20,9 @@ use ebbpool_trace::{Metadata, Source, StackDistances};
 use crate::engine::Chunk;
 use crate::error::SimError;
 use crate::store::{Store, StoredResults, TraceExtent};
-use crate::stream::{Cell, Progress, SimOptions, TraceFacts, TraceScan, for_each_chunk};
+use crate::stream::{
+    Cell, DistinctPages, Progress, SimOptions, TraceFacts, TraceScan, for_each_chunk,
+};
 use crate::sweep::{Size, Sweep, Warmup};
 
 pub use clean_pools::CleanPool;
@@ -308,16 +310,17 @@ fn split<'a>(chunk: &Chunk<'a>, warm: usize) -> (Chunk<'a>, Chunk<'a>) {
     )
 }
 
-/// Calls `advance` with the chunks of a trace, cut where the warm-up ends, and `start_counting`
-/// there.
+/// Calls `step` with the chunks of a trace, cut where the warm-up ends, and there. The chunks have classes if some policy
+/// asks for them.
 fn for_each_part(
     source: &Source,
     options: &SimOptions,
     progress: &Progress,
+    asks_classes: bool,
     mut step: impl FnMut(TraceStep),
 ) -> Result<TraceFacts, SimError> {
     let mut remaining = options.warmup;
-    let mut pages = Vec::new();
+    let mut pages = DistinctPages::new(asks_classes);
     for_each_chunk(
         source,
         options,
@@ -353,7 +356,7 @@ fn lru_curve(
 ) -> Result<(TraceFacts, LruCurve), SimError> {
     let mut stack = LruStack::new();
     let mut too_many = false;
-    let facts = for_each_part(source, options, progress, |step| match step {
+    let facts = for_each_part(source, options, progress, false, |step| match step {
         TraceStep::Serve(chunk) => {
             too_many |= chunk.pages.len() as u64 > StackDistances::MOST_PAGES;
             if !too_many {

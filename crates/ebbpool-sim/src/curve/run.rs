@@ -76,7 +76,8 @@ impl Wave {
             .filter(|run| !self.jobs[run.job].sample.is_all())
             .map(|run| (run.from, LruStack::new()))
             .collect();
-        for_each_part(source, options, progress, |step| match step {
+        let asks_classes = runs.iter().any(|run| run.engine.asks_classes());
+        for_each_part(source, options, progress, asks_classes, |step| match step {
             TraceStep::Serve(chunk) => workers.install(|| {
                 samplers
                     .par_iter_mut()
@@ -181,7 +182,7 @@ impl Wave {
                 ..*progress
             };
             let options = SimOptions::default();
-            for_each_part(source, &options, &quiet, |step| {
+            for_each_part(source, &options, &quiet, false, |step| {
                 let TraceStep::Serve(chunk) = step else {
                     return;
                 };

@@ -1,5 +1,7 @@
 //! Spatially hashed samples of a trace (SHARDS: Waldspurger et al. 2015).
 
+use ebbpool_policy::PageClass;
+
 use crate::engine::Chunk;
 
 /// The number of parts of a sample, each with a buffer of its own: their differences show how far
@@ -74,6 +76,8 @@ const OUTSIDE: u32 = u32::MAX;
 #[derive(Default)]
 struct SampledPart {
     pages: Vec<u64>,
+    /// The classes of the pages; empty if the chunks have none.
+    classes: Vec<PageClass>,
     references: Vec<u32>,
     /// References taken earlier.
     start: usize,
@@ -101,10 +105,12 @@ impl Sampler {
             part.start += part.references.len();
             part.references.clear();
         }
-        for &page in &chunk.pages[self.numbers.len()..] {
+        let known = self.numbers.len();
+        for (at, &page) in (known..).zip(&chunk.pages[known..]) {
             let number = self.sample.part_of(page).map(|part| {
-                let pages = &mut self.parts[part as usize].pages;
+                let SampledPart { pages, classes, .. } = &mut self.parts[part as usize];
                 pages.push(page);
+                classes.extend(chunk.classes.get(at));
                 (pages.len() as u32 - 1) * parts + part as u32
             });
             self.numbers.push(number.unwrap_or(OUTSIDE));
@@ -126,6 +132,7 @@ impl Sampler {
             start: part.start,
             future: None,
             pages: &part.pages,
+            classes: &part.classes,
         }
     }
 }
@@ -201,6 +208,7 @@ mod tests {
         let references: Vec<u32> = (0..400u32)
             .map(|at| ((at * at % 60) << 1) | (at % 2))
             .collect();
+        let classes: Vec<PageClass> = pages.iter().map(|page| *page as u32 + 7).collect();
         let mut sampler = Sampler::new(sample);
         let mut part_chunk = vec![Vec::new(); 4];
         // The second chunk has pages that the first one did not have.
@@ -214,10 +222,13 @@ mod tests {
                 start: range.start,
                 future: None,
                 pages: &pages[..count as usize],
+                classes: &classes[..count as usize],
             });
             for (part, part_chunk) in part_chunk.iter_mut().enumerate() {
                 let chunk = sampler.part_chunk(part);
                 assert_eq!(chunk.start, part_chunk.len());
+                let expected = chunk.pages.iter().map(|page| *page as u32 + 7);
+                assert!(expected.eq(chunk.classes.iter().copied()));
                 part_chunk.extend(chunk.references.iter().map(|reference| {
                     let page = chunk.pages[(reference >> 1) as usize];
                     (page, reference & 1)

@@ -51,6 +51,9 @@ impl Miniature {
             PageLocation::Out(ghost) => {
                 let page = pages.page(sampled);
                 traffic.reads += 1;
+                if let Some(class) = pages.class(sampled) {
+                    self.policy.class(class);
+                }
                 let mut driver = MissDriver {
                     miniature: self,
                     sampled,

@@ -12,7 +12,9 @@ use self::bills::{Bills, SwitchRule};
 use self::miniature::Miniature;
 use self::sampled_pages::{SampleNumber, SampledPages};
 use crate::parameters::{parameters, share_of, whole};
-use crate::policy::{Access, Costs, DynPolicy, Frame, Gauges, Ghost, Page, Policy};
+use crate::policy::{
+    Access, Costs, DynPolicy, Frame, Gauges, Ghost, Page, PageClass, Policy, UNKNOWN_CLASS,
+};
 use crate::registry::{self, Build};
 use crate::spec::{Entry, MemoryUse, ParameterKind, PolicySpec};
 
@@ -52,6 +54,10 @@ pub struct Auto {
     miniatures: Vec<Miniature>,
     bills: Bills,
     costs: Costs,
+    /// The class of the page missed last.
+    incoming_class: PageClass,
+    /// The class of the page in each frame; empty if no expert asks for classes.
+    classes: Vec<PageClass>,
 }
 
 /// The page in a frame.
@@ -192,6 +198,17 @@ impl Build for Auto {
     };
 
     fn new(config: AutoConfig, frames: u32) -> Self {
+        Auto::of_experts(config, frames, registry::boxed)
+    }
+}
+
+impl Auto {
+    /// The policy over experts that `make` makes for a number of frames.
+    fn of_experts(
+        config: AutoConfig,
+        frames: u32,
+        make: impl Fn(&PolicySpec, u32) -> Box<dyn DynPolicy + Send>,
+    ) -> Self {
         let grain = grain_of(&config.experts);
         let part = frames_of_a_miniature(&config, grain, frames);
         let experts = config.experts;
@@ -200,7 +217,7 @@ impl Build for Auto {
                 true => expert.clone(),
                 false => expert.in_miniature(f64::from(part) / f64::from(frames)),
             };
-            Miniature::new(number, registry::boxed(&expert, part), part)
+            Miniature::new(number, make(&expert, part), part)
         };
         let rule = SwitchRule {
             round: part,
@@ -208,6 +225,9 @@ impl Build for Auto {
             lead: f64::from(config.lead) / 100.0,
             patience: config.patience,
         };
+        let full_size: Vec<Box<dyn DynPolicy + Send>> =
+            experts.iter().map(|expert| make(expert, frames)).collect();
+        let asks_classes = full_size.iter().any(|expert| expert.asks_classes());
         let vacant = FrameState {
             page: 0,
             sampled: OUTSIDE,
@@ -224,14 +244,16 @@ impl Build for Auto {
             evicting: false,
             ghosts: IssuedGhosts::new(frames),
             sample: Sample::new(part, frames, grain),
-            sampled: SampledPages::new(experts.len(), part),
+            sampled: SampledPages::new(experts.len(), part, asks_classes),
             miniatures: experts.iter().enumerate().map(miniature).collect(),
             bills: Bills::new(experts.len(), rule),
             costs: Costs::default(),
-            experts: experts
-                .iter()
-                .map(|expert| registry::boxed(expert, frames))
-                .collect(),
+            incoming_class: UNKNOWN_CLASS,
+            classes: match asks_classes {
+                true => vec![UNKNOWN_CLASS; frames as usize],
+                false => Vec::new(),
+            },
+            experts: full_size,
         }
     }
 }
@@ -279,7 +301,13 @@ impl Auto {
         let is_current = sampled != UNKNOWN && self.sampled.is(sampled, page);
         let sampled = match is_current {
             true => Some(sampled),
-            false => self.sampled.find_or_add(page),
+            false => {
+                let found = self.sampled.find_or_add(page);
+                if let (Some(sampled), Some(&class)) = (found, self.classes.get(frame as usize)) {
+                    self.sampled.set_class(sampled, class);
+                }
+                found
+            }
         };
         if let Some(sampled) = sampled {
             self.frames[frame as usize].sampled = sampled;
@@ -301,6 +329,9 @@ impl Auto {
             state.owner = self.active as u8;
             let access = Access::from_write(state.dirty);
             let active = &mut self.experts[self.active];
+            if let Some(&class) = self.classes.get(frame as usize) {
+                active.class(class);
+            }
             active.miss(state.page, None, access);
             active.admit(frame, state.page, access);
             self.to_hand_over -= 1;
@@ -335,6 +366,7 @@ impl Policy for Auto {
         if self.sample.has(page) {
             number = self.sampled.find_or_add(page);
             if let Some(sampled) = number {
+                self.sampled.set_class(sampled, self.incoming_class);
                 self.try_out(sampled, access);
             }
         }
@@ -344,7 +376,20 @@ impl Policy for Auto {
             self.hand_over((page, access));
         }
         let ghost = ghost.filter(|&ghost| self.ghosts.is_valid(ghost));
+        if !self.classes.is_empty() {
+            self.experts[self.active].class(self.incoming_class);
+        }
         self.experts[self.active].miss(page, ghost, access);
+    }
+
+    #[inline]
+    fn asks_classes(&self) -> bool {
+        !self.classes.is_empty()
+    }
+
+    #[inline]
+    fn class(&mut self, class: PageClass) {
+        self.incoming_class = class;
     }
 
     #[inline]
@@ -395,6 +440,9 @@ impl Policy for Auto {
             owner: self.active as u8,
             dirty: access.is_write(),
         };
+        if let Some(of_frame) = self.classes.get_mut(frame as usize) {
+            *of_frame = std::mem::take(&mut self.incoming_class);
+        }
         self.occupied += 1;
         self.experts[self.active].admit(frame, page, access);
     }
@@ -402,6 +450,7 @@ impl Policy for Auto {
     fn refused(&mut self) -> Option<Ghost> {
         self.evicting = false;
         self.incoming = None;
+        self.incoming_class = UNKNOWN_CLASS;
         let ghost = self.experts[self.active].refused();
         self.ghosts.issue(ghost)
     }
@@ -454,5 +503,109 @@ impl Policy for Auto {
 
     fn gauges(&self) -> Gauges {
         self.experts[self.active].gauges()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+    use std::sync::{Arc, Mutex};
+
+    use super::*;
+    use crate::parameters::PolicyConfig;
+    use crate::policy::{NextUse, forward};
+
+    /// The classes reported before misses, by page.
+    type Reported = Arc<Mutex<BTreeMap<Page, Vec<PageClass>>>>;
+
+    /// LRU that asks for classes.
+    struct AsksClasses {
+        policy: Box<dyn DynPolicy + Send>,
+        class: Option<PageClass>,
+        reported: Reported,
+    }
+
+    impl Policy for AsksClasses {
+        forward! {
+            self.policy:
+            wants_every_hit, left_out, prefetch, prefetch_ghost, also_leaving, padding, refused,
+            remember, write_with, costs, asks_erase_counts, erase_count, next_use, prices, gauges, hit, admit, evicted, cleaned
+        }
+
+        fn victim<F: Fn(Frame) -> bool>(
+            &mut self,
+            incoming: Option<(Page, Access)>,
+            may_evict: F,
+        ) -> Option<Frame> {
+            self.policy.victim(incoming, &may_evict)
+        }
+
+        fn miss(&mut self, page: Page, ghost: Option<Ghost>, access: Access) {
+            let class = self.class.take().expect("a class before each miss");
+            let mut reported = self.reported.lock().expect("no panic");
+            reported.entry(page).or_default().push(class);
+            self.policy.miss(page, ghost, access);
+        }
+
+        fn asks_classes(&self) -> bool {
+            true
+        }
+
+        fn class(&mut self, class: PageClass) {
+            self.class = Some(class);
+        }
+    }
+
+    #[test]
+    fn experts_and_miniatures_receive_the_class_of_each_page() {
+        let spec = "auto:experts=(lru,lru),fewest=4,sample=50%,window=1,lead=0,patience=0";
+        let spec: PolicySpec = spec.parse().expect("a policy");
+        let reported = Reported::default();
+        let of_boxed = Arc::clone(&reported);
+        let make = move |expert: &PolicySpec, frames: u32| {
+            Box::new(AsksClasses {
+                policy: registry::boxed(expert, frames),
+                class: None,
+                reported: Arc::clone(&of_boxed),
+            }) as Box<dyn DynPolicy + Send>
+        };
+        let mut auto = Auto::of_experts(AutoConfig::from_spec(&spec), 8, make);
+        assert!(Policy::asks_classes(&auto));
+        // Pages 0 to 19 in turn; the frame of a page is known to the test.
+        let mut resident: BTreeMap<Page, Frame> = BTreeMap::new();
+        for at in 0..600u64 {
+            let page = at * at % 20;
+            if let Some(&frame) = resident.get(&page) {
+                Policy::hit(&mut auto, frame, Access::Read);
+                continue;
+            }
+            Policy::class(&mut auto, page as PageClass + 100);
+            Policy::miss(&mut auto, page, None, Access::Read);
+            let frame = match resident.len() {
+                8 => {
+                    let incoming = Some((page, Access::Read));
+                    let victim = Policy::victim(&mut auto, incoming, |_| true).expect("a victim");
+                    Policy::evicted(&mut auto, victim);
+                    resident.retain(|_, &mut frame| frame != victim);
+                    victim
+                }
+                used => used as Frame,
+            };
+            Policy::admit(&mut auto, frame, page, Access::Read);
+            resident.insert(page, frame);
+        }
+        let reported = reported.lock().expect("no panic");
+        assert!(reported.values().map(Vec::len).sum::<usize>() > 100);
+        for (page, classes) in &*reported {
+            assert!(classes.iter().all(|&class| u64::from(class) == page + 100));
+        }
+    }
+
+    #[test]
+    fn experts_that_do_not_ask_cost_nothing() {
+        let spec: PolicySpec = "auto:experts=(lru,fifo)".parse().expect("a policy");
+        let auto = Auto::new(AutoConfig::from_spec(&spec), 100);
+        assert!(!Policy::asks_classes(&auto));
+        assert_eq!(auto.classes.capacity(), 0);
     }
 }

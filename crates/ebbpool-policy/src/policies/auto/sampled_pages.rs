@@ -5,7 +5,7 @@ use std::hash::BuildHasher;
 use hashbrown::{DefaultHashBuilder, HashTable};
 
 use crate::lists::Lists;
-use crate::policy::{Frame, Ghost, MOST_GHOSTS, Page};
+use crate::policy::{Frame, Ghost, MOST_GHOSTS, Page, PageClass, UNKNOWN_CLASS};
 
 /// The list of pages that no miniature holds, in the order in which the last one evicted them.
 const LOOSE: usize = 0;
@@ -30,6 +30,8 @@ pub(super) struct SampledPages {
     index: HashTable<SampleNumber>,
     hasher: DefaultHashBuilder,
     pages: Vec<Page>,
+    /// By page, its class; empty if no policy asks for classes.
+    classes: Vec<PageClass>,
     /// By page, one entry per miniature.
     locations: Vec<u32>,
     miniatures: usize,
@@ -41,8 +43,9 @@ pub(super) struct SampledPages {
 const NOWHERE: u32 = u32::MAX;
 
 impl SampledPages {
-    /// Room for twice as many pages as `miniatures` miniatures of `frames` frames can hold.
-    pub(super) fn new(miniatures: usize, frames: u32) -> Self {
+    /// Room for twice as many pages as `miniatures` miniatures of `frames` frames can hold, and for their classes if
+    /// `has_classes`.
+    pub(super) fn new(miniatures: usize, frames: u32, has_classes: bool) -> Self {
         let most = u64::from(frames) * 2 * miniatures as u64;
         let most = u32::try_from(most).unwrap_or(u32::MAX).min(MOST_GHOSTS);
         let mut unheld = Lists::new(most);
@@ -52,6 +55,10 @@ impl SampledPages {
             index: HashTable::with_capacity(2 * most as usize),
             hasher: DefaultHashBuilder::default(),
             pages: vec![0; most as usize],
+            classes: match has_classes {
+                true => vec![UNKNOWN_CLASS; most as usize],
+                false => Vec::new(),
+            },
             locations: vec![NOWHERE; most as usize * miniatures],
             miniatures,
             holders: vec![0; most as usize],
@@ -117,6 +124,20 @@ impl SampledPages {
         self.pages[sampled as usize]
     }
 
+    /// The class of the page; `None` if no policy asks for classes.
+    #[inline]
+    pub(super) fn class(&self, sampled: SampleNumber) -> Option<PageClass> {
+        self.classes.get(sampled as usize).copied()
+    }
+
+    /// Notes the class of the page, if some policy asks for classes.
+    #[inline]
+    pub(super) fn set_class(&mut self, sampled: SampleNumber, class: PageClass) {
+        if let Some(of_page) = self.classes.get_mut(sampled as usize) {
+            *of_page = class;
+        }
+    }
+
     #[inline]
     pub(super) fn location(&self, sampled: SampleNumber, miniature: usize) -> PageLocation {
         match self.locations[self.at(sampled, miniature)] {
@@ -162,7 +183,7 @@ mod tests {
 
     #[test]
     fn the_page_unheld_longest_makes_room() {
-        let mut pages = SampledPages::new(2, 1);
+        let mut pages = SampledPages::new(2, 1, false);
         let numbers: Vec<SampleNumber> = (10..14)
             .filter_map(|page| pages.find_or_add(page))
             .collect();

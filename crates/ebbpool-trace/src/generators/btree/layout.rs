@@ -93,10 +93,10 @@ impl TreeLayout {
         }
     }
 
-    /// The pages of the inner nodes, level by level.
+    /// The pages of the inner nodes, level by level, and of the root.
     pub(super) fn inner_pages(&self) -> impl Iterator<Item = u64> + '_ {
-        (1..self.height())
-            .flat_map(move |level| (0..self.nodes[level]).map(move |node| self.page(level, node)))
+        let inner = move |level| (0..self.nodes[level]).map(move |node| self.page(level, node));
+        (1..self.height() - 1).flat_map(inner).chain([ROOT])
     }
 
     /// One more than the highest page in use.

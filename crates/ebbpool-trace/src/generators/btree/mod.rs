@@ -211,10 +211,10 @@ impl Generator for Btree {
     }
 }
 
-/// The names of the tree's classes, those that a database records.
-const CLASSES: [&str; 2] = ["inner", "leaf"];
-const INNER: u32 = 1;
-const LEAF: u32 = 2;
+/// The names of the classes of a database's pages, those that `ebbpool-btree` records, and the numbers of two of them.
+const CLASSES: [&str; 5] = ["meta", "allocation map", "inner", "leaf", "overflow"];
+const INNER: u32 = 3;
+const LEAF: u32 = 4;
 
 impl Btree {
     fn operations(&self) -> Result<CfdcOperations, WorkloadError> {

@@ -1,0 +1,70 @@
+//! Fixes of pages whose class the caller knows.
+
+use ebbpool_policy::PageClass;
+
+use crate::error::PoolError;
+use crate::guard::{ReadGuard, WriteGuard};
+use crate::pool::Pool;
+use crate::scan::PoolScan;
+
+/// A pool, for pages of one class: see [`Pool::of_class`]. A class is a kind of pages that are used alike, such as the
+/// pages of a table or the leaves of an index; the caller chooses the numbers.
+#[derive(Clone, Copy, Debug)]
+pub struct ClassedPool<'p> {
+    pool: &'p Pool,
+    class: PageClass,
+}
+
+impl<'p> ClassedPool<'p> {
+    #[inline]
+    pub(crate) fn new(pool: &'p Pool, class: PageClass) -> Self {
+        ClassedPool { pool, class }
+    }
+
+    /// As [`Pool::fix_read`].
+    ///
+    /// # Errors
+    ///
+    /// As [`Pool::fix_read`].
+    #[inline]
+    pub fn fix_read(self, page: u64) -> Result<ReadGuard<'p>, PoolError> {
+        self.pool.read_of((page, self.class), None)
+    }
+
+    /// As [`Pool::fix_scan`].
+    ///
+    /// # Errors
+    ///
+    /// As [`Pool::fix_scan`].
+    pub fn fix_scan(self, page: u64, scan: &mut PoolScan) -> Result<ReadGuard<'p>, PoolError> {
+        self.pool.read_of((page, self.class), Some(scan))
+    }
+
+    /// As [`Pool::fix_write`].
+    ///
+    /// # Errors
+    ///
+    /// As [`Pool::fix_write`].
+    #[inline]
+    pub fn fix_write(self, page: u64) -> Result<WriteGuard<'p>, PoolError> {
+        self.pool.write_of((page, self.class))
+    }
+
+    /// As [`Pool::fix_new`].
+    ///
+    /// # Errors
+    ///
+    /// As [`Pool::fix_new`].
+    pub fn fix_new(self, page: u64) -> Result<WriteGuard<'p>, PoolError> {
+        self.pool.new_of((page, self.class))
+    }
+
+    /// As [`Pool::allocate`].
+    ///
+    /// # Errors
+    ///
+    /// As [`Pool::allocate`].
+    pub fn allocate(self) -> Result<WriteGuard<'p>, PoolError> {
+        self.pool.allocate_of(self.class)
+    }
+}
