@@ -4,6 +4,8 @@
 //! [`Columns`] say which columns hold a reference; without them, they are guessed
 //! from common names. The format holds no metadata, and of classes only the numbers.
 
+mod classes;
+
 use std::io::{self, Read, Write};
 use std::ops::RangeInclusive;
 use std::sync::Arc;
@@ -16,12 +18,12 @@ use super::lines::decimal;
 use super::requests::{LONGEST_REQUEST, PendingRequest, Request, pages};
 use super::{Decode, Decoding, Encode, FormatEntry, OpenedTrace, StoredClasses, WriteTarget};
 use crate::bad_lines::BadLines;
-use crate::classes::ClassNumbers;
 use crate::columns::{ByteColumn, Columns, PageColumns, WriteColumn};
 use crate::compression::Sink;
 use crate::error::{TraceError, quoted};
 use crate::reference::{Batch, Metadata, PageClasses};
 use crate::stream::{BUFFER, Stream};
+use classes::ClassField;
 
 pub(super) static ENTRY: FormatEntry = FormatEntry {
     name: "csv",
@@ -190,21 +192,6 @@ enum WriteField {
     OneOf(CsvField, Vec<Vec<u8>>),
 }
 
-/// The field of the class, and the classes that have appeared.
-#[derive(Debug)]
-struct ClassField {
-    field: CsvField,
-    kind: ClassKind,
-}
-
-/// How a column gives classes, by its first value that is not empty.
-#[derive(Debug)]
-enum ClassKind {
-    Unknown,
-    Numbers,
-    Names(ClassNumbers<Vec<u8>>),
-}
-
 struct CsvDecoder {
     reader: csv::Reader<CsvInput>,
     label: String,
@@ -246,10 +233,7 @@ fn open(mut stream: Stream, decoding: &Decoding) -> Result<OpenedTrace, TraceErr
     let pages = header.page_fields(&columns.pages, decoding, &mut metadata)?;
     let writes = header.write_field(columns.write)?;
     let class = columns.class.map(|column| header.field(&column));
-    let classes = class.transpose()?.map(|field| ClassField {
-        field,
-        kind: ClassKind::Unknown,
-    });
+    let classes = class.transpose()?.map(ClassField::new);
     let classes = classes.filter(|_| decoding.classes);
     let width = header.names.len();
     Ok(OpenedTrace {
@@ -490,41 +474,6 @@ impl WriteField {
                     )),
                 }
             }
-        }
-    }
-}
-
-impl ClassField {
-    fn of<'a>(&mut self, record: &'a ByteRecord) -> Result<u32, BadField<'a>> {
-        let text = record.get(self.field.at).unwrap_or_default().trim_ascii();
-        if text.is_empty() {
-            return Ok(0);
-        }
-        let number = decimal(text).and_then(|number| u32::try_from(number).ok());
-        if let ClassKind::Unknown = self.kind {
-            self.kind = match number {
-                Some(_) => ClassKind::Numbers,
-                None => ClassKind::Names(ClassNumbers::default()),
-            };
-        }
-        let bad = |expected: &str| {
-            let expected = format!("{expected} in column '{}'", self.field.name);
-            (expected, text)
-        };
-        match &mut self.kind {
-            ClassKind::Names(names) => names
-                .number(&text.to_vec(), || {
-                    String::from_utf8_lossy(text).into_owned()
-                })
-                .ok_or_else(|| bad("one of at most 2^20 classes")),
-            _ => number.ok_or_else(|| bad("a class number from 0 to 2^32-1")),
-        }
-    }
-
-    fn classes(&self) -> PageClasses {
-        match &self.kind {
-            ClassKind::Names(names) => names.classes(),
-            _ => PageClasses::default(),
         }
     }
 }
