@@ -9,6 +9,11 @@ use ebbpool_policy::{
     registry,
 };
 
+/// The class of a page; some pages are of no known class.
+fn class_of(page: u64) -> u32 {
+    (page % 5) as u32
+}
+
 const SPECS: &[&str] = &[
     "fifo",
     "fifo:cluster=4",
@@ -227,6 +232,9 @@ impl Buffer {
         }
         let mut events = Vec::new();
         let ghost = self.ghosts.get(&page).copied();
+        if self.policy.asks_classes() {
+            self.policy.class(class_of(page));
+        }
         self.policy.miss(page, ghost, access);
         let frame = match (0..self.frames).find(|frame| !self.pages.contains_key(frame)) {
             Some(frame) => frame,
@@ -418,6 +426,7 @@ fn compare(spec: &str, frames: u32, seed: u64, references: usize, disturb: Distu
                 .collect();
         }
         model.foresee(future[at]);
+        model.class(class_of(page));
         let expected = model.reference(page, write, next[at], &pinned);
         assert_eq!(
             buffer.reference(page, write, next[at], future[at], &pinned),

@@ -5,9 +5,9 @@ mod common;
 
 use std::collections::BTreeMap;
 
-use common::{QUIET, SPECS, cell, file};
+use common::{QUIET, SPECS, cell, class_of, file};
 use ebbpool_model::workload::workload;
-use ebbpool_model::{ModelCounts, count};
+use ebbpool_model::{ModelCounts, count, count_with_classes};
 use ebbpool_policy::{Entry, registry};
 use ebbpool_sim::{AtEnd, Cell, Counts, SimOptions, TraceFacts, simulate};
 
@@ -63,6 +63,13 @@ fn check(trace: &[(u64, bool)], name: &str, options: &SimOptions, asymmetry: f64
             configurations.push((spec, frames));
         }
     }
+    let classes: Vec<u32> = match name.ends_with(".parquet") {
+        true => trace
+            .iter()
+            .map(|reference| class_of(reference.0))
+            .collect(),
+        false => Vec::new(),
+    };
     let outcome = simulate(&source, &cells, options, &QUIET).expect("a simulation");
     assert_eq!(outcome.facts.references, trace.len() as u64);
     assert_eq!(
@@ -71,15 +78,13 @@ fn check(trace: &[(u64, bool)], name: &str, options: &SimOptions, asymmetry: f64
     );
     assert_eq!(outcome.counts.len(), cells.len());
     for (counts, (spec, frames)) in outcome.counts.iter().zip(configurations) {
-        let expected = count(
-            spec,
-            frames as usize,
-            trace,
-            asymmetry,
+        let counting = (
             options.warmup as usize,
             options.at_end == AtEnd::Flush,
             options.cluster_size,
         );
+        let known = (trace, classes.as_slice());
+        let expected = count_with_classes(spec, frames as usize, known, asymmetry, counting);
         let context = format!("{spec}, {frames} frames, {name}, R = {asymmetry}, {options:?}");
         assert_same(counts, &outcome.facts, &expected, &context);
     }

@@ -3,7 +3,7 @@
 use std::sync::atomic::AtomicBool;
 
 use ebbpool_sim::{Cell, Progress};
-use ebbpool_trace::{Batch, Format, Metadata, Source, Writer};
+use ebbpool_trace::{Batch, Format, Metadata, PageClasses, Source, Writer};
 use tempfile::TempDir;
 
 static NEVER_STOP: AtomicBool = AtomicBool::new(false);
@@ -82,14 +82,26 @@ pub const SPECS: &[&str] = &[
     "ace:policy=(fd-exact:interval=200),batch=8",
 ];
 
-/// The trace as a file, which exists as long as the directory.
+/// The class of a page in traces in the native format; some pages are of no known class.
+pub fn class_of(page: u64) -> u32 {
+    (page % 5) as u32
+}
+
+/// The trace as a file, which exists as long as the directory. In the native format it has classes.
 pub fn file(trace: &[(u64, bool)], name: &str) -> (TempDir, Source) {
     let directory = tempfile::tempdir().expect("a temporary directory");
     let path = directory.path().join(name);
     let format = Format::of_name(&path).expect("a name with a format");
-    let mut writer = Writer::create(&path, format, &Metadata::default()).expect("a trace file");
+    let classes = (format == Format::Native).then(PageClasses::default);
+    let (metadata, classes) = (Metadata::default(), classes.as_ref());
+    let writer = Writer::create_with_classes(&path, format, &metadata, classes, None);
+    let mut writer = writer.expect("a trace file");
+    let mut batch: Batch = trace.iter().copied().collect();
+    if classes.is_some() {
+        batch.classes = batch.pages.iter().copied().map(class_of).collect();
+    }
     writer
-        .write(&trace.iter().copied().collect::<Batch>())
+        .write(&batch)
         .and_then(|()| writer.finish())
         .expect("room for a trace");
     let source = Source::parse(path.to_str().expect("a plain path"), None).expect("a trace");
