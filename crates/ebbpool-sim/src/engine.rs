@@ -188,13 +188,7 @@ impl<P: Policy, O: Observer> Engine<P, O> {
     }
 
     #[inline]
-    fn serve(
-        &mut self,
-        reference: u32,
-        next: Option<NextUse>,
-        pages: &[u64],
-        classes: &[PageClass],
-    ) {
+    fn serve(&mut self, reference: u32, next: Option<NextUse>, chunk: &Chunk) {
         let id = reference >> 1;
         let access = Access::from_write(reference & 1 == 1);
         if let Some(next) = next {
@@ -219,11 +213,11 @@ impl<P: Policy, O: Observer> Engine<P, O> {
             *occupant |= write;
         } else {
             if self.policy.asks_classes()
-                && let Some(&class) = classes.get(id as usize)
+                && let Some(&class) = chunk.classes.get(id as usize)
             {
                 self.policy.class(class);
             }
-            self.miss(reference, entry.ghost(), access, pages);
+            self.miss(reference, entry.ghost(), access, chunk.pages);
         }
         if O::LISTENS {
             self.served += 1;
@@ -426,7 +420,7 @@ impl<P: Policy, O: Observer> Engine<P, O> {
                     Some(future) if AHEAD => Some(future.at(chunk.start + at, self.setup.at_end)),
                     _ => None,
                 };
-                self.serve(chunk.references[at], next, chunk.pages, chunk.classes);
+                self.serve(chunk.references[at], next, chunk);
             }
             if self.written.len() >= WRITES_TOGETHER {
                 self.count_switches(chunk.pages);
