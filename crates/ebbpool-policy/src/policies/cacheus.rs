@@ -79,7 +79,6 @@ pub struct Cacheus {
     remembered_new: u32,
     now: u64,
     admission: Admission,
-    chosen: Option<(Frame, Expert)>,
 }
 
 impl Build for Cacheus {
@@ -119,7 +118,6 @@ impl Build for Cacheus {
             remembered_new: 0,
             now: 0,
             admission: Admission::FillReused,
-            chosen: None,
         }
     }
 }
@@ -258,13 +256,7 @@ impl Policy for Cacheus {
         let recency = self.stacks.find_from_lru(QUEUE, &may_evict);
         let recency = recency.or_else(|| self.stacks.find_from_lru(REUSED, &may_evict))?;
         let frequency = self.frequency.least_where(may_evict)?;
-        let expert = self.weights.draw(&mut self.sampler);
-        let victim = match expert {
-            Expert::Recency => recency,
-            Expert::Frequency => frequency,
-        };
-        self.chosen = (recency != frequency).then_some((victim, expert));
-        Some(victim)
+        Some(self.weights.choose(recency, frequency, &mut self.sampler))
     }
 
     #[inline]
@@ -287,7 +279,7 @@ impl Policy for Cacheus {
 
     #[inline]
     fn remember(&mut self, frame: Frame) -> Option<Ghost> {
-        let (_, expert) = self.chosen.take().filter(|(chosen, _)| *chosen == frame)?;
+        let expert = self.weights.take_chooser(frame)?;
         let key = self.frequency.key(frame)?;
         if self.most_ghosts == 0 {
             return None;

@@ -1,5 +1,6 @@
-//! The weights of two experts, learned by regret, for LeCaR and Cacheus.
+//! Two experts whose weights are learned by regret, for LeCaR and Cacheus.
 
+use crate::policy::Frame;
 use crate::sample::FrameSampler;
 
 /// Neither weight becomes larger than this, so that both experts are always heard.
@@ -14,16 +15,22 @@ pub(super) enum Expert {
     Frequency,
 }
 
-/// The weight of the expert for recency; that of the other is the rest to 1.
+/// The experts' weights, and the expert that chose the last victim.
 ///
 /// The authors' code has single precision; this has double.
 pub(super) struct ExpertWeights {
+    /// The weight of the expert for recency; that of the other is the rest to 1.
     recency: f64,
+    /// The victim chosen last, and the expert that it is remembered for; `None` if both chose it.
+    chosen: Option<(Frame, Expert)>,
 }
 
 impl ExpertWeights {
     pub(super) fn new() -> Self {
-        ExpertWeights { recency: 0.5 }
+        ExpertWeights {
+            recency: 0.5,
+            chosen: None,
+        }
     }
 
     /// The expert evicted a page that was missed: its weight is multiplied by e^-`penalty`.
@@ -36,12 +43,26 @@ impl ExpertWeights {
         self.recency = (recency / (recency + frequency)).clamp(1.0 - LARGEST, LARGEST);
     }
 
-    /// Draws the expert that chooses the victim.
+    /// Draws the expert whose victim is evicted.
     #[inline]
-    pub(super) fn draw(&self, sampler: &mut FrameSampler) -> Expert {
-        match sampler.happens(self.recency) {
-            true => Expert::Recency,
-            false => Expert::Frequency,
-        }
+    pub(super) fn choose(
+        &mut self,
+        recency: Frame,
+        frequency: Frame,
+        sampler: &mut FrameSampler,
+    ) -> Frame {
+        let (victim, expert) = match sampler.happens(self.recency) {
+            true => (recency, Expert::Recency),
+            false => (frequency, Expert::Frequency),
+        };
+        self.chosen = (recency != frequency).then_some((victim, expert));
+        victim
+    }
+
+    /// The expert that alone chose `frame` as the last victim. It answers once.
+    #[inline]
+    pub(super) fn take_chooser(&mut self, frame: Frame) -> Option<Expert> {
+        let (_, expert) = self.chosen.take().filter(|(chosen, _)| *chosen == frame)?;
+        Some(expert)
     }
 }

@@ -41,8 +41,6 @@ pub struct Lecar {
     now: u64,
     /// References of the page missed last, this one included.
     incoming: u32,
-    /// The victim chosen last, and the expert that it is remembered for.
-    chosen: Option<(Frame, Expert)>,
 }
 
 impl Build for Lecar {
@@ -75,7 +73,6 @@ impl Build for Lecar {
             discount: libm::log(DISCOUNT_AFTER_A_TURN) / f64::from(frames),
             now: 0,
             incoming: 1,
-            chosen: None,
         }
     }
 }
@@ -127,13 +124,7 @@ impl Policy for Lecar {
     ) -> Option<Frame> {
         let recency = self.recency.find_from_lru(0, &may_evict)?;
         let frequency = self.frequency.least_where(may_evict)?;
-        let expert = self.weights.draw(&mut self.sampler);
-        let victim = match expert {
-            Expert::Recency => recency,
-            Expert::Frequency => frequency,
-        };
-        self.chosen = (recency != frequency).then_some((victim, expert));
-        Some(victim)
+        Some(self.weights.choose(recency, frequency, &mut self.sampler))
     }
 
     #[inline]
@@ -144,7 +135,7 @@ impl Policy for Lecar {
 
     #[inline]
     fn remember(&mut self, frame: Frame) -> Option<Ghost> {
-        let (_, expert) = self.chosen.take().filter(|(chosen, _)| *chosen == frame)?;
+        let expert = self.weights.take_chooser(frame)?;
         let (references, page) = self.frequency.key(frame)?;
         if self.most_ghosts == 0 {
             return None;
