@@ -1,99 +1,127 @@
-//! How likely a page is to be referenced again soon, learned by class and age.
+//! How likely a page is to be referenced again soon, learned by class, kind and age.
 
 use super::ages::{self, BUCKETS};
+use super::classes::{SHARED_SLOT, SLOTS};
+use super::variation::{MOST_WEIGHT, Variation};
 
-/// The waits of a class's pages that ended at an age.
+/// The waits that ended at an age.
 #[derive(Clone, Copy, Default)]
 struct WaitCounts {
     /// Waits that ended with the event.
-    events: f64,
+    events: f32,
     /// Waits that ended without it: the page was forgotten.
-    censored: f64,
+    censored: f32,
 }
 
-/// For each class of pages the waits for an event, and the density of events of a page that has
-/// waited.
+/// For each slot of classes and each kind of pages the waits for an event, and the density of events of a page that has
+/// waited. A row is one kind of one slot.
 ///
 /// The density at an age is the highest rate of events per reference that keeping a page from now
 /// on can yield: events expected up to the best moment to evict it, divided by the references until
 /// the event or the eviction, whichever is first (the Gittins index of the wait).
-pub(super) struct Densities<const CLASSES: usize> {
-    cells: Box<[[WaitCounts; BUCKETS]; CLASSES]>,
-    density: Box<[[f32; BUCKETS]; CLASSES]>,
-    /// The usual number of events per page in a bucket, if they could repeat.
-    expected: [f64; BUCKETS],
-    /// All classes learned in this round so far.
-    pooled: [PooledWaits; BUCKETS],
+///
+/// A row with few observations is taken to be usual. What is usual for it follows from the kind in all slots, times the
+/// ratio of the slot's events to those usual for pages of the same kinds (indirect standardization). How many observations outweigh the usual is measured: where slots
+/// differ by no more than chance, as regions of random page numbers do, it takes very many.
+pub(super) struct Densities<const KINDS: usize> {
+    rows: Vec<[WaitCounts; BUCKETS]>,
+    density: Vec<[f32; BUCKETS]>,
+    all: PooledWaits,
+    by_kind: [PooledWaits; KINDS],
+    /// In place of pages at risk there are the events that are usual for their kinds, and the usual is a ratio to these.
+    by_slot: [PooledWaits; SLOTS],
+    /// The variation of rows beyond chance in this round so far, and the weight that follows from the last round.
+    variation: Variation,
+    usual_weight: f64,
 }
 
-/// All classes together.
-#[derive(Clone, Copy, Default)]
+/// The observations of several rows in this round so far, and the usual number of events per page in each bucket, if they
+/// could repeat, as of the round before.
+#[derive(Clone)]
 struct PooledWaits {
-    events: f64,
-    at_risk: f64,
+    events: [f64; BUCKETS],
+    at_risk: [f64; BUCKETS],
+    usual: [f64; BUCKETS],
 }
 
-/// The weight of the usual against the observations of a class.
+/// The least weight of the usual against the observations of a row.
 #[derive(Clone, Copy)]
 pub(super) struct PriorWeight {
-    /// The number of events that a class must have before its overall rate outweighs the usual one.
+    /// The number of events that a row must have before its overall rate outweighs the usual one.
     pub(super) events: f64,
-    /// The number of pages at an age that a class must have before its rate at that age outweighs
+    /// The number of pages at an age that a row must have before its rate at that age outweighs
     /// the usual one.
     pub(super) pages: f64,
 }
 
-/// The weight of the initial guess about all classes, in pages.
+/// The weight of the initial guess about all rows, in pages.
 const GUESSED: f64 = 2.0;
+/// As many events in each bucket as are usual for a page's kind.
+const ONCE: [f64; BUCKETS] = [1.0; BUCKETS];
 
-impl<const CLASSES: usize> Densities<CLASSES> {
-    /// Without observations: every class is as guessed.
+impl<const KINDS: usize> Densities<KINDS> {
+    /// Without observations: every row is as guessed.
     pub(super) fn new(prior: PriorWeight) -> Self {
-        let mut expected = [0.0; BUCKETS];
-        for (bucket, expected) in expected.iter_mut().enumerate() {
-            *expected = guess(bucket);
-        }
-        let mut densities = Densities {
-            cells: Box::new([[WaitCounts::default(); BUCKETS]; CLASSES]),
-            density: Box::new([[0.0; BUCKETS]; CLASSES]),
-            expected,
-            pooled: [PooledWaits::default(); BUCKETS],
+        let guessed = PooledWaits {
+            events: [0.0; BUCKETS],
+            at_risk: [0.0; BUCKETS],
+            usual: std::array::from_fn(guess),
         };
-        (0..CLASSES).for_each(|class| densities.learn(class, prior, 1.0));
-        densities.end_round();
+        let mut densities = Densities {
+            rows: vec![[WaitCounts::default(); BUCKETS]; SLOTS * KINDS],
+            density: vec![[0.0; BUCKETS]; SLOTS * KINDS],
+            by_kind: std::array::from_fn(|_| guessed.clone()),
+            by_slot: std::array::from_fn(|_| PooledWaits {
+                usual: ONCE,
+                ..guessed.clone()
+            }),
+            all: guessed,
+            variation: Variation::default(),
+            usual_weight: MOST_WEIGHT,
+        };
+        (0..SLOTS * KINDS).for_each(|row| densities.learn(row, prior, 1.0));
+        densities.end_round(1, prior);
         densities
     }
 
-    /// A page of the class waited `age` references for the event.
+    /// A page of the row waited `age` references for the event.
     #[inline]
-    pub(super) fn record_event(&mut self, class: u8, age: u64) {
-        self.cells[usize::from(class)][ages::bucket(age)].events += 1.0;
+    pub(super) fn record_event(&mut self, row: usize, age: u64) {
+        self.rows[row][ages::bucket(age)].events += 1.0;
     }
 
-    /// A page of the class was forgotten after `age` references.
+    /// A page of the row was forgotten after `age` references.
     #[inline]
-    pub(super) fn record_censored(&mut self, class: u8, age: u64) {
-        self.cells[usize::from(class)][ages::bucket(age)].censored += 1.0;
+    pub(super) fn record_censored(&mut self, row: usize, age: u64) {
+        self.rows[row][ages::bucket(age)].censored += 1.0;
     }
 
-    /// The densities: events per reference of keeping a page, by class and bucket of ages.
+    /// The densities: events per reference of keeping a page, by row and bucket of ages.
     #[inline]
-    pub(super) fn all(&self) -> &[[f32; BUCKETS]; CLASSES] {
+    pub(super) fn all(&self) -> &[[f32; BUCKETS]] {
         &self.density
     }
 
-    /// Computes the densities of a class anew, then multiplies its observations by `decay`.
-    pub(super) fn learn(&mut self, class: usize, prior: PriorWeight, decay: f64) {
-        let at_risk = self.at_risk(class);
-        let factor = self.factor(class, &at_risk, prior);
-        let cells = &self.cells[class];
+    /// Gives the rows of a slot without observations the densities of the shared slot.
+    pub(super) fn begin_slot(&mut self, slot: u8) {
+        let shared = usize::from(SHARED_SLOT) * KINDS;
+        let first = usize::from(slot) * KINDS;
+        self.density.copy_within(shared..shared + KINDS, first);
+    }
+
+    /// Computes the densities of a row anew, then multiplies its observations by `decay`.
+    pub(super) fn learn(&mut self, row: usize, prior: PriorWeight, decay: f32) {
+        let (slot, kind) = (row / KINDS, row % KINDS);
+        let (events, at_risk) = self.observations(row);
+        let usual = self.usual(slot, kind);
+        self.variation.add(&events, &at_risk, &usual);
+        let prior = prior.at_least(self.usual_weight);
+        let expected = prior.weigh(&events, &at_risk, &usual);
+
         let mut later = [BucketRange::default(); BUCKETS];
         let mut ranges = 0;
         for bucket in (0..BUCKETS).rev() {
-            let usual = factor * self.expected[bucket];
-            let expected =
-                (cells[bucket].events + prior.pages * usual) / (at_risk[bucket] + prior.pages);
-            let mut range = BucketRange::of(expected, ages::width(bucket) as f64);
+            let mut range = BucketRange::of(expected[bucket], ages::width(bucket) as f64);
             // It pays to keep the page for as long as the following range is denser.
             while ranges > 0 && later[ranges - 1].density() > range.density() {
                 ranges -= 1;
@@ -101,53 +129,129 @@ impl<const CLASSES: usize> Densities<CLASSES> {
             }
             later[ranges] = range;
             ranges += 1;
-            self.density[class][bucket] = range.density() as f32;
+            self.density[row][bucket] = range.density() as f32;
         }
-        self.pool(class, &at_risk);
-        for cell in &mut self.cells[class] {
+        let by_kind = &mut self.by_kind[kind];
+        let usual_of_kind = std::array::from_fn(|at| at_risk[at] * by_kind.usual[at]);
+        self.by_slot[slot].add(&events, &usual_of_kind);
+        by_kind.add(&events, &at_risk);
+        self.all.add(&events, &at_risk);
+        for cell in &mut self.rows[row] {
             cell.events *= decay;
             cell.censored *= decay;
         }
     }
 
-    /// Ends a round in which each class was learned: the observations of all classes together are
-    /// the usual ones of the next round.
-    pub(super) fn end_round(&mut self) {
+    /// Ends a round in which each row of the first `slots` slots was learned: its observations determine what is usual in
+    /// the next round.
+    pub(super) fn end_round(&mut self, slots: usize, prior: PriorWeight) {
         for bucket in 0..BUCKETS {
-            let pooled = std::mem::take(&mut self.pooled[bucket]);
-            self.expected[bucket] =
-                (pooled.events + GUESSED * guess(bucket)) / (pooled.at_risk + GUESSED);
+            self.all.usual[bucket] = (self.all.events[bucket] + GUESSED * guess(bucket))
+                / (self.all.at_risk[bucket] + GUESSED);
         }
+        self.usual_weight = std::mem::take(&mut self.variation).weight();
+
+        let all = &self.all.usual;
+        for kind in &mut self.by_kind {
+            kind.usual = prior.weigh(&kind.events, &kind.at_risk, all);
+        }
+        let mut variation = Variation::default();
+        for slot in &self.by_slot[..slots] {
+            variation.add(&slot.events, &slot.at_risk, &ONCE);
+        }
+        let of_slots = prior.at_least(variation.weight());
+        for slot in &mut self.by_slot[..slots] {
+            slot.usual = of_slots.weigh(&slot.events, &slot.at_risk, &ONCE);
+        }
+        let pooled = self.by_kind.iter_mut().chain(&mut self.by_slot);
+        pooled.chain([&mut self.all]).for_each(PooledWaits::clear);
     }
 
-    /// The number of pages of the class that were observed in each bucket; pages whose wait ended
-    /// there count half.
-    fn at_risk(&self, class: usize) -> [f64; BUCKETS] {
-        let mut at_risk = [0.0; BUCKETS];
+    /// The events of a row in each bucket, and the pages that were observed there; pages whose wait ended there count
+    /// half.
+    fn observations(&self, row: usize) -> ([f64; BUCKETS], [f64; BUCKETS]) {
+        let (mut events, mut at_risk) = ([0.0; BUCKETS], [0.0; BUCKETS]);
         let mut older = 0.0;
-        for (cell, at_risk) in self.cells[class].iter().zip(&mut at_risk).rev() {
-            let ended = cell.events + cell.censored;
-            *at_risk = older + ended / 2.0;
+        for (bucket, cell) in self.rows[row].iter().enumerate().rev() {
+            let ended = f64::from(cell.events) + f64::from(cell.censored);
+            events[bucket] = f64::from(cell.events);
+            at_risk[bucket] = older + ended / 2.0;
             older += ended;
         }
-        at_risk
+        (events, at_risk)
     }
 
-    /// The ratio of the class's events to the usual number at the ages at which it was observed.
-    fn factor(&self, class: usize, at_risk: &[f64; BUCKETS], prior: PriorWeight) -> f64 {
-        let (mut events, mut usual) = (0.0, 0.0);
-        for (bucket, at_risk) in at_risk.iter().enumerate() {
-            events += self.cells[class][bucket].events;
-            usual += at_risk * self.expected[bucket];
+    /// The usual number of events per page of a kind in a slot, in each bucket.
+    fn usual(&self, slot: usize, kind: usize) -> [f64; BUCKETS] {
+        let (kind, slot) = (&self.by_kind[kind], &self.by_slot[slot]);
+        std::array::from_fn(|at| kind.usual[at] * slot.usual[at])
+    }
+}
+
+impl PooledWaits {
+    fn add(&mut self, events: &[f64; BUCKETS], at_risk: &[f64; BUCKETS]) {
+        for bucket in 0..BUCKETS {
+            self.events[bucket] += events[bucket];
+            self.at_risk[bucket] += at_risk[bucket];
         }
-        (events + prior.events) / (usual + prior.events)
     }
 
-    fn pool(&mut self, class: usize, at_risk: &[f64; BUCKETS]) {
-        for (bucket, pooled) in self.pooled.iter_mut().enumerate() {
-            pooled.events += self.cells[class][bucket].events;
-            pooled.at_risk += at_risk[bucket];
+    fn clear(&mut self) {
+        self.events = [0.0; BUCKETS];
+        self.at_risk = [0.0; BUCKETS];
+    }
+}
+
+/// A usual weight that has no effect on a bucket in which fewer events are usual than this.
+const LEAST_USUAL: f64 = 1e-12;
+
+/// The weights of the usual against the observations, as a number of pages in each bucket.
+#[derive(Clone, Copy)]
+struct UsualWeight {
+    prior: PriorWeight,
+    /// The number of usual events that weigh as much as the observations, at least.
+    events: f64,
+}
+
+impl PriorWeight {
+    fn at_least(self, events: f64) -> UsualWeight {
+        UsualWeight {
+            prior: self,
+            events,
         }
+    }
+
+    fn weigh(
+        self,
+        events: &[f64; BUCKETS],
+        at_risk: &[f64; BUCKETS],
+        usual: &[f64; BUCKETS],
+    ) -> [f64; BUCKETS] {
+        self.at_least(0.0).weigh(events, at_risk, usual)
+    }
+}
+
+impl UsualWeight {
+    /// The expected events per page in each bucket: the usual ones, more or fewer at all ages by a common factor, as far
+    /// as the observations at an age do not outweigh them.
+    fn weigh(
+        self,
+        events: &[f64; BUCKETS],
+        at_risk: &[f64; BUCKETS],
+        usual: &[f64; BUCKETS],
+    ) -> [f64; BUCKETS] {
+        let (mut all_events, mut all_usual) = (0.0, 0.0);
+        for bucket in 0..BUCKETS {
+            all_events += events[bucket];
+            all_usual += at_risk[bucket] * usual[bucket];
+        }
+        let trust = self.prior.events.max(self.events);
+        let factor = (all_events + trust) / (all_usual + trust);
+        std::array::from_fn(|bucket| {
+            let usual = factor * usual[bucket];
+            let pages = self.prior.pages.max(self.events / usual.max(LEAST_USUAL));
+            (events[bucket] + pages * usual) / (at_risk[bucket] + pages)
+        })
     }
 }
 
@@ -268,7 +372,7 @@ mod tests {
         let fresh = densities.at(0, 8);
         for _ in 0..20 {
             densities.learn(0, PRIOR, 0.5);
-            densities.end_round();
+            densities.end_round(1, PRIOR);
         }
         assert!(densities.at(0, 8) < fresh / 2.0);
     }

@@ -2,7 +2,7 @@
 
 use prefetch_index::prefetch_index;
 
-use super::counts::LogCount;
+use super::counts::EventCount;
 use crate::policy::Page;
 
 /// Entries of a set, all of which are searched for a page.
@@ -32,8 +32,8 @@ impl CountEntry {
         self.0 != 0 && self.0 >> (u32::BITS - TAG_BITS) == tag
     }
 
-    fn count(self) -> LogCount {
-        LogCount::from_quarters(((self.0 >> TIME_BITS) & MOST_COUNT).saturating_sub(1))
+    fn count(self) -> EventCount {
+        EventCount::from_quarters(((self.0 >> TIME_BITS) & MOST_COUNT).saturating_sub(1))
     }
 
     /// Units of time until `time`; more than there can be if there is no entry.
@@ -62,7 +62,7 @@ impl ForgottenCounts {
 
     /// Stores a page's count, in place of the set's oldest if there is no room.
     #[inline]
-    pub(super) fn put(&mut self, page: Page, count: LogCount, referenced_at: u64, now: u64) {
+    pub(super) fn put(&mut self, page: Page, count: EventCount, referenced_at: u64, now: u64) {
         if self.sets.is_empty() {
             return;
         }
@@ -84,17 +84,15 @@ impl ForgottenCounts {
         set[at] = CountEntry(tag << (u32::BITS - TAG_BITS) | count << TIME_BITS | time);
     }
 
-    /// Removes and returns the page's count, and the number of references since its last one.
+    /// Removes and returns the page's count.
     #[inline]
-    pub(super) fn take(&mut self, page: Page, now: u64) -> Option<(LogCount, u64)> {
+    pub(super) fn take(&mut self, page: Page) -> Option<EventCount> {
         if self.sets.is_empty() {
             return None;
         }
         let (set, tag) = self.set_and_tag(page);
-        let now = self.time(now);
         let found = self.sets[set].iter_mut().find(|entry| entry.is_of(tag))?;
-        let entry = std::mem::take(found);
-        Some((entry.count(), u64::from(entry.age(now)) * self.unit))
+        Some(std::mem::take(found).count())
     }
 
     #[inline]
@@ -120,24 +118,24 @@ mod tests {
     #[test]
     fn counts_are_found_once_and_the_oldest_make_room() {
         let mut counts = ForgottenCounts::new(4, 10);
-        let count = LogCount::from_quarters(5);
+        let count = EventCount::from_quarters(4);
         for page in 0..5 {
             counts.put(page, count, 100 * page, 1000);
         }
-        assert_eq!(counts.take(0, 1000), None);
-        assert_eq!(counts.take(1, 1000), Some((count, 900)));
-        assert_eq!(counts.take(1, 1000), None);
-        assert_eq!(counts.take(4, 4005), Some((count, 3600)));
+        assert_eq!(counts.take(0), None);
+        assert_eq!(counts.take(1), Some(count));
+        assert_eq!(counts.take(1), None);
+        assert_eq!(counts.take(4), Some(count));
 
-        counts.put(2, LogCount::ONE, 990, 1000);
-        assert_eq!(counts.take(2, 1000), Some((LogCount::from_quarters(0), 10)));
-        assert_eq!(counts.take(2, 1000), None);
+        counts.put(2, EventCount::ONE, 990, 1000);
+        assert_eq!(counts.take(2), Some(EventCount::ONE));
+        assert_eq!(counts.take(2), None);
     }
 
     #[test]
     fn without_room_no_count_is_stored() {
         let mut counts = ForgottenCounts::new(0, 1);
-        counts.put(1, LogCount::ONE, 1, 1);
-        assert_eq!(counts.take(1, 1), None);
+        counts.put(1, EventCount::ONE, 1, 1);
+        assert_eq!(counts.take(1), None);
     }
 }

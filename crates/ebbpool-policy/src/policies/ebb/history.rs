@@ -1,6 +1,7 @@
 //! The record of a page, resident or not.
 
-use super::counts::{FadingRate, LogCount};
+use super::classes::{Classification, SHARED_SLOT};
+use super::counts::EventCount;
 use crate::policy::Page;
 
 /// The record of a page that is resident or a ghost, in half a line of the processor's cache.
@@ -19,8 +20,12 @@ pub(super) struct History {
     pub(super) referenced_at: u64,
     /// 0 unless it was ever written.
     pub(super) written_at: u64,
-    references: LogCount,
-    writes: LogCount,
+    references: EventCount,
+    writes: EventCount,
+    /// The slot of the page's class.
+    slot: u8,
+    reference_kind: u8,
+    write_kind: u8,
     marks: u8,
 }
 
@@ -34,34 +39,44 @@ pub(super) const CANDIDATE: u8 = 4;
 pub(super) const WRITTEN: u8 = 8;
 /// The page is remembered.
 pub(super) const GHOST: u8 = 16;
+/// The page was at the end of its class when it was missed.
+const TAIL: u8 = 32;
 
-/// Classes of pages by number of references, two to a doubling.
-pub(super) const REFERENCE_CLASSES: usize = 20;
-/// Classes of pages by number of writes.
-pub(super) const WRITE_CLASSES: usize = 16;
-
-/// The effect of a reference on counts.
-#[derive(Clone, Copy)]
-pub(super) struct CountingRule {
-    pub(super) fading: FadingRate,
-    /// A reference at most this long after the one before is part of that one and does not count.
-    pub(super) correlated: u64,
-}
+/// Kinds of waits for a reference, by number of references.
+pub(super) const REFERENCE_KINDS: usize = 14;
+/// The doublings of the number of writes that are distinguished, and those by which references outnumber them.
+const WRITE_DOUBLINGS: u32 = 6;
+const FURTHER_DOUBLINGS: u32 = 4;
+const KINDS_BEFORE_TAIL: u32 = WRITE_DOUBLINGS * FURTHER_DOUBLINGS;
+/// Kinds of waits for a write, by number of writes and references, and by whether the page is at its class's end.
+pub(super) const WRITE_KINDS: usize = 2 * KINDS_BEFORE_TAIL as usize;
 
 impl History {
     /// A page without a remembered reference, referenced for the first time.
     pub(super) fn new(now: u64) -> Self {
         History {
             referenced_at: now,
-            references: LogCount::ONE,
+            references: EventCount::ONE,
+            slot: SHARED_SLOT,
             ..History::default()
         }
     }
 
-    /// Sets the number of references, which turned out to be higher.
+    /// Sets the page's class.
     #[inline]
-    pub(super) fn recount(&mut self, references: LogCount) {
+    pub(super) fn classify(&mut self, classification: Classification) {
+        self.slot = classification.slot;
+        self.set(TAIL, classification.is_tail);
+    }
+
+    /// Sets the number of references, which turned out to be higher, of a page that was referenced only now.
+    #[inline]
+    pub(super) fn recount(&mut self, references: EventCount) {
         self.references = references;
+        self.set_reference_kind();
+        if self.is(WRITTEN) {
+            self.set_write_kind();
+        }
     }
 
     #[inline]
@@ -74,22 +89,22 @@ impl History {
         self.marks = self.marks & !mark | if is { mark } else { 0 };
     }
 
-    /// References so far, faded.
+    /// References so far.
     #[inline]
-    pub(super) fn references(&self) -> LogCount {
+    pub(super) fn references(&self) -> EventCount {
         self.references
     }
 
-    /// The class to which the wait since the last reference belongs.
+    /// The row of the tables of references to which the wait since the last reference belongs.
     #[inline]
-    pub(super) fn reference_class(&self) -> u8 {
-        self.references.level(REFERENCE_CLASSES as u8 - 1)
+    pub(super) fn reference_row(&self) -> usize {
+        usize::from(self.slot) * REFERENCE_KINDS + usize::from(self.reference_kind)
     }
 
-    /// The class to which the wait since the last write belongs; for pages that were written.
+    /// The row of the tables of writes to which the wait since the last write belongs; for pages that were written.
     #[inline]
-    pub(super) fn write_class(&self) -> u8 {
-        self.writes.level(WRITE_CLASSES as u8 - 1)
+    pub(super) fn write_row(&self) -> usize {
+        usize::from(self.slot) * WRITE_KINDS + usize::from(self.write_kind)
     }
 
     /// True if the frame holds a page and is no candidate.
@@ -99,24 +114,71 @@ impl History {
     }
 
     #[inline]
-    pub(super) fn referenced(&mut self, now: u64, counting: CountingRule) {
-        let age = now - self.referenced_at;
-        let counts = age > counting.correlated;
-        self.references = self.references.referenced(age, counting.fading, counts);
+    pub(super) fn referenced(&mut self, now: u64) {
+        self.references = self.references.and_one();
         self.referenced_at = now;
+        self.set_reference_kind();
     }
 
     #[inline]
-    pub(super) fn written(&mut self, now: u64, counting: CountingRule) {
+    pub(super) fn written(&mut self, now: u64) {
         self.writes = match self.is(WRITTEN) {
-            true => {
-                let age = now - self.written_at;
-                let counts = age > counting.correlated;
-                self.writes.referenced(age, counting.fading, counts)
-            }
-            false => LogCount::ONE,
+            true => self.writes.and_one(),
+            false => EventCount::ONE,
         };
         self.written_at = now;
         self.set(WRITTEN, true);
+        self.set_write_kind();
+    }
+
+    #[inline]
+    fn set_reference_kind(&mut self) {
+        self.reference_kind = self.references.level().min(REFERENCE_KINDS as u32 - 1) as u8;
+    }
+
+    #[inline]
+    fn set_write_kind(&mut self) {
+        let writes = self.writes.doublings().min(WRITE_DOUBLINGS - 1);
+        let further = self.references.doublings().saturating_sub(writes);
+        let further = further.min(FURTHER_DOUBLINGS - 1);
+        let tail = if self.is(TAIL) { KINDS_BEFORE_TAIL } else { 0 };
+        self.write_kind = (tail + writes * FURTHER_DOUBLINGS + further) as u8;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_record_takes_32_bytes() {
+        assert_eq!(size_of::<PageRecord>(), 32);
+    }
+
+    #[test]
+    fn kinds_follow_counts() {
+        let mut history = History::new(1);
+        history.written(1);
+        assert_eq!((history.reference_row(), history.write_row()), (0, 0));
+        history.classify(Classification {
+            slot: 2,
+            is_tail: true,
+            is_new_slot: false,
+        });
+        for now in 2..=4 {
+            history.referenced(now);
+            history.written(now);
+        }
+        assert_eq!(history.reference_row(), 2 * REFERENCE_KINDS + 3);
+        // 4 writes and 4 references, at the end.
+        assert_eq!(history.write_row(), 2 * WRITE_KINDS + 24 + 2 * 4);
+        for now in 5..200 {
+            history.referenced(now);
+            if now % 4 == 0 {
+                history.written(now);
+            }
+        }
+        assert_eq!(history.reference_row(), 2 * REFERENCE_KINDS + 10);
+        assert_eq!(history.write_row(), 2 * WRITE_KINDS + 24 + 5 * 4 + 2);
     }
 }

@@ -1,82 +1,89 @@
 //! What ebb has learned about its workload, and when it learns anew.
 
 use super::ages::{self, BUCKETS};
-use super::counts::FadingRate;
+use super::classes::ClassSlots;
 use super::densities::{Densities, PriorWeight};
-use super::history::{CountingRule, DIRTY, History, REFERENCE_CLASSES, WRITE_CLASSES, WRITTEN};
+use super::history::{DIRTY, History, REFERENCE_KINDS, WRITE_KINDS, WRITTEN};
+use crate::policy::{Page, PageClass};
 
-/// The least number of misses in a round of learning, more than there are classes.
+/// The least number of misses in a round of learning, unless there are more rows.
 const SHORTEST_ROUND: u64 = 64;
 /// The first rounds take this share of all misses so far.
 const MISSES_PER_ROUND: u64 = 4;
 /// The longest rounds take half a miss per frame.
 const FRAMES_PER_MISS: u64 = 2;
-/// A round of this many misses per frame counts as much as all rounds before when the length of a
-/// turn is measured.
-const STEADINESS: f64 = 1.2;
-/// The references per frame in a turn before the first measurement.
-const FIRST_TURN: f64 = 4.0;
+/// Misses per frame in which observations fade to 1/e.
+const MEMORY: f64 = 100.0;
 /// A round never multiplies the weight of earlier ones by less than this.
 const LEAST_DECAY: f64 = 0.5;
 
-/// How ebb learns.
-pub(super) struct LearningConfig {
-    /// Turns in which a count halves.
-    pub(super) half_life: f64,
-    /// Share of a turn within which references are correlated.
-    pub(super) correlated: f64,
-    /// Misses per frame in which observations fade to 1/e.
-    pub(super) memory: f64,
-    pub(super) prior: PriorWeight,
-}
-
-/// Densities of references and writes. A *turn* is the number of references in which as many pages
-/// are missed as there are frames.
+/// Densities of references and writes.
 pub(super) struct WaitStatistics {
-    config: LearningConfig,
+    prior: PriorWeight,
     frames: u64,
-    references: Densities<REFERENCE_CLASSES>,
-    writes: Densities<WRITE_CLASSES>,
-    turn: f64,
-    counting: CountingRule,
+    classes: ClassSlots,
+    references: Densities<REFERENCE_KINDS>,
+    writes: Densities<WRITE_KINDS>,
     misses: u64,
-    /// References and misses when the round began.
-    began: (u64, u64),
     /// Misses when the next round begins.
     next_round: u64,
-    /// The class that is learned at the next miss; the classes of writes are last.
-    class: usize,
-    decay: f64,
+    round: LearningRound,
 }
 
-impl WaitStatistics {
-    pub(super) fn new(config: LearningConfig, frames: u32) -> Self {
-        let turn = FIRST_TURN * f64::from(frames);
-        WaitStatistics {
-            frames: u64::from(frames),
-            references: Densities::new(config.prior),
-            writes: Densities::new(config.prior),
-            turn,
-            counting: config.counting(turn),
-            misses: 0,
-            began: (0, 0),
-            next_round: SHORTEST_ROUND,
-            class: REFERENCE_CLASSES + WRITE_CLASSES,
-            decay: 1.0,
-            config,
+/// The rows that a round learns: those of references, then those of writes.
+struct LearningRound {
+    /// The slots in use when the round began.
+    slots: usize,
+    /// The row that is learned next.
+    next: usize,
+    decay: f32,
+}
+
+impl LearningRound {
+    fn of(slots: usize, decay: f32) -> Self {
+        LearningRound {
+            slots,
+            next: 0,
+            decay,
         }
     }
 
-    pub(super) fn counting(&self) -> CountingRule {
-        self.counting
+    fn rows(&self) -> usize {
+        self.slots * (REFERENCE_KINDS + WRITE_KINDS)
+    }
+}
+
+impl WaitStatistics {
+    pub(super) fn new(prior: PriorWeight, frames: u32) -> Self {
+        WaitStatistics {
+            prior,
+            frames: u64::from(frames),
+            classes: ClassSlots::new(),
+            references: Densities::new(prior),
+            writes: Densities::new(prior),
+            misses: 0,
+            next_round: SHORTEST_ROUND,
+            round: LearningRound::of(0, 1.0),
+        }
+    }
+
+    /// Sets the class of a missed page.
+    #[inline]
+    pub(super) fn classify(&mut self, history: &mut History, class: PageClass, page: Page) {
+        let classification = self.classes.classify(class, page);
+        if classification.is_new_slot {
+            self.references.begin_slot(classification.slot);
+            self.writes.begin_slot(classification.slot);
+        }
+        history.classify(classification);
     }
 
     /// The page is referenced now: learns from the length of the wait, and updates its history.
     #[inline]
     pub(super) fn reference(&mut self, history: &mut History, now: u64) {
         let age = now - history.referenced_at;
-        self.references.record_event(history.reference_class(), age);
-        history.referenced(now, self.counting);
+        self.references.record_event(history.reference_row(), age);
+        history.referenced(now);
     }
 
     /// The same for a write.
@@ -84,9 +91,9 @@ impl WaitStatistics {
     pub(super) fn write(&mut self, history: &mut History, now: u64) {
         if history.is(WRITTEN) {
             let age = now - history.written_at;
-            self.writes.record_event(history.write_class(), age);
+            self.writes.record_event(history.write_row(), age);
         }
-        history.written(now, self.counting);
+        history.written(now);
     }
 
     /// The page's history is no longer stored.
@@ -94,10 +101,10 @@ impl WaitStatistics {
     pub(super) fn forget(&mut self, history: &History, now: u64) {
         let age = now - history.referenced_at;
         self.references
-            .record_censored(history.reference_class(), age);
+            .record_censored(history.reference_row(), age);
         if history.is(WRITTEN) {
             let age = now - history.written_at;
-            self.writes.record_censored(history.write_class(), age);
+            self.writes.record_censored(history.write_row(), age);
         }
     }
 
@@ -112,49 +119,41 @@ impl WaitStatistics {
         }
     }
 
-    /// Counts a miss and learns a class, if any is left in this round.
+    /// Counts a miss and learns a row, if any is left in this round.
     #[inline]
-    pub(super) fn miss(&mut self, now: u64) {
+    pub(super) fn miss(&mut self) {
         self.misses += 1;
         if self.misses == self.next_round {
-            self.begin_round(now);
+            self.begin_round();
         }
-        if self.class < REFERENCE_CLASSES + WRITE_CLASSES {
+        if self.round.next < self.round.rows() {
             self.learn();
         }
     }
 
     #[cold]
-    fn begin_round(&mut self, now: u64) {
-        let frames = self.frames as f64;
-        let (references, misses) = (now - self.began.0, self.misses - self.began.1);
-        let (references, misses) = (references as f64, misses as f64);
-        let weight = misses / (misses + STEADINESS * frames);
-        self.turn += weight * (references / misses * frames - self.turn);
-        self.counting = self.config.counting(self.turn);
-        self.began = (now, self.misses);
-
-        let longest = (self.frames / FRAMES_PER_MISS).max(SHORTEST_ROUND);
-        let round = (self.misses / MISSES_PER_ROUND).clamp(SHORTEST_ROUND, longest);
-        self.next_round = self.misses + round;
-        self.decay = (1.0 - round as f64 / (self.config.memory * frames)).max(LEAST_DECAY);
-        self.class = 0;
+    fn begin_round(&mut self) {
+        let slots = self.classes.used();
+        let rows = (slots * (REFERENCE_KINDS + WRITE_KINDS)) as u64;
+        let shortest = SHORTEST_ROUND.max(rows);
+        let longest = (self.frames / FRAMES_PER_MISS).max(shortest);
+        let misses = (self.misses / MISSES_PER_ROUND).clamp(shortest, longest);
+        self.next_round = self.misses + misses;
+        let decay = (1.0 - misses as f64 / (MEMORY * self.frames as f64)).max(LEAST_DECAY);
+        self.round = LearningRound::of(slots, decay as f32);
     }
 
     #[inline(never)]
     fn learn(&mut self) {
-        let class = self.class;
-        self.class += 1;
-        let prior = self.config.prior;
-        if class < REFERENCE_CLASSES {
-            self.references.learn(class, prior, self.decay);
-        } else {
-            self.writes
-                .learn(class - REFERENCE_CLASSES, prior, self.decay);
+        let LearningRound { slots, next, decay } = self.round;
+        match next.checked_sub(slots * REFERENCE_KINDS) {
+            None => self.references.learn(next, self.prior, decay),
+            Some(row) => self.writes.learn(row, self.prior, decay),
         }
-        if self.class == REFERENCE_CLASSES + WRITE_CLASSES {
-            self.references.end_round();
-            self.writes.end_round();
+        self.round.next += 1;
+        if self.round.next == self.round.rows() {
+            self.references.end_round(slots, self.prior);
+            self.writes.end_round(slots, self.prior);
         }
     }
 }
@@ -162,8 +161,8 @@ impl WaitStatistics {
 /// The values of pages at one moment.
 #[derive(Clone, Copy)]
 pub(super) struct PageValues<'a> {
-    references: &'a [[f32; BUCKETS]; REFERENCE_CLASSES],
-    writes: &'a [[f32; BUCKETS]; WRITE_CLASSES],
+    references: &'a [[f32; BUCKETS]],
+    writes: &'a [[f32; BUCKETS]],
     now: u64,
     /// R for a clean and a dirty page.
     asymmetry: [f32; 2],
@@ -177,18 +176,9 @@ impl PageValues<'_> {
     pub(super) fn of(&self, history: &History) -> f32 {
         let since_reference = ages::bucket(self.now - history.referenced_at);
         let since_write = ages::bucket(self.now - history.written_at);
-        let reads = self.references[usize::from(history.reference_class())][since_reference];
-        let writes = self.writes[usize::from(history.write_class())][since_write];
+        let reads = self.references[history.reference_row()][since_reference];
+        let writes = self.writes[history.write_row()][since_write];
         let asymmetry = self.asymmetry[usize::from(history.is(DIRTY))];
         reads + asymmetry * writes
-    }
-}
-
-impl LearningConfig {
-    fn counting(&self, turn: f64) -> CountingRule {
-        CountingRule {
-            fading: FadingRate::with_half_life(self.half_life * turn),
-            correlated: (self.correlated * turn) as u64,
-        }
     }
 }

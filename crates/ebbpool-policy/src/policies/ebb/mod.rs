@@ -25,12 +25,14 @@
 
 mod ages;
 mod candidates;
+mod classes;
 mod counts;
 mod densities;
 mod forgotten_counts;
 mod ghosts;
 mod history;
 mod learned;
+mod variation;
 
 use std::ops::Range;
 
@@ -42,9 +44,11 @@ use self::densities::PriorWeight;
 use self::forgotten_counts::ForgottenCounts;
 use self::ghosts::Ghosts;
 use self::history::{CANDIDATE, DIRTY, History, PageRecord, RESIDENT};
-use self::learned::{LearningConfig, WaitStatistics};
+use self::learned::WaitStatistics;
 use crate::parameters::{parameters, share_of, whole};
-use crate::policy::{Access, Costs, Frame, Ghost, MOST_GHOSTS, Page, Policy};
+use crate::policy::{
+    Access, Costs, Frame, Ghost, MOST_GHOSTS, Page, PageClass, Policy, UNKNOWN_CLASS,
+};
 use crate::registry::Build;
 use crate::spec::{Entry, MemoryUse, ParameterKind};
 
@@ -63,6 +67,8 @@ pub struct Ebb {
     looks: u32,
     /// The frame to compare next.
     hand: Frame,
+    /// The class of the page about to be missed.
+    class: PageClass,
     /// The page missed last, and whether it had a ghost.
     incoming: Option<(PageRecord, bool)>,
     /// References so far.
@@ -93,21 +99,6 @@ parameters! {
             kind: whole(0, 16),
             default: "2",
             about: "counts stored of pages without a ghost, per frame",
-        },
-        half_life: u32 = {
-            kind: whole(1, 1_000_000),
-            default: "100",
-            about: "turns in which a count halves; a turn is the number of references in which as many pages are missed as there are frames",
-        },
-        corr: Decimal = {
-            kind: ParameterKind::Share,
-            default: "0.02",
-            about: "share of a turn in which references to a page count once",
-        },
-        memory: u32 = {
-            kind: whole(1, 1_000_000),
-            default: "100",
-            about: "misses per frame in which what was learned fades to 1/e",
         },
         trust_events: u32 = {
             kind: whole(1, 1_000_000),
@@ -151,23 +142,19 @@ impl Build for Ebb {
 
     fn new(config: EbbConfig, frames: u32) -> Self {
         let most_ghosts = share_of(config.ghosts, frames).min(MOST_GHOSTS);
-        let learning = LearningConfig {
-            half_life: f64::from(config.half_life),
-            correlated: config.corr.to_f64(),
-            memory: f64::from(config.memory),
-            prior: PriorWeight {
-                events: f64::from(config.trust_events),
-                pages: f64::from(config.trust_pages),
-            },
+        let prior = PriorWeight {
+            events: f64::from(config.trust_events),
+            pages: f64::from(config.trust_pages),
         };
         Ebb {
             residents: vec![PageRecord::default(); frames as usize],
             ghosts: Ghosts::new(most_ghosts, share_of(config.gmin, most_ghosts)),
             forgotten_counts: ForgottenCounts::new(config.long_gone * u64::from(frames), frames),
-            learned: WaitStatistics::new(learning, frames),
+            learned: WaitStatistics::new(prior, frames),
             candidates: Candidates::new(config.pool),
             looks: config.looks.min(frames),
             hand: 0,
+            class: UNKNOWN_CLASS,
             incoming: None,
             now: 0,
             asymmetry: asymmetry(Costs::default()),
@@ -330,11 +317,13 @@ impl Policy for Ebb {
     fn miss(&mut self, page: Page, ghost: Option<Ghost>, access: Access) {
         self.now += 1;
         let (mut history, had_ghost) = self.recall(page, ghost);
+        let class = std::mem::take(&mut self.class);
+        self.learned.classify(&mut history, class, page);
         if access.is_write() {
             self.learned.write(&mut history, self.now);
         }
         self.incoming = Some((PageRecord { page, history }, had_ghost));
-        self.learned.miss(self.now);
+        self.learned.miss();
     }
 
     #[inline]
@@ -374,9 +363,8 @@ impl Policy for Ebb {
         let mut history = match incoming {
             Some((record, true)) => record.history,
             Some((mut record, false)) => {
-                if let Some((count, age)) = self.forgotten_counts.take(page, self.now) {
-                    let fading = self.learned.counting().fading;
-                    record.history.recount(count.referenced(age, fading, true));
+                if let Some(count) = self.forgotten_counts.take(page) {
+                    record.history.recount(count.and_one());
                 }
                 record.history
             }
@@ -428,6 +416,14 @@ impl Policy for Ebb {
 
     fn cleaned(&mut self, frame: Frame) {
         self.history(frame).set(DIRTY, false);
+    }
+
+    fn asks_classes(&self) -> bool {
+        true
+    }
+
+    fn class(&mut self, class: PageClass) {
+        self.class = class;
     }
 
     fn costs(&mut self, costs: Costs) {

@@ -1,0 +1,294 @@
+//! The learned densities of ebb.
+
+use std::sync::LazyLock;
+
+use super::SLOTS;
+
+const BUCKETS: usize = 56;
+
+/// Weights of what is usual for a row: `trust_events` and `trust_pages`.
+#[derive(Clone, Copy)]
+pub(super) struct Trust {
+    pub(super) events: f64,
+    pub(super) pages: f64,
+}
+
+/// Waits that ended in each bucket of ages: with the event, and without. Single precision.
+#[derive(Clone)]
+struct Waits {
+    events: Vec<f32>,
+    censored: Vec<f32>,
+}
+
+/// Events, and pages at risk, in each bucket.
+#[derive(Clone)]
+struct Observations {
+    events: Vec<f64>,
+    at_risk: Vec<f64>,
+}
+
+/// Observations of several rows, and the usual events per page that followed from them in the last round.
+#[derive(Clone)]
+struct Pooled {
+    observed: Observations,
+    usual: Vec<f64>,
+}
+
+/// The learned densities of references, or of writes. Rows are numbered slot by slot.
+pub(super) struct Table {
+    kinds: usize,
+    waits: Vec<Waits>,
+    /// By row and bucket.
+    density: Vec<Vec<f32>>,
+    all: Pooled,
+    of_kind: Vec<Pooled>,
+    /// At risk are, for each slot, the events that are usual for the kinds of its pages; usual is a ratio to these.
+    of_slot: Vec<Pooled>,
+    /// The rows learned in this round, with what was usual for them.
+    learned: Vec<(Observations, Vec<f64>)>,
+    /// The usual events that weigh as much as observations, at least.
+    weight: f64,
+}
+
+/// Two buckets to a doubling of age + 2. Bucket 2n starts at age 2 x 2^n - 2, bucket 2n+1 at
+/// 3 x 2^n - 2.
+static STARTS: LazyLock<Vec<u64>> = LazyLock::new(|| {
+    let doublings = (0..=BUCKETS as u32 / 2).map(|n| 1u64 << n);
+    doublings.flat_map(|d| [2 * d - 2, 3 * d - 2]).collect()
+});
+
+pub(super) fn bucket(age: u64) -> usize {
+    let last = STARTS[..BUCKETS].iter().rposition(|start| *start <= age);
+    last.expect("the first bucket starts at 0")
+}
+
+fn width(bucket: usize) -> f64 {
+    (STARTS[bucket + 1] - STARTS[bucket]) as f64
+}
+
+/// Without observations a page of age a has an event within the next reference with probability 0.5
+/// / (a+1), computed at the beginning of its bucket.
+fn guess(bucket: usize) -> f64 {
+    0.5 * width(bucket) / (STARTS[bucket] + 1) as f64
+}
+
+/// The usual ratio of a slot to its kinds.
+fn once() -> Vec<f64> {
+    vec![1.0; BUCKETS]
+}
+
+impl Observations {
+    fn none() -> Self {
+        Observations {
+            events: vec![0.0; BUCKETS],
+            at_risk: vec![0.0; BUCKETS],
+        }
+    }
+
+    /// In each bucket the events and the pages at risk, where pages whose wait ended in the bucket count half.
+    fn of(waits: &Waits) -> Self {
+        let ended = |at: usize| f64::from(waits.events[at]) + f64::from(waits.censored[at]);
+        let at_risk = (0..BUCKETS)
+            .map(|at| (at + 1..BUCKETS).rev().map(ended).sum::<f64>() + ended(at) / 2.0)
+            .collect();
+        let events = waits.events.iter().map(|&events| f64::from(events));
+        Observations {
+            events: events.collect(),
+            at_risk,
+        }
+    }
+
+    fn add(&mut self, other: &Observations) {
+        for at in 0..BUCKETS {
+            self.events[at] += other.events[at];
+            self.at_risk[at] += other.at_risk[at];
+        }
+    }
+
+    /// All events, and the number that would be usual.
+    fn sums(&self, usual: &[f64]) -> (f64, f64) {
+        let of_bucket = |at: usize| self.at_risk[at] * usual[at];
+        (self.events.iter().sum(), (0..BUCKETS).map(of_bucket).sum())
+    }
+
+    /// Kaplan-Meier with what is usual, more or less by a factor, in place of pages; in place of as many pages as have
+    /// `weight` events usually, if these are more.
+    fn expected(&self, usual: &[f64], trust: Trust, weight: f64) -> Vec<f64> {
+        let (events, usually) = self.sums(usual);
+        let trusted = trust.events.max(weight);
+        let factor = (events + trusted) / (usually + trusted);
+        let of_bucket = |at: usize| {
+            let usual = factor * usual[at];
+            let pages = trust.pages.max(weight / usual.max(1e-12));
+            (self.events[at] + pages * usual) / (self.at_risk[at] + pages)
+        };
+        (0..BUCKETS).map(of_bucket).collect()
+    }
+}
+
+/// The events that weigh as much as the observations of a group, by the groups' variation beyond chance, which has three
+/// standard deviations. Buckets count in which more than half an event is usual.
+fn weight<'a>(groups: impl Iterator<Item = (&'a Observations, &'a Vec<f64>)>) -> f64 {
+    let (mut excess, mut usual, mut buckets) = (0.0, 0.0, 0);
+    for (group, usual_rates) in groups {
+        let (events, usually) = group.sums(usual_rates);
+        let factor = (events + 1.0) / (usually + 1.0);
+        for at in 0..BUCKETS {
+            let expected = factor * group.at_risk[at] * usual_rates[at];
+            if expected > 0.5 {
+                let difference = group.events[at] - expected;
+                excess += (difference * difference - group.events[at]) / expected;
+                usual += expected;
+                buckets += 1;
+            }
+        }
+    }
+    let by_chance = 3.0 * f64::sqrt(2.0 * f64::from(buckets));
+    match excess > by_chance {
+        true => f64::min(usual / (excess - by_chance), 100_000.0),
+        false => 100_000.0,
+    }
+}
+
+impl Table {
+    pub(super) fn new(kinds: usize, trust: Trust) -> Table {
+        let nothing = Waits {
+            events: vec![0.0; BUCKETS],
+            censored: vec![0.0; BUCKETS],
+        };
+        let guessed = Pooled {
+            observed: Observations::none(),
+            usual: (0..BUCKETS).map(guess).collect(),
+        };
+        let mut table = Table {
+            kinds,
+            waits: vec![nothing; SLOTS * kinds],
+            density: vec![vec![0.0; BUCKETS]; SLOTS * kinds],
+            of_kind: vec![guessed.clone(); kinds],
+            of_slot: vec![
+                Pooled {
+                    usual: once(),
+                    ..guessed.clone()
+                };
+                SLOTS
+            ],
+            all: guessed,
+            learned: Vec::new(),
+            weight: 100_000.0,
+        };
+        for row in 0..SLOTS * kinds {
+            table.learn(row, trust, 1.0);
+        }
+        table.end_round(1, trust);
+        table
+    }
+
+    pub(super) fn event(&mut self, row: usize, age: u64) {
+        self.waits[row].events[bucket(age)] += 1.0;
+    }
+
+    pub(super) fn censored(&mut self, row: usize, age: u64) {
+        self.waits[row].censored[bucket(age)] += 1.0;
+    }
+
+    pub(super) fn density(&self, row: usize, age: u64) -> f32 {
+        self.density[row][bucket(age)]
+    }
+
+    /// A slot begins with the densities of slot 0.
+    pub(super) fn begin_slot(&mut self, slot: usize) {
+        for kind in 0..self.kinds {
+            self.density[slot * self.kinds + kind] = self.density[kind].clone();
+        }
+    }
+
+    pub(super) fn learn(&mut self, row: usize, trust: Trust, decay: f32) {
+        let (slot, kind) = (row / self.kinds, row % self.kinds);
+        let observed = Observations::of(&self.waits[row]);
+        let usual = |at: usize| self.of_kind[kind].usual[at] * self.of_slot[slot].usual[at];
+        let usual: Vec<f64> = (0..BUCKETS).map(usual).collect();
+        let expected = observed.expected(&usual, trust, self.weight);
+        self.density[row] = (0..BUCKETS).map(|at| density(&expected, at)).collect();
+
+        self.all.observed.add(&observed);
+        let mut of_slot = observed.clone();
+        for (at_risk, usual) in of_slot.at_risk.iter_mut().zip(&self.of_kind[kind].usual) {
+            *at_risk *= usual;
+        }
+        self.of_slot[slot].observed.add(&of_slot);
+        self.of_kind[kind].observed.add(&observed);
+        self.learned.push((observed, usual));
+        let Waits { events, censored } = &mut self.waits[row];
+        for ended in events.iter_mut().chain(censored) {
+            *ended *= decay;
+        }
+    }
+
+    /// The rows of the first `slots` slots were learned. The guess weighs as much as two pages.
+    pub(super) fn end_round(&mut self, slots: usize, trust: Trust) {
+        let learned = std::mem::take(&mut self.learned);
+        self.weight = weight(learned.iter().map(|(observed, usual)| (observed, usual)));
+
+        let Observations { events, at_risk } =
+            std::mem::replace(&mut self.all.observed, Observations::none());
+        let usual = |at: usize| (events[at] + 2.0 * guess(at)) / (at_risk[at] + 2.0);
+        let all: Vec<f64> = (0..BUCKETS).map(usual).collect();
+
+        let slots = &mut self.of_slot[..slots];
+        let once = once();
+        let of_slots = weight(slots.iter().map(|slot| (&slot.observed, &once)));
+        for slot in slots {
+            slot.usual = slot.observed.expected(&once, trust, of_slots);
+        }
+        for kind in &mut self.of_kind {
+            kind.usual = kind.observed.expected(&all, trust, 0.0);
+        }
+        for pooled in self.of_kind.iter_mut().chain(&mut self.of_slot) {
+            pooled.observed = Observations::none();
+        }
+        self.all.usual = all;
+    }
+}
+
+/// The highest rate of events per reference, over all moments of eviction, for a page that enters
+/// `bucket`.
+fn density(expected: &[f64], bucket: usize) -> f32 {
+    let (mut survival, mut events, mut references) = (1.0, 0.0, 0.0);
+    let mut most = 0.0f64;
+    for (at, x) in expected.iter().enumerate().skip(bucket) {
+        // Five terms of e^x.
+        let probability =
+            1.0 - 1.0 / (1.0 + x + x * x / 2.0 + x * x * x / 6.0 + x * x * x * x / 24.0);
+        let waited = match *x > 1e-9 {
+            true => probability * width(at) / x,
+            false => width(at),
+        };
+        events += survival * probability;
+        references += survival * waited;
+        survival *= 1.0 - probability;
+        most = most.max(events / references);
+    }
+    most as f32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn buckets_hold_half_a_doubling() {
+        let buckets = [0, 1, 2, 3, 4, 5, 6, 9, 10, 13, 14, 22].map(bucket);
+        assert_eq!(buckets, [0, 1, 2, 2, 3, 3, 4, 4, 5, 5, 6, 7]);
+        assert_eq!((width(1), width(4), width(6)), (1.0, 4.0, 8.0));
+    }
+
+    #[test]
+    fn a_density_looks_beyond_a_lull() {
+        let mut expected = vec![0.0; BUCKETS];
+        expected[8] = 1e6;
+        // The event is certain within bucket 8, ages 30 to 45, in its first moment.
+        let from_4 = 1.0 / (4.0 + 4.0 + 8.0 + 8.0);
+        assert!((f64::from(density(&expected, 4)) - from_4).abs() < 1e-4);
+        assert_eq!(density(&expected, 9), 0.0);
+    }
+}
