@@ -44,10 +44,6 @@ pub(super) struct Table {
     of_kind: Vec<Pooled>,
     /// At risk are, for each slot, the events that are usual for the kinds of its pages; usual is a ratio to these.
     of_slot: Vec<Pooled>,
-    /// The rows learned in this round, with what was usual for them.
-    learned: Vec<(Observations, Vec<f64>)>,
-    /// The usual events that weigh as much as observations, at least.
-    weight: f64,
 }
 
 /// Two buckets to a doubling of age + 2. Bucket 2n starts at age 2 x 2^n - 2, bucket 2n+1 at
@@ -111,42 +107,15 @@ impl Observations {
         (self.events.iter().sum(), (0..BUCKETS).map(of_bucket).sum())
     }
 
-    /// Kaplan-Meier with what is usual, more or less by a factor, in place of pages; in place of as many pages as have
-    /// `weight` events usually, if these are more.
-    fn expected(&self, usual: &[f64], trust: Trust, weight: f64) -> Vec<f64> {
+    /// Kaplan-Meier with what is usual, more or less by a factor, in place of pages.
+    fn expected(&self, usual: &[f64], trust: Trust) -> Vec<f64> {
         let (events, usually) = self.sums(usual);
-        let trusted = trust.events.max(weight);
-        let factor = (events + trusted) / (usually + trusted);
+        let factor = (events + trust.events) / (usually + trust.events);
         let of_bucket = |at: usize| {
             let usual = factor * usual[at];
-            let pages = trust.pages.max(weight / usual.max(1e-12));
-            (self.events[at] + pages * usual) / (self.at_risk[at] + pages)
+            (self.events[at] + trust.pages * usual) / (self.at_risk[at] + trust.pages)
         };
         (0..BUCKETS).map(of_bucket).collect()
-    }
-}
-
-/// The events that weigh as much as the observations of a group, by the groups' variation beyond chance, which has three
-/// standard deviations. Buckets count in which more than half an event is usual.
-fn weight<'a>(groups: impl Iterator<Item = (&'a Observations, &'a Vec<f64>)>) -> f64 {
-    let (mut excess, mut usual, mut buckets) = (0.0, 0.0, 0);
-    for (group, usual_rates) in groups {
-        let (events, usually) = group.sums(usual_rates);
-        let factor = (events + 1.0) / (usually + 1.0);
-        for at in 0..BUCKETS {
-            let expected = factor * group.at_risk[at] * usual_rates[at];
-            if expected > 0.5 {
-                let difference = group.events[at] - expected;
-                excess += (difference * difference - group.events[at]) / expected;
-                usual += expected;
-                buckets += 1;
-            }
-        }
-    }
-    let by_chance = 3.0 * f64::sqrt(2.0 * f64::from(buckets));
-    match excess > by_chance {
-        true => f64::min(usual / (excess - by_chance), 100_000.0),
-        false => 100_000.0,
     }
 }
 
@@ -173,8 +142,6 @@ impl Table {
                 SLOTS
             ],
             all: guessed,
-            learned: Vec::new(),
-            weight: 100_000.0,
         };
         for row in 0..SLOTS * kinds {
             table.learn(row, trust, 1.0);
@@ -207,7 +174,7 @@ impl Table {
         let observed = Observations::of(&self.waits[row]);
         let usual = |at: usize| self.of_kind[kind].usual[at] * self.of_slot[slot].usual[at];
         let usual: Vec<f64> = (0..BUCKETS).map(usual).collect();
-        let expected = observed.expected(&usual, trust, self.weight);
+        let expected = observed.expected(&usual, trust);
         self.density[row] = (0..BUCKETS).map(|at| density(&expected, at)).collect();
 
         self.all.observed.add(&observed);
@@ -217,7 +184,6 @@ impl Table {
         }
         self.of_slot[slot].observed.add(&of_slot);
         self.of_kind[kind].observed.add(&observed);
-        self.learned.push((observed, usual));
         let Waits { events, censored } = &mut self.waits[row];
         for ended in events.iter_mut().chain(censored) {
             *ended *= decay;
@@ -226,9 +192,6 @@ impl Table {
 
     /// The rows of the first `slots` slots were learned. The guess weighs as much as two pages.
     pub(super) fn end_round(&mut self, slots: usize, trust: Trust) {
-        let learned = std::mem::take(&mut self.learned);
-        self.weight = weight(learned.iter().map(|(observed, usual)| (observed, usual)));
-
         let Observations { events, at_risk } =
             std::mem::replace(&mut self.all.observed, Observations::none());
         let usual = |at: usize| (events[at] + 2.0 * guess(at)) / (at_risk[at] + 2.0);
@@ -236,12 +199,11 @@ impl Table {
 
         let slots = &mut self.of_slot[..slots];
         let once = once();
-        let of_slots = weight(slots.iter().map(|slot| (&slot.observed, &once)));
         for slot in slots {
-            slot.usual = slot.observed.expected(&once, trust, of_slots);
+            slot.usual = slot.observed.expected(&once, trust);
         }
         for kind in &mut self.of_kind {
-            kind.usual = kind.observed.expected(&all, trust, 0.0);
+            kind.usual = kind.observed.expected(&all, trust);
         }
         for pooled in self.of_kind.iter_mut().chain(&mut self.of_slot) {
             pooled.observed = Observations::none();

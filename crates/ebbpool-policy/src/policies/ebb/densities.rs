@@ -2,7 +2,6 @@
 
 use super::ages::{self, BUCKETS};
 use super::classes::{SHARED_SLOT, SLOTS};
-use super::variation::{MOST_WEIGHT, Variation};
 
 /// The waits that ended at an age.
 #[derive(Clone, Copy, Default)]
@@ -21,8 +20,7 @@ struct WaitCounts {
 /// the event or the eviction, whichever is first (the Gittins index of the wait).
 ///
 /// A row with few observations is taken to be usual. What is usual for it follows from the kind in all slots, times the
-/// ratio of the slot's events to those usual for pages of the same kinds (indirect standardization). How many observations outweigh the usual is measured: where slots
-/// differ by no more than chance, as regions of random page numbers do, it takes very many.
+/// ratio of the slot's events to those usual for pages of the same kinds (indirect standardization).
 pub(super) struct Densities<const KINDS: usize> {
     rows: Vec<[WaitCounts; BUCKETS]>,
     density: Vec<[f32; BUCKETS]>,
@@ -30,9 +28,6 @@ pub(super) struct Densities<const KINDS: usize> {
     by_kind: [PooledWaits; KINDS],
     /// In place of pages at risk there are the events that are usual for their kinds, and the usual is a ratio to these.
     by_slot: [PooledWaits; SLOTS],
-    /// The variation of rows beyond chance in this round so far, and the weight that follows from the last round.
-    variation: Variation,
-    usual_weight: f64,
 }
 
 /// The observations of several rows in this round so far, and the usual number of events per page in each bucket, if they
@@ -44,7 +39,7 @@ struct PooledWaits {
     usual: [f64; BUCKETS],
 }
 
-/// The least weight of the usual against the observations of a row.
+/// The weight of the usual against the observations of a row.
 #[derive(Clone, Copy)]
 pub(super) struct PriorWeight {
     /// The number of events that a row must have before its overall rate outweighs the usual one.
@@ -76,8 +71,6 @@ impl<const KINDS: usize> Densities<KINDS> {
                 ..guessed.clone()
             }),
             all: guessed,
-            variation: Variation::default(),
-            usual_weight: MOST_WEIGHT,
         };
         (0..SLOTS * KINDS).for_each(|row| densities.learn(row, prior, 1.0));
         densities.end_round(1, prior);
@@ -114,8 +107,6 @@ impl<const KINDS: usize> Densities<KINDS> {
         let (slot, kind) = (row / KINDS, row % KINDS);
         let (events, at_risk) = self.observations(row);
         let usual = self.usual(slot, kind);
-        self.variation.add(&events, &at_risk, &usual);
-        let prior = prior.at_least(self.usual_weight);
         let expected = prior.weigh(&events, &at_risk, &usual);
 
         let mut later = [BucketRange::default(); BUCKETS];
@@ -149,19 +140,13 @@ impl<const KINDS: usize> Densities<KINDS> {
             self.all.usual[bucket] = (self.all.events[bucket] + GUESSED * guess(bucket))
                 / (self.all.at_risk[bucket] + GUESSED);
         }
-        self.usual_weight = std::mem::take(&mut self.variation).weight();
 
         let all = &self.all.usual;
         for kind in &mut self.by_kind {
             kind.usual = prior.weigh(&kind.events, &kind.at_risk, all);
         }
-        let mut variation = Variation::default();
-        for slot in &self.by_slot[..slots] {
-            variation.add(&slot.events, &slot.at_risk, &ONCE);
-        }
-        let of_slots = prior.at_least(variation.weight());
         for slot in &mut self.by_slot[..slots] {
-            slot.usual = of_slots.weigh(&slot.events, &slot.at_risk, &ONCE);
+            slot.usual = prior.weigh(&slot.events, &slot.at_risk, &ONCE);
         }
         let pooled = self.by_kind.iter_mut().chain(&mut self.by_slot);
         pooled.chain([&mut self.all]).for_each(PooledWaits::clear);
@@ -202,36 +187,7 @@ impl PooledWaits {
     }
 }
 
-/// A usual weight that has no effect on a bucket in which fewer events are usual than this.
-const LEAST_USUAL: f64 = 1e-12;
-
-/// The weights of the usual against the observations, as a number of pages in each bucket.
-#[derive(Clone, Copy)]
-struct UsualWeight {
-    prior: PriorWeight,
-    /// The number of usual events that weigh as much as the observations, at least.
-    events: f64,
-}
-
 impl PriorWeight {
-    fn at_least(self, events: f64) -> UsualWeight {
-        UsualWeight {
-            prior: self,
-            events,
-        }
-    }
-
-    fn weigh(
-        self,
-        events: &[f64; BUCKETS],
-        at_risk: &[f64; BUCKETS],
-        usual: &[f64; BUCKETS],
-    ) -> [f64; BUCKETS] {
-        self.at_least(0.0).weigh(events, at_risk, usual)
-    }
-}
-
-impl UsualWeight {
     /// The expected events per page in each bucket: the usual ones, more or fewer at all ages by a common factor, as far
     /// as the observations at an age do not outweigh them.
     fn weigh(
@@ -245,12 +201,10 @@ impl UsualWeight {
             all_events += events[bucket];
             all_usual += at_risk[bucket] * usual[bucket];
         }
-        let trust = self.prior.events.max(self.events);
-        let factor = (all_events + trust) / (all_usual + trust);
+        let factor = (all_events + self.events) / (all_usual + self.events);
         std::array::from_fn(|bucket| {
             let usual = factor * usual[bucket];
-            let pages = self.prior.pages.max(self.events / usual.max(LEAST_USUAL));
-            (events[bucket] + pages * usual) / (at_risk[bucket] + pages)
+            (events[bucket] + self.pages * usual) / (at_risk[bucket] + self.pages)
         })
     }
 }

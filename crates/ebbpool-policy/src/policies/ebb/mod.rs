@@ -2,11 +2,11 @@
 //!
 //! *What it does.* The value of a page in the pool is the number of reads, plus R times the number
 //! of writes, that it saves per reference while it stays. ebb measures that value. It counts how
-//! often each page was referenced and written, letting old counts fade, and measures, for pages of
-//! about the same count, how long they then waited for the next reference or write. From these
-//! waits follows the highest value of a page of a given count and age, if it may be evicted at the
-//! best moment. The page of least value is evicted. The write cost R is a factor in that comparison
-//! and nowhere else, so it may change with every operation.
+//! often each page was referenced and written, and measures, for pages of one class (such as those
+//! of a relation) and of about the same counts, how long they then waited for the next reference or
+//! write. From these waits follows the highest value of a page of a given class, count and age, if it
+//! may be evicted at the best moment. The page of least value is evicted. The write cost R is a factor
+//! in that comparison and nowhere else, so it may change with every operation.
 //!
 //! *Where it comes from.* The value of waiting is the index of Gittins (1979) with the hazard of
 //! Kaplan and Meier (1958): pages forgotten before their next reference count as observed up to
@@ -21,7 +21,7 @@
 //!
 //! *What it costs.* A hit touches one record of 32 bytes and a few kilobytes of tables. A miss
 //! compares 8 candidates and 32 frames, looks up a ghost or a count, and sometimes learns one
-//! class. Nothing is allocated after `new`.
+//! row of the tables, which take half a megabyte. Nothing is allocated after `new`.
 
 mod ages;
 mod candidates;
@@ -32,7 +32,6 @@ mod forgotten_counts;
 mod ghosts;
 mod history;
 mod learned;
-mod variation;
 
 use std::ops::Range;
 
@@ -103,12 +102,12 @@ parameters! {
         trust_events: u32 = {
             kind: whole(1, 1_000_000),
             default: "4",
-            about: "events of a class before its own rate outweighs the usual one",
+            about: "events of a row of the tables before its own rate outweighs the usual one",
         },
         trust_pages: u32 = {
             kind: whole(1, 1_000_000),
             default: "4",
-            about: "pages of a class at an age before its own rate at that age outweighs the usual one",
+            about: "pages of a row at an age before its own rate at that age outweighs the usual one",
         },
         pool: usize = {
             kind: whole(1, MOST_CANDIDATES as u64),
@@ -131,9 +130,9 @@ impl Build for Ebb {
         aliases: &[],
         params: EbbConfig::PARAMS,
         summary: "Learns how soon pages of a given history are used and written again, and keeps those that save most by staying.",
-        how: "The record of a page, resident or a ghost, has the times of its last reference and write and faded counts of both, stored as logarithms; references close together count once. The counts make classes, two to a doubling. For each class ebb learns how long pages waited for their next reference, and in tables of their own for their next write, in buckets of half a doubling, where pages whose ghost was forgotten count as observed up to then; a class with few observations is taken to be like the others, more or less often referenced. From this follows the density at each age: the highest rate of events per reference that keeping the page can yield, if it is evicted at the best moment. The value of a page is its density of references plus, if it is dirty, R times its density of writes. The victim is the page of least value of 8 candidates and the next 32 frames in turn, of equals the longest unreferenced; the 8 least stay candidates. Half of the ghosts are for pages evicted dirty. Counts of pages without a ghost are stored in 4 bytes each, found by hashing the page's number at a miss without a ghost and when a ghost is forgotten, never at a hit. A class is learned anew at a miss, in rounds of 64 misses at first and of half a miss per frame later. Nothing is random.",
-        when: "Use it where no policy is known to suit the workload: it learns the workload and follows R, and on most workloads it costs no more than the best other online policy. Take another where a page's neighbours predict its use better than its own past does (policies by blocks, such as bplru), where writes cost much more than reads and go to the pages that are read most (h-arc), and where computing time counts, since a miss takes more of it than with other policies. It needs some thousand misses to learn.",
-        memory: MemoryUse::of(32).with_ghosts(48),
+        how: "The record of a page, resident or a ghost, has the times of its last reference and write and the counts of both. Pages are divided into classes: those that the caller reports at misses, and where it reports none, at most 11 regions of page numbers, the size of which is a power of 2. The 11 classes with most misses have slots of their own (a frequency count after Misra and Gries), and the others share one. For each class ebb learns how long pages waited for their next reference, by number of references, and in tables of their own for their next write, by number of writes, by how far references outnumber them, and by whether the page was, when it was missed, among the three highest of its class so far, where rows are appended. It learns in buckets of half a doubling of the wait; pages whose ghost was forgotten count as observed up to then. Where there are few observations, the usual ones of such counts in all classes are taken, times the ratio of the class's events to the usual ones. From this follows the density at each age: the highest rate of events per reference that keeping the page can yield, if it is evicted at the best moment. The value of a page is its density of references plus, if it is dirty, R times its density of writes. The victim is the page of least value of 8 candidates and the next 32 frames in turn, of equals the longest unreferenced; the 8 least stay candidates. Half of the ghosts are for pages evicted dirty. Reference counts of pages without a ghost are stored in 4 bytes each, found by hashing the page's number at a miss without a ghost and when a ghost is forgotten, never at a hit. A row of the tables is learned anew at a miss, in rounds of as many misses as there are rows at first and of half a miss per frame later. Observations fade to 1/e in 100 misses per frame. Nothing is random.",
+        when: "Use it where no policy is known to suit the workload: it learns the workload and follows R, and on most workloads it costs no more than the best other online policy. Report the classes of pages if you know them (relations, or the leaves and inner pages of an index): on TPC-C that saves most. Take another policy where a page's neighbours predict its use better than its own past and its class do (policies by blocks, such as bplru), where writes cost much more than reads and go to the pages that are read most (h-arc), and where computing time counts, since a miss takes more of it than with other policies. It needs some thousand misses to learn.",
+        memory: MemoryUse::of(32).with_ghosts(79),
         source: "this project",
         online: true,
         looks_at_costs: true,
