@@ -3,8 +3,9 @@
 use super::SLOTS;
 
 /// Counts the misses of classes. A miss of a class without a slot, when none is free, is taken off every class that has
-/// one; a class with none left loses its slot. Pages of class 0 are divided by page number into at most 11 regions, the
-/// size of which is a power of 2, and a region is a class.
+/// one; a class with none left loses its slot. There is a slot for every 32 frames, and at
+/// most 11. Pages of class 0 are divided by page number into at most as many regions, the size of which is a power of 2,
+/// and a region is a class.
 pub(super) struct Classes {
     /// Slots 1 and higher: the class that has it, its misses, its highest page.
     slots: Vec<Option<(Key, u32, u64)>>,
@@ -27,9 +28,9 @@ pub(super) struct Classified {
 }
 
 impl Classes {
-    pub(super) fn new() -> Self {
+    pub(super) fn new(m: usize) -> Self {
         Classes {
-            slots: vec![None; SLOTS - 1],
+            slots: vec![None; (m / 32).min(SLOTS - 1)],
             used: 1,
             highest: 0,
             region_bits: 0,
@@ -81,8 +82,12 @@ impl Classes {
     }
 
     fn region(&mut self, page: u64) -> Key {
+        let most = self.slots.len() as u64;
+        if most < 2 {
+            return Key::Region(0);
+        }
         self.highest = self.highest.max(page);
-        let bits = (0..64).find(|bits| self.highest >> bits < 11);
+        let bits = (0..64).find(|bits| self.highest >> bits < most);
         let bits = bits.expect("a page has 64 bits");
         if bits > self.region_bits {
             self.region_bits = bits;

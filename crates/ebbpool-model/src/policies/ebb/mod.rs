@@ -153,7 +153,7 @@ impl Ebb {
             slots: (0..m).map(|_| None).collect(),
             ghosts: [Vec::new(), Vec::new()],
             sets: BTreeMap::new(),
-            classes: Classes::new(),
+            classes: Classes::new(m),
             class: 0,
             references: Table::new(REFERENCE_KINDS.len(), parameters.trust),
             writes: Table::new(WRITE_KINDS, parameters.trust),

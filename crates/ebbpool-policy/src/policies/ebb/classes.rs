@@ -6,8 +6,8 @@ use crate::policy::{Page, PageClass, UNKNOWN_CLASS};
 pub(super) const SLOTS: usize = 12;
 /// The slot of the pages whose class has no slot of its own.
 pub(super) const SHARED_SLOT: u8 = 0;
-/// Pages of unknown class are divided by page number into at most this many regions, which are taken for classes.
-const REGIONS: u64 = SLOTS as u64 - 1;
+/// The frames for each class that has a slot: with fewer there is too little to learn from.
+const FRAMES_PER_CLASS: u32 = 32;
 /// A page that is at most this far from the highest page of its class, when it is missed, is at the class's end.
 const TAIL_PAGES: u64 = 2;
 /// The misses of a class at which all numbers of misses are halved, so that the classes of long ago lose their slots.
@@ -18,6 +18,9 @@ const REGION: u64 = 1 << 32;
 /// The classes that have slots: those with most misses, counted as Misra and Gries (1982) count frequent items.
 pub(super) struct ClassSlots {
     slots: [ClassSlot; SLOTS],
+    /// The number of slots that classes may have. Pages of unknown class are divided by page number into at most that
+    /// many regions, which are taken for classes.
+    classes: usize,
     /// The number of slots that were ever used, the shared one included.
     used: usize,
     /// The highest page of unknown class so far, and the number of bits by which a page number is shifted for its
@@ -47,9 +50,11 @@ pub(super) struct Classification {
 }
 
 impl ClassSlots {
-    pub(super) fn new() -> Self {
+    pub(super) fn new(frames: u32) -> Self {
+        let classes = (frames / FRAMES_PER_CLASS) as usize;
         ClassSlots {
             slots: [ClassSlot::default(); SLOTS],
+            classes: classes.min(SLOTS - 1),
             used: 1,
             highest: 0,
             shift: 0,
@@ -70,7 +75,7 @@ impl ClassSlots {
             false => self.region(page),
         };
         let has_slot = |slot: &ClassSlot| slot.misses > 0 && slot.class == class;
-        let Some(at) = self.slots[1..].iter().position(has_slot) else {
+        let Some(at) = self.class_slots().iter().position(has_slot) else {
             return self.assign(class, page, is_known);
         };
         let slot = &mut self.slots[at + 1];
@@ -90,8 +95,9 @@ impl ClassSlots {
     /// Assigns a free slot to a class that has none. Without a free one every class loses a miss, and the page is of the
     /// shared slot.
     fn assign(&mut self, class: u64, page: Page, is_known: bool) -> Classification {
-        let Some(at) = self.slots[1..].iter().position(|slot| slot.misses == 0) else {
-            self.slots[1..].iter_mut().for_each(|slot| slot.misses -= 1);
+        let slots = self.class_slots();
+        let Some(at) = slots.iter().position(|slot| slot.misses == 0) else {
+            slots.iter_mut().for_each(|slot| slot.misses -= 1);
             return Classification {
                 slot: SHARED_SLOT,
                 is_tail: false,
@@ -113,17 +119,28 @@ impl ClassSlots {
         }
     }
 
+    #[inline]
+    fn class_slots(&mut self) -> &mut [ClassSlot] {
+        &mut self.slots[1..=self.classes]
+    }
+
     /// The region of a page of unknown class. Regions double when the page numbers outgrow them; then they lose their
-    /// slots, since their numbers change.
+    /// slots, since their numbers change. A single region has all pages.
     #[inline]
     fn region(&mut self, page: Page) -> u64 {
+        let regions = self.classes as u64;
+        if regions < 2 {
+            return REGION;
+        }
         self.highest = self.highest.max(page);
-        if self.highest >> self.shift >= REGIONS {
-            while self.highest >> self.shift >= REGIONS {
+        if self.highest >> self.shift >= regions {
+            while self.highest >> self.shift >= regions {
                 self.shift += 1;
             }
-            let regions = self.slots.iter_mut().filter(|slot| slot.class >= REGION);
-            regions.for_each(|slot| slot.misses = 0);
+            let slots = self.class_slots().iter_mut();
+            slots
+                .filter(|slot| slot.class >= REGION)
+                .for_each(|slot| slot.misses = 0);
         }
         REGION + (page >> self.shift)
     }
@@ -143,7 +160,7 @@ mod tests {
 
     #[test]
     fn pages_at_the_end_of_a_class_are_its_tail() {
-        let mut slots = ClassSlots::new();
+        let mut slots = ClassSlots::new(1000);
         assert_eq!(slots.classify(7, 100), at(1, true, true));
         assert_eq!(slots.classify(7, 97), at(1, false, false));
         assert_eq!(slots.classify(7, 98), at(1, true, false));
@@ -154,7 +171,7 @@ mod tests {
 
     #[test]
     fn the_classes_with_most_misses_have_slots() {
-        let mut slots = ClassSlots::new();
+        let mut slots = ClassSlots::new(1000);
         for class in 1..SLOTS as u32 {
             slots.classify(class, 1);
             slots.classify(class, 1);
@@ -170,7 +187,7 @@ mod tests {
 
     #[test]
     fn regions_double_with_the_page_numbers() {
-        let mut slots = ClassSlots::new();
+        let mut slots = ClassSlots::new(1000);
         assert_eq!(slots.classify(UNKNOWN_CLASS, 5), at(1, false, true));
         assert_eq!(slots.classify(UNKNOWN_CLASS, 6), at(2, false, true));
         // Shifted by 1: 11 is in region 5, and 5 and 4 are in region 2.
@@ -182,8 +199,22 @@ mod tests {
     }
 
     #[test]
+    fn few_frames_have_few_classes() {
+        let mut slots = ClassSlots::new(2 * FRAMES_PER_CLASS - 1);
+        assert_eq!(slots.classify(UNKNOWN_CLASS, u64::MAX), at(1, false, true));
+        assert_eq!(slots.classify(UNKNOWN_CLASS, 0), at(1, false, false));
+        assert_eq!(slots.classify(1, 0).slot, SHARED_SLOT);
+        let mut slots = ClassSlots::new(2 * FRAMES_PER_CLASS);
+        assert_eq!(slots.classify(UNKNOWN_CLASS, u64::MAX), at(1, false, true));
+        assert_eq!(slots.classify(UNKNOWN_CLASS, 0), at(2, false, true));
+        let mut slots = ClassSlots::new(FRAMES_PER_CLASS - 1);
+        assert_eq!(slots.classify(UNKNOWN_CLASS, 0).slot, SHARED_SLOT);
+        assert_eq!(slots.classify(1, 0).slot, SHARED_SLOT);
+    }
+
+    #[test]
     fn old_misses_lose_weight() {
-        let mut slots = ClassSlots::new();
+        let mut slots = ClassSlots::new(1000);
         for _ in 0..10 * u64::from(MOST_MISSES) {
             slots.classify(1, 1);
         }

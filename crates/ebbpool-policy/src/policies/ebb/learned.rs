@@ -58,7 +58,7 @@ impl WaitStatistics {
         WaitStatistics {
             prior,
             frames: u64::from(frames),
-            classes: ClassSlots::new(),
+            classes: ClassSlots::new(frames),
             references: Densities::new(prior),
             writes: Densities::new(prior),
             misses: 0,
