@@ -3,11 +3,13 @@
 //! Sums and quotients are doubles; densities are rounded to single precision, and values are in single precision.
 
 mod classes;
+mod counts;
 mod tables;
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use self::classes::Classes;
+use self::counts::{doublings, quarter};
 use self::tables::{Table, Trust};
 use crate::buffer::Policy;
 use crate::spec::Spec;
@@ -118,15 +120,6 @@ pub(crate) struct Ebb {
     decay: f32,
 }
 
-fn doublings(count: u32) -> usize {
-    count.max(1).ilog2() as usize
-}
-
-/// Four numbers to each doubling of 1 and more.
-fn quarter(quarters: usize) -> f64 {
-    (1u64 << (quarters / 4)) as f64 * (1.0 + (quarters % 4) as f64 / 4.0)
-}
-
 impl History {
     fn reference_row(&self) -> usize {
         let kind = REFERENCE_KINDS
@@ -221,7 +214,7 @@ impl Ebb {
         (history, None)
     }
 
-    /// The references of a missed page without a ghost: the stored ones, and this one.
+    /// The stored references of a missed page without a ghost, and this one.
     fn references_of_newcomer(&mut self, page: u64) -> u32 {
         let (set, tag) = self.set_and_tag(page);
         let counts = self.sets.entry(set).or_default().iter_mut();
@@ -475,12 +468,6 @@ mod tests {
     use crate::{model, workload};
 
     #[test]
-    fn counts_are_stored_in_quarters() {
-        assert_eq!([0, 3, 4, 5, 8].map(quarter), [1.0, 1.75, 2.0, 2.5, 4.0]);
-        assert_eq!([1, 2, 3, 4, 7, 8].map(doublings), [0, 1, 1, 2, 2, 3]);
-    }
-
-    #[test]
     fn pages_used_often_stay_and_dirty_pages_stay_where_writes_cost_more() {
         let mut player = Player::new(model("ebb", 3), "");
         assert!(player.play("R1 R2 R3 R1 R1 R1 R3").is_empty());
@@ -496,10 +483,9 @@ mod tests {
 
     #[test]
     fn one_frame_holds_the_page_used_last() {
-        let none = BTreeSet::new();
         let mut ebb = model("ebb", 1);
         for (page, write) in workload::workload(3, 500, 4) {
-            ebb.reference(page, write, None, &none);
+            ebb.reference(page, write, None, &BTreeSet::new());
             assert_eq!(ebb.resident()[0].0, page);
         }
     }
