@@ -70,7 +70,12 @@ struct Resident {
     page: u64,
     dirty: bool,
     history: History,
+    /// Until then a search passes over it.
+    review: u64,
 }
+
+/// A value and, of equal ones, the time of the last reference.
+type Rank = (u32, u32);
 
 struct Ghost {
     page: u64,
@@ -108,8 +113,8 @@ pub(crate) struct Ebb {
     references: Table,
     writes: Table,
     incoming: Option<Incoming>,
-    /// Slots, the least value first.
-    candidates: Vec<usize>,
+    /// Slots, each with the value found last, of the page that was in it then.
+    candidates: Vec<(usize, Rank)>,
     hand: usize,
     now: u64,
     asymmetry: f64,
@@ -308,12 +313,13 @@ impl Ebb {
         }
     }
 
-    /// A round has no fewer misses than it learns rows.
+    /// A round has no fewer misses than it learns rows, and no more than half the frames or eight per row.
     fn begin_round(&mut self) {
         let m = self.m as f64;
         let slots = self.classes.slots_used();
         let rows = slots * (REFERENCE_KINDS.len() + WRITE_KINDS);
-        let round = (self.misses / 4).min(self.m as u64 / 2);
+        let longest = (self.m as u64 / 2).max(8 * rows as u64);
+        let round = (self.misses / 4).min(longest);
         let round = round.max(64).max(rows as u64);
         self.next_round = self.misses + round;
         self.decay = (1.0 - round as f64 / (100.0 * m)).max(0.5) as f32;
@@ -333,6 +339,62 @@ impl Ebb {
             }
             _ => reads,
         }
+    }
+}
+
+impl Ebb {
+    fn may_evict(&self, slot: usize, pinned: &BTreeSet<u64>) -> bool {
+        let resident = self.slots[slot].as_ref();
+        resident.is_some_and(|resident| !pinned.contains(&resident.page))
+    }
+
+    /// Of equals the longest unreferenced is evicted first.
+    fn rank(&self, slot: usize) -> Rank {
+        let resident = self.slots[slot].as_ref().expect("a resident page");
+        let referenced_at = resident.history.referenced_at;
+        (self.value(slot).to_bits(), referenced_at as u32)
+    }
+
+    /// Compares the next slots in turn with the candidates.
+    fn search(&mut self, pinned: &BTreeSet<u64>) {
+        let looks = self.parameters.looks.min(self.m);
+        for slot in (0..looks)
+            .map(|n| (self.hand + n) % self.m)
+            .collect::<Vec<_>>()
+        {
+            let is_due = self.slots[slot]
+                .as_ref()
+                .is_some_and(|it| it.review <= self.now);
+            if !is_due || !self.may_evict(slot, pinned) {
+                continue;
+            }
+            let is_full = self.candidates.len() == self.parameters.pool;
+            let weakest = (0..self.candidates.len()).max_by_key(|at| self.candidates[*at].1);
+            let weakest = weakest.filter(|_| is_full);
+            let limit = weakest.map_or((f32::INFINITY.to_bits(), u32::MAX), |at| {
+                self.candidates[at].1
+            });
+            let rank = self.rank(slot);
+            self.put_off(slot, f32::from_bits(limit.0));
+            if rank < limit && self.candidates.iter().all(|(other, _)| *other != slot) {
+                if let Some(weakest) = weakest {
+                    self.candidates.remove(weakest);
+                }
+                self.candidates.push((slot, rank));
+            }
+        }
+        self.hand = (self.hand + looks) % self.m;
+    }
+
+    /// A page of three times the limit is not compared until its age has doubled, one of twice the limit until half of
+    /// that time has passed.
+    fn put_off(&mut self, slot: usize, limit: f32) {
+        let (value, now) = (self.value(slot), self.now);
+        let resident = self.resident_at(slot);
+        let age = now - resident.history.referenced_at;
+        let excess = (value / limit - 1.0) / 2.0;
+        let share = if excess > 0.0 { excess.min(1.0) } else { 0.0 };
+        resident.review = now + ((age as f32 * share) as u64).min(1 << 30);
     }
 }
 
@@ -380,34 +442,27 @@ impl Policy for Ebb {
     }
 
     fn victim(&mut self, _write: bool, pinned: &BTreeSet<u64>) -> u64 {
-        let compared = (0..self.parameters.looks.min(self.m)).map(|n| (self.hand + n) % self.m);
-        let considered = self.candidates.iter().copied().chain(compared);
-        let mut ranked: Vec<usize> = Vec::new();
-        for slot in considered {
-            let page = self.slots[slot].as_ref().map(|resident| resident.page);
-            // A slot that was a candidate may be met again, which changes nothing.
-            if page.is_some_and(|page| !pinned.contains(&page)) && !ranked.contains(&slot) {
-                ranked.push(slot);
-            }
-        }
-        self.hand = (self.hand + self.parameters.looks.min(self.m)) % self.m;
-        // Of equals the longest unreferenced is evicted first.
-        let rank = |at: &usize| {
-            let resident = self.slots[*at].as_ref().expect("a resident page");
-            let value = self.value(*at).to_bits();
-            (value, resident.history.referenced_at as u32)
-        };
-        ranked.sort_by_key(rank);
-        ranked.truncate(self.parameters.pool);
-        self.candidates = ranked;
-        let slot = self.candidates.first().copied().unwrap_or_else(|| {
-            let mut in_turn = (0..self.m).map(|n| (self.hand + n) % self.m);
-            let may_evict = |slot: &usize| {
-                let resident = self.slots[*slot].as_ref();
-                resident.is_some_and(|resident| !pinned.contains(&resident.page))
+        self.search(pinned);
+        // Only values that would be the least are found anew. Found twice they are the same.
+        let slot = loop {
+            let least = (0..self.candidates.len()).min_by_key(|at| self.candidates[*at].1);
+            let Some(least) = least else {
+                let mut in_turn = (0..self.m).map(|n| (self.hand + n) % self.m);
+                break in_turn
+                    .find(|slot| self.may_evict(*slot, pinned))
+                    .expect("an unpinned page");
             };
-            in_turn.find(may_evict).expect("an unpinned page")
-        });
+            let (slot, known) = self.candidates[least];
+            if !self.may_evict(slot, pinned) {
+                self.candidates.remove(least);
+                continue;
+            }
+            let found = self.rank(slot);
+            if found == known {
+                break slot;
+            }
+            self.candidates[least].1 = found;
+        };
         self.resident_at(slot).page
     }
 
@@ -428,6 +483,7 @@ impl Policy for Ebb {
             page,
             dirty: write,
             history: incoming.history,
+            review: self.now,
         });
     }
 

@@ -83,20 +83,15 @@ impl Candidates {
             return WeakestCandidate {
                 at: self.len,
                 value: PageValue::ANY,
-                next: PageValue::ANY,
             };
         }
         let mut weakest = WeakestCandidate {
             at: 0,
             value: self.values[0],
-            next: PageValue(0),
         };
         for (at, &value) in self.values[..self.len].iter().enumerate().skip(1) {
             if value > weakest.value {
-                weakest.next = weakest.value;
-                (weakest.at, weakest.value) = (at, value);
-            } else {
-                weakest.next = weakest.next.max(value);
+                weakest = WeakestCandidate { at, value };
             }
         }
         weakest
@@ -113,13 +108,12 @@ impl Candidates {
         other
     }
 
-    /// The frame whose page has the least value.
+    /// The index, the frame and the value of the candidate of least value.
     #[inline]
-    pub(super) fn least(&self) -> Option<Frame> {
-        let values = self.values[..self.len].iter().zip(&self.frames);
-        values
-            .min_by_key(|&(value, _)| value)
-            .map(|(_, &frame)| frame)
+    pub(super) fn least(&self) -> Option<(usize, Frame, PageValue)> {
+        let values = self.values[..self.len].iter().enumerate();
+        let (at, &value) = values.min_by_key(|&(_, value)| value)?;
+        Some((at, self.frames[at], value))
     }
 }
 
@@ -128,8 +122,6 @@ impl Candidates {
 pub(super) struct WeakestCandidate {
     pub(super) at: usize,
     pub(super) value: PageValue,
-    /// The highest value of the others.
-    pub(super) next: PageValue,
 }
 
 #[cfg(test)]
@@ -139,6 +131,7 @@ mod tests {
     #[test]
     fn the_least_valuable_stay() {
         let mut candidates = Candidates::new(2);
+        let least = |candidates: &Candidates| candidates.least().map(|(_, frame, _)| frame);
         let consider = |candidates: &mut Candidates, frame, value| {
             let (weakest, value) = (candidates.weakest(), PageValue::new(value, 0));
             let is_inserted = value < weakest.value;
@@ -148,15 +141,15 @@ mod tests {
         assert_eq!(consider(&mut candidates, 8, 2.0), Some(None));
         assert_eq!(consider(&mut candidates, 9, 3.0), None);
         assert_eq!(consider(&mut candidates, 9, 2.5), Some(Some(7)));
-        assert_eq!(candidates.least(), Some(8));
+        assert_eq!(least(&candidates), Some(8));
 
         candidates.remove(0);
         candidates.remove(0);
-        assert_eq!(candidates.least(), None);
+        assert_eq!(least(&candidates), None);
         candidates.resume(2);
-        assert_eq!(candidates.least(), Some(8));
+        assert_eq!(least(&candidates), Some(8));
         candidates.remove(1);
-        assert_eq!((candidates.len(), candidates.frame(0)), (1, 8));
+        assert_eq!((candidates.len(), least(&candidates)), (1, Some(8)));
     }
 
     #[test]

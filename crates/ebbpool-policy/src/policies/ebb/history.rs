@@ -107,12 +107,6 @@ impl History {
         usize::from(self.slot) * WRITE_KINDS + usize::from(self.write_kind)
     }
 
-    /// True if the frame holds a page and is no candidate.
-    #[inline]
-    pub(super) fn may_become_candidate(&self) -> bool {
-        self.marks & (RESIDENT | CANDIDATE) == RESIDENT
-    }
-
     #[inline]
     pub(super) fn referenced(&mut self, now: u64) {
         self.references = self.references.and_one();

@@ -10,8 +10,10 @@ use crate::policy::{Page, PageClass};
 const SHORTEST_ROUND: u64 = 64;
 /// The first rounds take this share of all misses so far.
 const MISSES_PER_ROUND: u64 = 4;
-/// The longest rounds take half a miss per frame.
+/// The longest rounds take half a miss per frame, or some misses per row if that is more: learning a row takes as long
+/// as serving several misses.
 const FRAMES_PER_MISS: u64 = 2;
+const MISSES_PER_ROW: u64 = 8;
 /// Misses per frame in which observations fade to 1/e.
 const MEMORY: f64 = 100.0;
 /// A round never multiplies the weight of earlier ones by less than this.
@@ -136,7 +138,9 @@ impl WaitStatistics {
         let slots = self.classes.used();
         let rows = (slots * (REFERENCE_KINDS + WRITE_KINDS)) as u64;
         let shortest = SHORTEST_ROUND.max(rows);
-        let longest = (self.frames / FRAMES_PER_MISS).max(shortest);
+        let longest = (self.frames / FRAMES_PER_MISS)
+            .max(MISSES_PER_ROW * rows)
+            .max(shortest);
         let misses = (self.misses / MISSES_PER_ROUND).clamp(shortest, longest);
         self.next_round = self.misses + misses;
         let decay = (1.0 - misses as f64 / (MEMORY * self.frames as f64)).max(LEAST_DECAY);

@@ -20,8 +20,8 @@
 //! little more than the computing, a policy of one list computes less.
 //!
 //! *What it costs.* A hit touches one record of 32 bytes and a few kilobytes of tables. A miss
-//! compares 8 candidates and 32 frames, looks up a ghost or a count, and sometimes learns one
-//! row of the tables, which take 0.6 megabytes. Nothing is allocated after `new`.
+//! compares 8 candidates and those of 32 frames that are due for review, looks up a ghost or a count, and sometimes
+//! learns one row of the tables, which take 0.6 megabytes. Nothing is allocated after `new`.
 
 mod ages;
 mod candidates;
@@ -32,6 +32,7 @@ mod forgotten_counts;
 mod ghosts;
 mod history;
 mod learned;
+mod reviews;
 
 use std::ops::Range;
 
@@ -44,6 +45,7 @@ use self::forgotten_counts::ForgottenCounts;
 use self::ghosts::Ghosts;
 use self::history::{CANDIDATE, DIRTY, History, PageRecord, RESIDENT};
 use self::learned::WaitStatistics;
+use self::reviews::{GROUP, Reviews};
 use crate::parameters::{parameters, share_of, whole};
 use crate::policy::{
     Access, Costs, Frame, Ghost, MOST_GHOSTS, Page, PageClass, Policy, UNKNOWN_CLASS,
@@ -58,6 +60,7 @@ use crate::spec::{Entry, MemoryUse, ParameterKind};
 pub struct Ebb {
     /// By frame.
     residents: Vec<PageRecord>,
+    reviews: Reviews,
     ghosts: Ghosts,
     forgotten_counts: ForgottenCounts,
     learned: WaitStatistics,
@@ -79,6 +82,15 @@ pub struct Ebb {
 /// R, but finite, so that R times no writes is 0.
 fn asymmetry(costs: Costs) -> f32 {
     (costs.asymmetry() as f32).min(f32::MAX)
+}
+
+/// The positions of the bits that are set, the lowest first.
+fn bits(mut set: u32) -> impl Iterator<Item = u32> {
+    std::iter::from_fn(move || {
+        let lowest = (set != 0).then(|| set.trailing_zeros())?;
+        set &= set - 1;
+        Some(lowest)
+    })
 }
 
 parameters! {
@@ -130,7 +142,7 @@ impl Build for Ebb {
         aliases: &[],
         params: EbbConfig::PARAMS,
         summary: "Learns how soon pages of a given history are used and written again, and keeps those that save most by staying.",
-        how: "The record of a page, resident or a ghost, has the times of its last reference and write and the counts of both. Pages are divided into classes: those that the caller reports at misses, and where it reports none, regions of page numbers, the size of which is a power of 2. For every 32 frames, but at most for 11 classes, one class has a slot of its own: those with most misses (a frequency count after Misra and Gries). The others share one. There are at most as many regions. For each class ebb learns how long pages waited for their next reference, by number of references, and in tables of their own for their next write, by number of writes, by how far references outnumber them, and by whether the page was, when it was missed, among the three highest of its class so far, where rows are appended. It learns in buckets of half a doubling of the wait; pages whose ghost was forgotten count as observed up to then. Where there are few observations, the usual ones of such counts in all classes are taken, times the ratio of the class's events to the usual ones. From this follows the density at each age: the highest rate of events per reference that keeping the page can yield, if it is evicted at the best moment. The value of a page is its density of references plus, if it is dirty, R times its density of writes. The victim is the page of least value of 8 candidates and the next 32 frames in turn, of equals the longest unreferenced; the 8 least stay candidates. Half of the ghosts are for pages evicted dirty. Reference counts of pages without a ghost are stored in 4 bytes each, found by hashing the page's number at a miss without a ghost and when a ghost is forgotten, never at a hit. A row of the tables is learned anew at a miss, in rounds of as many misses as there are rows at first and of half a miss per frame later. Observations fade to 1/e in 100 misses per frame. Nothing is random.",
+        how: "The record of a page, resident or a ghost, has the times of its last reference and write and the counts of both. Pages are divided into classes: those that the caller reports at misses, and where it reports none, regions of page numbers, the size of which is a power of 2. For every 32 frames, but at most for 11 classes, one class has a slot of its own: those with most misses (a frequency count after Misra and Gries). The others share one. There are at most as many regions. For each class ebb learns how long pages waited for their next reference, by number of references, and in tables of their own for their next write, by number of writes, by how far references outnumber them, and by whether the page was, when it was missed, among the three highest of its class so far, where rows are appended. It learns in buckets of half a doubling of the wait; pages whose ghost was forgotten count as observed up to then. Where there are few observations, the usual ones of such counts in all classes are taken, times the ratio of the class's events to the usual ones. From this follows the density at each age: the highest rate of events per reference that keeping the page can yield, if it is evicted at the best moment. The value of a page is its density of references plus, if it is dirty, R times its density of writes. The victim is the page of least value of 8 candidates and those of the next 32 frames in turn that are due for review, of equals the longest unreferenced; the 8 least stay candidates. A page that was found to be worth three times the weakest candidate is not due until its age has doubled, one that was worth less for a proportionally shorter time, and of the candidates only values that would be the least are computed anew. Half of the ghosts are for pages evicted dirty. Reference counts of pages without a ghost are stored in 4 bytes each, found by hashing the page's number at a miss without a ghost and when a ghost is forgotten, never at a hit. A row of the tables is learned anew at a miss, in rounds of as many misses as there are rows at first, and later of half a miss per frame or of eight per row, if that is more. Observations fade to 1/e in 100 misses per frame. Nothing is random.",
         when: "Use it where no policy is known to suit the workload: it learns the workload and follows R, and on most workloads it costs no more than the best other online policy. Report the classes of pages if you know them (relations, or the leaves and inner pages of an index): on TPC-C that saves most. Take another policy where a page's neighbours predict its use better than its own past and its class do (policies by blocks, such as bplru), where writes cost much more than reads and go to the pages that are read most (h-arc), and where computing time counts, since a miss takes more of it than with other policies. It needs some thousand misses to learn.",
         memory: MemoryUse::of(32).with_ghosts(86),
         source: "this project",
@@ -147,6 +159,7 @@ impl Build for Ebb {
         };
         Ebb {
             residents: vec![PageRecord::default(); frames as usize],
+            reviews: Reviews::new(frames),
             ghosts: Ghosts::new(most_ghosts, share_of(config.gmin, most_ghosts)),
             forgotten_counts: ForgottenCounts::new(config.long_gone * u64::from(frames), frames),
             learned: WaitStatistics::new(prior, frames),
@@ -179,78 +192,54 @@ impl Ebb {
         (History::new(self.now), false)
     }
 
-    /// Computes the candidates' values anew, and removes those that may not be evicted.
+    /// The candidate of least value. The policy computes only values that would be the least, and removes candidates
+    /// that may not be evicted when it comes to them.
     #[inline]
-    fn revalue(&mut self, may_evict: impl Fn(Frame) -> bool) {
+    fn least(&mut self, may_evict: impl Fn(Frame) -> bool) -> Option<Frame> {
         let values = self.learned.values(self.now, self.asymmetry);
-        let mut at = 0;
-        while at < self.candidates.len() {
-            let frame = self.candidates.frame(at);
+        loop {
+            let (at, frame, known) = self.candidates.least()?;
             let history = &mut self.residents[frame as usize].history;
-            if history.is(RESIDENT) && may_evict(frame) {
-                let value = PageValue::new(values.of(history), history.referenced_at);
-                self.candidates.revalue(at, value);
-                at += 1;
-            } else {
+            if !history.is(RESIDENT) || !may_evict(frame) {
                 history.set(CANDIDATE, false);
                 self.candidates.remove(at);
-            }
-        }
-    }
-
-    /// Searches frames for candidates. It computes the value of a frame before any other check,
-    /// since few values are low enough.
-    #[inline]
-    fn search(&mut self, frames: Range<Frame>, may_evict: impl Fn(Frame) -> bool) {
-        let Range { mut start, end } = frames;
-        let mut weakest = self.candidates.weakest();
-        let mut replacement = None;
-        while let Some((frame, value)) = self.next_less_valuable(weakest.value, start..end) {
-            start = frame + 1;
-            let history = &self.residents[frame as usize].history;
-            if !history.may_become_candidate() || !may_evict(frame) {
                 continue;
             }
-            if value < weakest.next {
-                self.make_candidate(weakest.at, frame, value);
-                weakest = self.candidates.weakest();
-                replacement = None;
-            } else {
-                weakest.value = value;
-                replacement = Some(frame);
+            let value = PageValue::new(values.of(history), history.referenced_at);
+            if value == known {
+                return Some(frame);
             }
-        }
-        if let Some(frame) = replacement {
-            self.make_candidate(weakest.at, frame, weakest.value);
+            self.candidates.revalue(at, value);
         }
     }
 
+    /// Searches those frames for candidates that are due for review.
     #[inline]
-    fn make_candidate(&mut self, at: usize, frame: Frame, value: PageValue) {
-        if let Some(other) = self.candidates.insert(at, frame, value) {
-            self.history(other).set(CANDIDATE, false);
-        }
-        self.history(frame).set(CANDIDATE, true);
-    }
-
-    #[inline]
-    fn next_less_valuable(
-        &self,
-        bound: PageValue,
-        frames: Range<Frame>,
-    ) -> Option<(Frame, PageValue)> {
+    fn search(&mut self, frames: Range<Frame>, may_evict: impl Fn(Frame) -> bool) {
         let values = self.learned.values(self.now, self.asymmetry);
-        let residents = &self.residents[frames.start as usize..frames.end as usize];
-        for (frame, record) in frames.zip(residents) {
-            let value = values.of(&record.history);
-            if value <= bound.alone() {
-                let value = PageValue::new(value, record.history.referenced_at);
-                if value < bound {
-                    return Some((frame, value));
+        let mut weakest = self.candidates.weakest();
+        for start in frames.clone().step_by(GROUP as usize) {
+            let group = start..frames.end.min(start + GROUP);
+            for at in bits(self.reviews.due(group, self.now)) {
+                let frame = start + at;
+                let history = &mut self.residents[frame as usize].history;
+                if !history.is(RESIDENT) || !may_evict(frame) {
+                    continue;
                 }
+                let (value, limit) = (values.of(history), weakest.value.alone());
+                let age = self.now - history.referenced_at;
+                self.reviews.put_off(frame, value, limit, age, self.now);
+                let value = PageValue::new(value, history.referenced_at);
+                if value >= weakest.value || history.is(CANDIDATE) {
+                    continue;
+                }
+                history.set(CANDIDATE, true);
+                if let Some(other) = self.candidates.insert(weakest.at, frame, value) {
+                    self.residents[other as usize].history.set(CANDIDATE, false);
+                }
+                weakest = self.candidates.weakest();
             }
         }
-        None
     }
 
     /// Searches the next frames in turn for candidates, each frame once.
@@ -264,9 +253,17 @@ impl Ebb {
             self.hand = self.looks - looks;
             self.search(0..self.hand, may_evict);
         }
-        // Two records per cache line.
-        for frame in (self.hand..self.hand + self.looks).step_by(2) {
-            prefetch_index(&self.residents, frame as usize);
+        self.prefetch_next();
+    }
+
+    /// Prefetches what the next search reads.
+    #[inline]
+    fn prefetch_next(&self) {
+        let frames = self.residents.len() as Frame;
+        self.reviews.prefetch(self.hand + self.looks);
+        let next = self.hand..frames.min(self.hand + self.looks.min(GROUP));
+        for at in bits(self.reviews.due(next, self.now)) {
+            prefetch_index(&self.residents, (self.hand + at) as usize);
         }
     }
 
@@ -343,12 +340,9 @@ impl Policy for Ebb {
     ) -> Option<Frame> {
         let hand = self.hand;
         let candidates = self.candidates.len();
-        self.revalue(&may_evict);
         self.search_next(&may_evict);
-        let victim = self
-            .candidates
-            .least()
-            .or_else(|| self.first_evictable(may_evict));
+        let victim = self.least(&may_evict);
+        let victim = victim.or_else(|| self.first_evictable(may_evict));
         if victim.is_none() {
             self.resume(candidates, hand);
         }
@@ -382,6 +376,7 @@ impl Policy for Ebb {
         // soon.
         history.set(CANDIDATE, candidate);
         self.residents[frame as usize] = PageRecord { page, history };
+        self.reviews.admit(frame, self.now);
     }
 
     fn refused(&mut self) -> Option<Ghost> {

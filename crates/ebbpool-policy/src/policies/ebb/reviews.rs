@@ -1,0 +1,101 @@
+//! When the value of the page in a frame is found anew.
+
+use std::ops::Range;
+
+use prefetch_index::prefetch_index;
+
+use crate::policy::Frame;
+
+/// The most frames that are compared at a time.
+pub(super) const GROUP: Frame = 32;
+/// Frames whose reviews share a line of the processor's cache.
+const FRAMES_PER_LINE: Frame = 16;
+/// A page whose value exceeds the limit by this factor is passed over until its age has doubled; one that exceeds it by
+/// less for a proportionally shorter time.
+const CERTAIN: f32 = 3.0;
+
+/// The time of the next review of each frame, modulo 2^32: until then a search for victims passes over the frame.
+///
+/// A page whose value was well above that of the candidates hardly becomes a victim before it is a good deal older. That
+/// saves the search most of its work. It also costs less: a page that was found to be valuable is not given up at once
+/// when its row is learned anew.
+pub(super) struct Reviews(Vec<u32>);
+
+impl Reviews {
+    pub(super) fn new(frames: u32) -> Self {
+        Reviews(vec![0; frames as usize])
+    }
+
+    /// The frame has a new page, which has no value yet.
+    #[inline]
+    pub(super) fn admit(&mut self, frame: Frame, now: u64) {
+        self.0[frame as usize] = now as u32;
+    }
+
+    /// Sets the next review of a page of the given age, in references, the value of which was found to be `value` while
+    /// a victim had to have less than `limit`.
+    #[inline]
+    pub(super) fn put_off(&mut self, frame: Frame, value: f32, limit: f32, age: u64, now: u64) {
+        let excess = (value / limit - 1.0) / (CERTAIN - 1.0);
+        // As a whole number, what is not a number (0 / 0) becomes 0.
+        let wait = (age as f32 * excess.clamp(0.0, 1.0)) as u64;
+        self.0[frame as usize] = (now + wait.min(1 << 30)) as u32;
+    }
+
+    /// The frames, at most [`GROUP`], that are due for review: bit 0 is for the first one.
+    #[inline]
+    pub(super) fn due(&self, frames: Range<Frame>, now: u64) -> u32 {
+        let reviews = &self.0[frames.start as usize..frames.end as usize];
+        let mut due = 0;
+        for (at, review) in reviews.iter().enumerate() {
+            // Without a branch, since which frames are due cannot be predicted.
+            due |= u32::from(review.wrapping_sub(now as u32) as i32 <= 0) << at;
+        }
+        due
+    }
+
+    /// Prefetches the reviews of the frames from `frame` on.
+    #[inline]
+    pub(super) fn prefetch(&self, frame: Frame) {
+        for frame in (frame..frame + GROUP).step_by(FRAMES_PER_LINE as usize) {
+            prefetch_index(&self.0, frame as usize);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pages_are_reviewed_the_sooner_the_nearer_their_values_are_to_the_limit() {
+        let mut reviews = Reviews::new(43);
+        let limits = [f32::INFINITY, 6.0, 5.0, 4.0, 3.0, 2.0, 1.0, 0.0];
+        for frame in 0..43 {
+            reviews.put_off(frame, 6.0, limits[frame as usize % 8], 100, 1000);
+        }
+        let waits = [0, 0, 10, 25, 50, 100, 100, 100];
+        for now in 1000..1102 {
+            for (start, end) in [(0, 32), (3, 35), (11, 43), (40, 43), (7, 7)] {
+                let due = reviews.due(start..end, now);
+                for frame in start..end {
+                    let is_due = now - 1000 >= waits[frame as usize % 8];
+                    assert_eq!(due >> (frame - start) & 1 == 1, is_due, "{frame} at {now}");
+                }
+                assert_eq!(u64::from(due) >> (end - start), 0);
+            }
+        }
+        reviews.put_off(0, 0.0, 0.0, 100, 1000);
+        assert_eq!(reviews.due(0..1, 1000), 1);
+    }
+
+    #[test]
+    fn reviews_outlive_the_wrapping_of_the_clock() {
+        let mut reviews = Reviews::new(2);
+        let now = u64::from(u32::MAX) - 5;
+        reviews.put_off(0, 3.0, 1.0, 10, now);
+        reviews.admit(1, now);
+        assert_eq!(reviews.due(0..2, now + 9), 2);
+        assert_eq!(reviews.due(0..2, now + 10), 3);
+    }
+}
