@@ -122,6 +122,7 @@ pub(crate) struct Ebb {
     next_round: u64,
     /// The slots whose rows this round learns, and the number of rows that it has learned.
     learning: (usize, usize),
+    rows_per_miss: usize,
     decay: f32,
 }
 
@@ -163,6 +164,7 @@ impl Ebb {
             misses: 0,
             next_round: 64,
             learning: (0, 0),
+            rows_per_miss: 0,
             decay: 1.0,
             parameters,
         }
@@ -296,31 +298,37 @@ impl Ebb {
         if self.misses == self.next_round {
             self.begin_round();
         }
-        let (slots, row) = self.learning;
+        let (slots, first) = self.learning;
         let of_references = slots * REFERENCE_KINDS.len();
-        if row == of_references + slots * WRITE_KINDS {
+        let rows = of_references + slots * WRITE_KINDS;
+        if first == rows {
             return;
         }
         let trust = self.parameters.trust;
-        match row.checked_sub(of_references) {
-            None => self.references.learn(row, trust, self.decay),
-            Some(row) => self.writes.learn(row, trust, self.decay),
+        let last = rows.min(first + self.rows_per_miss);
+        for row in first..last {
+            if row < of_references {
+                self.references.learn(row, trust, self.decay);
+            } else {
+                self.writes.learn(row - of_references, trust, self.decay);
+            }
         }
-        self.learning.1 += 1;
-        if row + 1 == of_references + slots * WRITE_KINDS {
+        self.learning.1 = last;
+        if last == rows {
             self.references.end_round(slots, trust);
             self.writes.end_round(slots, trust);
         }
     }
 
-    /// A round has no fewer misses than it learns rows, and no more than half the frames or eight per row.
+    /// A round has at least 64 misses, and at most one for every two frames or eight per row.
     fn begin_round(&mut self) {
         let m = self.m as f64;
         let slots = self.classes.slots_used();
         let rows = slots * (REFERENCE_KINDS.len() + WRITE_KINDS);
         let longest = (self.m as u64 / 2).max(8 * rows as u64);
         let round = (self.misses / 4).min(longest);
-        let round = round.max(64).max(rows as u64);
+        let round = round.max(64);
+        self.rows_per_miss = rows.div_ceil(round as usize);
         self.next_round = self.misses + round;
         self.decay = (1.0 - round as f64 / (100.0 * m)).max(0.5) as f32;
         self.learning = (slots, 0);

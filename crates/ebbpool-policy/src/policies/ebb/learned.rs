@@ -6,9 +6,9 @@ use super::densities::{Densities, PriorWeight};
 use super::history::{DIRTY, History, REFERENCE_KINDS, WRITE_KINDS, WRITTEN};
 use crate::policy::{Page, PageClass};
 
-/// The least number of misses in a round of learning, unless there are more rows.
+/// The misses of the first rounds of learning.
 const SHORTEST_ROUND: u64 = 64;
-/// The first rounds take this share of all misses so far.
+/// The next rounds take this share of all misses so far.
 const MISSES_PER_ROUND: u64 = 4;
 /// The longest rounds take half a miss per frame, or some misses per row if that is more: learning a row takes as long
 /// as serving several misses.
@@ -38,17 +38,19 @@ struct LearningRound {
     slots: usize,
     /// The row that is learned next.
     next: usize,
+    /// The rows that are learned at a miss, so that no round ends before all are learned.
+    rows_per_miss: usize,
     decay: f32,
 }
 
 impl LearningRound {
-    fn of(slots: usize, decay: f32) -> Self {
-        LearningRound {
-            slots,
-            next: 0,
-            decay,
-        }
-    }
+    /// A round without rows.
+    const NONE: LearningRound = LearningRound {
+        slots: 0,
+        next: 0,
+        rows_per_miss: 0,
+        decay: 1.0,
+    };
 
     fn rows(&self) -> usize {
         self.slots * (REFERENCE_KINDS + WRITE_KINDS)
@@ -65,7 +67,7 @@ impl WaitStatistics {
             writes: Densities::new(prior),
             misses: 0,
             next_round: SHORTEST_ROUND,
-            round: LearningRound::of(0, 1.0),
+            round: LearningRound::NONE,
         }
     }
 
@@ -121,7 +123,7 @@ impl WaitStatistics {
         }
     }
 
-    /// Counts a miss and learns a row, if any is left in this round.
+    /// Counts a miss and learns the next rows, if any are left in this round.
     #[inline]
     pub(super) fn miss(&mut self) {
         self.misses += 1;
@@ -136,26 +138,38 @@ impl WaitStatistics {
     #[cold]
     fn begin_round(&mut self) {
         let slots = self.classes.used();
-        let rows = (slots * (REFERENCE_KINDS + WRITE_KINDS)) as u64;
-        let shortest = SHORTEST_ROUND.max(rows);
+        let rows = slots * (REFERENCE_KINDS + WRITE_KINDS);
         let longest = (self.frames / FRAMES_PER_MISS)
-            .max(MISSES_PER_ROW * rows)
-            .max(shortest);
-        let misses = (self.misses / MISSES_PER_ROUND).clamp(shortest, longest);
+            .max(MISSES_PER_ROW * rows as u64)
+            .max(SHORTEST_ROUND);
+        let misses = (self.misses / MISSES_PER_ROUND).clamp(SHORTEST_ROUND, longest);
         self.next_round = self.misses + misses;
         let decay = (1.0 - misses as f64 / (MEMORY * self.frames as f64)).max(LEAST_DECAY);
-        self.round = LearningRound::of(slots, decay as f32);
+        self.round = LearningRound {
+            slots,
+            next: 0,
+            rows_per_miss: rows.div_ceil(misses as usize),
+            decay: decay as f32,
+        };
     }
 
     #[inline(never)]
     fn learn(&mut self) {
-        let LearningRound { slots, next, decay } = self.round;
-        match next.checked_sub(slots * REFERENCE_KINDS) {
-            None => self.references.learn(next, self.prior, decay),
-            Some(row) => self.writes.learn(row, self.prior, decay),
+        let LearningRound {
+            slots,
+            next,
+            rows_per_miss,
+            decay,
+        } = self.round;
+        let end = self.round.rows().min(next + rows_per_miss);
+        for row in next..end {
+            match row.checked_sub(slots * REFERENCE_KINDS) {
+                None => self.references.learn(row, self.prior, decay),
+                Some(row) => self.writes.learn(row, self.prior, decay),
+            }
         }
-        self.round.next += 1;
-        if self.round.next == self.round.rows() {
+        self.round.next = end;
+        if end == self.round.rows() {
             self.references.end_round(slots, self.prior);
             self.writes.end_round(slots, self.prior);
         }
