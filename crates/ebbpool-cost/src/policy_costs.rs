@@ -32,6 +32,11 @@ impl Costs {
     pub fn asymmetry(&self) -> f64 {
         self.write / self.read
     }
+
+    /// R, but finite where a read costs nothing, so that R times no writes is 0.
+    pub fn finite_asymmetry(&self) -> f64 {
+        self.asymmetry().min(f64::MAX)
+    }
 }
 
 impl Default for Costs {

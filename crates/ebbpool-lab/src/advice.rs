@@ -122,14 +122,20 @@ pub fn advice(comparison: &Comparison) -> Option<String> {
         ));
     }
     let worst = ratios.iter().copied().fold(1.0, f64::max);
+    let above_the_best = match worst {
+        1.0 => "the best of each".into(),
+        _ => format!(
+            "at most {:.1} % above the best of each",
+            100.0 * (worst - 1.0)
+        ),
+    };
     let saved = baseline.map(|baseline| {
         let ratio = (mean_log(&ratios) - mean_log(&baseline)).exp();
         format!("{} than {BASELINE} on average, ", less_or_more(ratio, 1.0))
     });
     Some(format!(
-        "over all {cells} {dimensions} {name} is the one to take: {}at most {:.1} % above the best of each",
+        "over all {cells} {dimensions} {name} is the one to take: {}{above_the_best}",
         saved.unwrap_or_default(),
-        100.0 * (worst - 1.0)
     ))
 }
 

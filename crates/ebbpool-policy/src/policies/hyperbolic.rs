@@ -70,7 +70,7 @@ impl Build for Hyperbolic {
 }
 
 fn eviction_costs(costs: Costs) -> [f64; 2] {
-    [1.0, 1.0 + costs.asymmetry().min(f64::MAX)]
+    [1.0, 1.0 + costs.finite_asymmetry()]
 }
 
 impl Policy for Hyperbolic {

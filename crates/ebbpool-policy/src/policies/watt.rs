@@ -142,17 +142,12 @@ impl Build for Watt {
             // same.
             sample: config.sample.min(frames / 2).max(1),
             first: config.first.to_f64(),
-            asymmetry: asymmetry(Costs::default()),
+            asymmetry: Costs::default().finite_asymmetry(),
             epoch: 0,
             misses_in_epoch: 0,
             misses_per_epoch: (frames / config.epochs).max(1),
         }
     }
-}
-
-/// R, but finite, so that R times no writes is 0.
-fn asymmetry(costs: Costs) -> f64 {
-    costs.asymmetry().min(f64::MAX)
 }
 
 impl Watt {
@@ -218,6 +213,6 @@ impl Policy for Watt {
     fn cleaned(&mut self, _frame: Frame) {}
 
     fn costs(&mut self, costs: Costs) {
-        self.asymmetry = asymmetry(costs);
+        self.asymmetry = costs.finite_asymmetry();
     }
 }

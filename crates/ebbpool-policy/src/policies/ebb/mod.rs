@@ -79,9 +79,9 @@ pub struct Ebb {
     asymmetry: f32,
 }
 
-/// R, but finite, so that R times no writes is 0.
+/// R, as far as single precision reaches.
 fn asymmetry(costs: Costs) -> f32 {
-    (costs.asymmetry() as f32).min(f32::MAX)
+    (costs.finite_asymmetry() as f32).min(f32::MAX)
 }
 
 /// The positions of the bits that are set, the lowest first.
