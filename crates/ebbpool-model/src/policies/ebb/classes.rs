@@ -28,9 +28,9 @@ pub(super) struct Classified {
 }
 
 impl Classes {
-    pub(super) fn new(m: usize) -> Self {
+    pub(super) fn new(m: usize, most: usize) -> Self {
         Classes {
-            slots: vec![None; (m / 32).min(SLOTS - 1)],
+            slots: vec![None; (m / 32).min(SLOTS - 1).min(most)],
             used: 1,
             highest: 0,
             region_bits: 0,

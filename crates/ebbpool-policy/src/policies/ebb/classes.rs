@@ -4,6 +4,8 @@ use crate::policy::{Page, PageClass, UNKNOWN_CLASS};
 
 /// Slots for classes. Slot 0 is for the pages of all classes that have none.
 pub(super) const SLOTS: usize = 12;
+/// The most classes that have slots of their own.
+pub(super) const MOST_CLASSES: usize = SLOTS - 1;
 /// The slot of the pages whose class has no slot of its own.
 pub(super) const SHARED_SLOT: u8 = 0;
 /// The frames for each class that has a slot: with fewer there is too little to learn from.
@@ -50,11 +52,12 @@ pub(super) struct Classification {
 }
 
 impl ClassSlots {
-    pub(super) fn new(frames: u32) -> Self {
-        let classes = (frames / FRAMES_PER_CLASS) as usize;
+    /// At most `most` classes have slots.
+    pub(super) fn new(frames: u32, most: usize) -> Self {
+        let classes = ((frames / FRAMES_PER_CLASS) as usize).min(most);
         ClassSlots {
             slots: [ClassSlot::default(); SLOTS],
-            classes: classes.min(SLOTS - 1),
+            classes: classes.min(MOST_CLASSES),
             used: 1,
             highest: 0,
             shift: 0,
@@ -160,7 +163,7 @@ mod tests {
 
     #[test]
     fn pages_at_the_end_of_a_class_are_its_tail() {
-        let mut slots = ClassSlots::new(1000);
+        let mut slots = ClassSlots::new(1000, MOST_CLASSES);
         assert_eq!(slots.classify(7, 100), at(1, true, true));
         assert_eq!(slots.classify(7, 97), at(1, false, false));
         assert_eq!(slots.classify(7, 98), at(1, true, false));
@@ -171,7 +174,7 @@ mod tests {
 
     #[test]
     fn the_classes_with_most_misses_have_slots() {
-        let mut slots = ClassSlots::new(1000);
+        let mut slots = ClassSlots::new(1000, MOST_CLASSES);
         for class in 1..SLOTS as u32 {
             slots.classify(class, 1);
             slots.classify(class, 1);
@@ -187,7 +190,7 @@ mod tests {
 
     #[test]
     fn regions_double_with_the_page_numbers() {
-        let mut slots = ClassSlots::new(1000);
+        let mut slots = ClassSlots::new(1000, MOST_CLASSES);
         assert_eq!(slots.classify(UNKNOWN_CLASS, 5), at(1, false, true));
         assert_eq!(slots.classify(UNKNOWN_CLASS, 6), at(2, false, true));
         // Shifted by 1: 11 is in region 5, and 5 and 4 are in region 2.
@@ -200,21 +203,24 @@ mod tests {
 
     #[test]
     fn few_frames_have_few_classes() {
-        let mut slots = ClassSlots::new(2 * FRAMES_PER_CLASS - 1);
+        let mut slots = ClassSlots::new(2 * FRAMES_PER_CLASS - 1, MOST_CLASSES);
         assert_eq!(slots.classify(UNKNOWN_CLASS, u64::MAX), at(1, false, true));
         assert_eq!(slots.classify(UNKNOWN_CLASS, 0), at(1, false, false));
         assert_eq!(slots.classify(1, 0).slot, SHARED_SLOT);
-        let mut slots = ClassSlots::new(2 * FRAMES_PER_CLASS);
+        let mut slots = ClassSlots::new(2 * FRAMES_PER_CLASS, MOST_CLASSES);
         assert_eq!(slots.classify(UNKNOWN_CLASS, u64::MAX), at(1, false, true));
         assert_eq!(slots.classify(UNKNOWN_CLASS, 0), at(2, false, true));
-        let mut slots = ClassSlots::new(FRAMES_PER_CLASS - 1);
+        let mut slots = ClassSlots::new(FRAMES_PER_CLASS - 1, MOST_CLASSES);
         assert_eq!(slots.classify(UNKNOWN_CLASS, 0).slot, SHARED_SLOT);
         assert_eq!(slots.classify(1, 0).slot, SHARED_SLOT);
+        let mut slots = ClassSlots::new(1000, 1);
+        assert_eq!(slots.classify(1, 0).slot, 1);
+        assert_eq!(slots.classify(2, 0).slot, SHARED_SLOT);
     }
 
     #[test]
     fn old_misses_lose_weight() {
-        let mut slots = ClassSlots::new(1000);
+        let mut slots = ClassSlots::new(1000, MOST_CLASSES);
         for _ in 0..10 * u64::from(MOST_MISSES) {
             slots.classify(1, 1);
         }

@@ -58,11 +58,11 @@ impl LearningRound {
 }
 
 impl WaitStatistics {
-    pub(super) fn new(prior: PriorWeight, frames: u32) -> Self {
+    pub(super) fn new(prior: PriorWeight, frames: u32, classes: usize) -> Self {
         WaitStatistics {
             prior,
             frames: u64::from(frames),
-            classes: ClassSlots::new(frames),
+            classes: ClassSlots::new(frames, classes),
             references: Densities::new(prior),
             writes: Densities::new(prior),
             misses: 0,

@@ -40,6 +40,7 @@ use ebbpool_cost::Decimal;
 use prefetch_index::prefetch_index;
 
 use self::candidates::{Candidates, MOST as MOST_CANDIDATES, PageValue};
+use self::classes::MOST_CLASSES;
 use self::densities::PriorWeight;
 use self::forgotten_counts::ForgottenCounts;
 use self::ghosts::Ghosts;
@@ -111,6 +112,11 @@ parameters! {
             default: "2",
             about: "counts stored of pages without a ghost, per frame",
         },
+        classes: usize = {
+            kind: whole(0, MOST_CLASSES as u64),
+            default: "11",
+            about: "classes of pages that are learned apart, at most",
+        },
         trust_events: u32 = {
             kind: whole(1, 1_000_000),
             default: "4",
@@ -142,7 +148,7 @@ impl Build for Ebb {
         aliases: &[],
         params: EbbConfig::PARAMS,
         summary: "Learns how soon pages of a given history are used and written again, and keeps those that save most by staying.",
-        how: "The record of a page, resident or a ghost, has the times of its last reference and write and the counts of both. Pages are divided into classes: those that the caller reports at misses, and where it reports none, regions of page numbers, the size of which is a power of 2. For every 32 frames, but at most for 11 classes, one class has a slot of its own: those with most misses (a frequency count after Misra and Gries). The others share one. There are at most as many regions. For each class ebb learns how long pages waited for their next reference, by number of references, and in tables of their own for their next write, by number of writes, by how far references outnumber them, and by whether the page was, when it was missed, among the three highest of its class so far, where rows are appended. It learns in buckets of half a doubling of the wait; pages whose ghost was forgotten count as observed up to then. Where there are few observations, the usual ones of such counts in all classes are taken, times the ratio of the class's events to the usual ones. From this follows the density at each age: the highest rate of events per reference that keeping the page can yield, if it is evicted at the best moment. The value of a page is its density of references plus, if it is dirty, R times its density of writes. The victim is the page of least value of 8 candidates and those of the next 32 frames in turn that are due for review, of equals the longest unreferenced; the 8 least stay candidates. A page that was found to be worth three times the weakest candidate is not due until its age has doubled, one that was worth less for a proportionally shorter time, and of the candidates only values that would be the least are computed anew. Half of the ghosts are for pages evicted dirty. Reference counts of pages without a ghost are stored in 4 bytes each, found by hashing the page's number at a miss without a ghost and when a ghost is forgotten, never at a hit. The rows of the tables are learned anew at misses, all of them in a round: of 64 misses at first, then of a quarter of all misses so far, and later of half a miss per frame or of eight per row, if that is more. Observations fade to 1/e in 100 misses per frame. Nothing is random.",
+        how: "The record of a page, resident or a ghost, has the times of its last reference and write and the counts of both. Pages are divided into classes: those that the caller reports at misses, and where it reports none, regions of page numbers, the size of which is a power of 2. For every 32 frames, but at most for 11 classes (`classes`), one class has a slot of its own: those with most misses (a frequency count after Misra and Gries). The others share one. There are at most as many regions. For each class ebb learns how long pages waited for their next reference, by number of references, and in tables of their own for their next write, by number of writes, by how far references outnumber them, and by whether the page was, when it was missed, among the three highest of its class so far, where rows are appended. It learns in buckets of half a doubling of the wait; pages whose ghost was forgotten count as observed up to then. Where there are few observations, the usual ones of such counts in all classes are taken, times the ratio of the class's events to the usual ones. From this follows the density at each age: the highest rate of events per reference that keeping the page can yield, if it is evicted at the best moment. The value of a page is its density of references plus, if it is dirty, R times its density of writes. The victim is the page of least value of 8 candidates and those of the next 32 frames in turn that are due for review, of equals the longest unreferenced; the 8 least stay candidates. A page that was found to be worth three times the weakest candidate is not due until its age has doubled, one that was worth less for a proportionally shorter time, and of the candidates only values that would be the least are computed anew. Half of the ghosts are for pages evicted dirty. Reference counts of pages without a ghost are stored in 4 bytes each, found by hashing the page's number at a miss without a ghost and when a ghost is forgotten, never at a hit. The rows of the tables are learned anew at misses, all of them in a round: of 64 misses at first, then of a quarter of all misses so far, and later of half a miss per frame or of eight per row, if that is more. Observations fade to 1/e in 100 misses per frame. Nothing is random.",
         when: "Use it where no policy is known to suit the workload: it learns the workload and follows R, and on most workloads it costs no more than the best other online policy. Report the classes of pages if you know them (relations, or the leaves and inner pages of an index): on TPC-C that saves most. Take another policy where a page's neighbours predict its use better than its own past and its class do (policies by blocks, such as bplru), where writes cost much more than reads and go to the pages that are read most (h-arc), and where computing time counts, since a miss takes more of it than with other policies. It needs some thousand misses to learn.",
         memory: MemoryUse::of(32).with_ghosts(86),
         source: "this project",
@@ -162,7 +168,7 @@ impl Build for Ebb {
             reviews: Reviews::new(frames),
             ghosts: Ghosts::new(most_ghosts, share_of(config.gmin, most_ghosts)),
             forgotten_counts: ForgottenCounts::new(config.long_gone * u64::from(frames), frames),
-            learned: WaitStatistics::new(prior, frames),
+            learned: WaitStatistics::new(prior, frames, config.classes),
             candidates: Candidates::new(config.pool),
             looks: config.looks.min(frames),
             hand: 0,
