@@ -20,6 +20,16 @@
 //! ```
 //!
 //! Measured times differ from run to run, so a block has none.
+//!
+//! A study takes too long to be run by a test. Its blocks begin with another comment, which names the claims of
+//! experiments or a table in the `verdicts.md` of a recorded run, and are written from the directory of such a run:
+//!
+//! ```text
+//! <!-- recorded: claims of ebb-cells, ebb-judged -->
+//! <!-- end -->
+//! <!-- recorded: ebb-default: All cells -->
+//! <!-- end -->
+//! ```
 #![cfg(unix)]
 
 use std::collections::BTreeMap;
@@ -33,6 +43,7 @@ use crate::harness::{Ebbpool, ROOT, errors};
 
 /// Both at the beginning of a line, so that a document can name them in a sentence.
 const BEGIN: &str = "\n<!-- output of:";
+const BEGIN_RECORDED: &str = "\n<!-- recorded:";
 const END: &str = "\n<!-- end -->";
 
 /// Makes a table of results; the second argument is the rest of its name.
@@ -65,7 +76,8 @@ fn the_figures_in_documents_are_the_output_of_their_commands() {
     let mut differences = Vec::new();
     for path in documents() {
         let text = fs::read_to_string(&path).expect("the document");
-        let current = with_current_blocks(&text, |command| output_of(command, &ebbpool));
+        let of_command = |comment: &str| content_of(comment, |it| output_of(it, &ebbpool));
+        let current = with_current_blocks(&text, BEGIN, of_command);
         if write && current != text {
             fs::write(&path, &current).expect("the document is written");
         } else if let Some(line) = first_difference(&text, &current) {
@@ -78,6 +90,49 @@ fn the_figures_in_documents_are_the_output_of_their_commands() {
          run: EBBPOOL_WRITE_DOCS=1 cargo test -p ebbpool-cli --test commands documents\n{}",
         differences.join("\n")
     );
+}
+
+/// `EBBPOOL_STUDY=DIRECTORY cargo test -p ebbpool-cli --test commands recorded_blocks -- --ignored` writes the blocks anew
+/// from the directory that `ebbpool reproduce ebb --out DIRECTORY` has written.
+#[test]
+#[ignore = "writes the blocks of a recorded run, from the directory in EBBPOOL_STUDY"]
+fn recorded_blocks_are_written() {
+    let directory = std::env::var_os("EBBPOOL_STUDY").expect("EBBPOOL_STUDY is a directory");
+    let verdicts = Path::new(&directory).join("verdicts.md");
+    let verdicts = fs::read_to_string(&verdicts).expect("verdicts.md");
+    for path in documents() {
+        let text = fs::read_to_string(&path).expect("the document");
+        let of_run = |comment: &str| recorded(comment.trim(), &verdicts);
+        let current = with_current_blocks(&text, BEGIN_RECORDED, of_run);
+        fs::write(&path, &current).expect("the document is written");
+    }
+}
+
+/// The claims of some experiments, or the table with a title.
+fn recorded(name: &str, verdicts: &str) -> String {
+    let table_after = |start: usize| {
+        let lines = verdicts[start..].lines();
+        let table = lines.skip_while(|line| !line.starts_with('|'));
+        table
+            .take_while(|line| line.starts_with('|'))
+            .collect::<Vec<_>>()
+    };
+    let Some(experiments) = name.strip_prefix("claims of ") else {
+        let title = format!("\n{name}\n");
+        let start = verdicts.find(&title);
+        let start = start.unwrap_or_else(|| panic!("verdicts.md has no table '{name}'"));
+        return table_after(start).join("\n");
+    };
+    let ids: Vec<String> = experiments
+        .split(", ")
+        .map(|id| format!("| `{id}` |"))
+        .collect();
+    let mut rows = table_after(0);
+    let claims = rows.split_off(2);
+    let is_asked = |claim: &&str| ids.iter().any(|id| claim.starts_with(id));
+    rows.extend(claims.into_iter().filter(is_asked));
+    assert!(rows.len() > 2, "verdicts.md has no claims of {experiments}");
+    rows.join("\n")
 }
 
 /// The number of the first line in which two texts differ, and both of its versions.
@@ -115,15 +170,15 @@ fn output_of(command: &str, ebbpool: &Ebbpool) -> String {
     String::from_utf8(output.stdout).expect("text")
 }
 
-/// A document with each block as its command fills it now.
-fn with_current_blocks(text: &str, run: impl Fn(&str) -> String) -> String {
+/// A document with each block that begins so as `fill` fills it now, which gets the rest of the comment.
+fn with_current_blocks(text: &str, begins: &str, fill: impl Fn(&str) -> String) -> String {
     let mut current = String::new();
     let mut rest = text;
-    while let Some(begin) = rest.find(BEGIN) {
+    while let Some(begin) = rest.find(begins) {
         let (before, block) = rest.split_at(begin);
         let (comment, _) = block.split_once("-->").expect("the comment's end");
         let (_, after) = block.split_once(END).expect("the block's end");
-        let content = content_of(&comment[BEGIN.len()..], &run);
+        let content = fill(&comment[begins.len()..]);
         current += &format!("{before}{comment}-->\n{content}{END}");
         rest = after;
     }
@@ -349,11 +404,22 @@ fn a_block_is_filled_with_the_output_of_its_command() {
     let expected = "a `<!-- output of: COMMAND -->`\n<!-- output of: ebbpool x -->\n```text\n$ ebbpool x\n[ebbpool x]\n```\n<!-- end -->\nb\n\
                     <!-- output of:\nebbpool y\n| tail -n 1\n-->\n```text\n$ ebbpool y \\\n    | tail -n 1\n\
                     [ebbpool y | tail -n 1]\n```\n<!-- end -->\n";
-    assert_eq!(with_current_blocks(text, run), expected);
-    assert_eq!(with_current_blocks(expected, run), expected);
+    let fill = |comment: &str| content_of(comment, run);
+    assert_eq!(with_current_blocks(text, BEGIN, fill), expected);
+    assert_eq!(with_current_blocks(expected, BEGIN, fill), expected);
     let difference = first_difference(text, expected);
     assert_eq!(difference.as_deref(), Some("3: `old`, now ````text`"));
     assert_eq!(first_difference(text, text), None);
+}
+
+#[test]
+fn recorded_claims_and_tables_are_found() {
+    let verdicts = "2 claims\n\n| where | ours |\n| --- | --- |\n| `a-b` | 1 |\n| `a` | 2 |\n\n\
+                    a: All cells\n\n| policy |\n| --- |\n| ebb |\n\na: Others\n\n| x |\n";
+    let claims = recorded("claims of c, a", verdicts);
+    assert_eq!(claims, "| where | ours |\n| --- | --- |\n| `a` | 2 |");
+    let table = recorded("a: All cells", verdicts);
+    assert_eq!(table, "| policy |\n| --- |\n| ebb |");
 }
 
 #[test]
