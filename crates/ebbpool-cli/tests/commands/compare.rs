@@ -114,10 +114,13 @@ fn the_advice_is_the_least_mean_bill() {
     let last = table.lines().last().expect("a last line");
     let says = format!("over all 6 sizes and asymmetries {best} is the one to take: ");
     assert!(last.starts_with(&says), "{last}");
-    let ends = format!(
-        "at most {:.1} % above the best of each",
-        100.0 * (worst - 1.0)
-    );
+    let ends = match worst {
+        1.0 => ", the best of each".into(),
+        _ => format!(
+            "at most {:.1} % above the best of each",
+            100.0 * (worst - 1.0)
+        ),
+    };
     assert!(last.ends_with(&ends), "{last}");
     let alike = [
         "--policies",
