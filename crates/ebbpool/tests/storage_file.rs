@@ -375,6 +375,26 @@ fn buffers_of_the_wrong_size_or_alignment_are_refused_one_by_one() {
 }
 
 #[test]
+fn pages_smaller_than_the_file_systems_blocks_are_buffered() {
+    let directory = directory();
+    let path = directory.path().join("pages");
+    let blocks = rustix::fs::statvfs(directory.path())
+        .expect("its figures")
+        .f_frsize;
+    let open = |page_size: usize| {
+        let storage = FileStorage::open(&path, &options(Engine::Auto, true, page_size));
+        storage.expect("it opens").describe()
+    };
+    if blocks > 512 {
+        let small = open(512);
+        assert!(small.contains("buffered I/O ("), "{small}");
+    }
+    // Which of the two it is depends on the file system, but not on the page size from here on.
+    let large = [4096, 1 << 16].map(open);
+    assert_eq!(large[0], large[1]);
+}
+
+#[test]
 fn a_storage_describes_its_engine() {
     let directory = directory();
     let path = directory.path().join("pages");

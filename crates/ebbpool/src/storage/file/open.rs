@@ -182,10 +182,19 @@ pub(super) fn open(path: &Path, options: &FileOptions) -> Result<FileStorage, Op
         Some(_) => 1,
         None => block_size(&file, is_device),
     };
-    if !page.is_multiple_of(block) {
-        buffered = Some(format!(
-            "pages of {page} bytes are no multiple of the device's blocks of {block}"
-        ));
+    let of_file_system = match buffered {
+        None if !is_device => file_system_block(&file),
+        _ => 1,
+    };
+    let refused = if !page.is_multiple_of(block) {
+        Some(format!("the device's blocks of {block}"))
+    } else if !page.is_multiple_of(of_file_system) {
+        Some(format!("the file system's blocks of {of_file_system}"))
+    } else {
+        None
+    };
+    if let Some(blocks) = refused {
+        buffered = Some(format!("pages of {page} bytes are no multiple of {blocks}"));
         let flags = rustix::fs::fcntl_getfl(&file).map_err(io::Error::from);
         flags
             .and_then(|flags| Ok(rustix::fs::fcntl_setfl(&file, flags - direct_flag())?))
@@ -305,6 +314,20 @@ fn block_size(file: &File, is_device: bool) -> usize {
 #[cfg(not(target_os = "linux"))]
 fn block_size(_file: &File, _is_device: bool) -> usize {
     USUAL_BLOCK
+}
+
+/// Bytes that the file system reads and writes together, as far as that matters to direct I/O: at most a page of memory.
+///
+/// A file system that lengthens a file within a block clears the rest of the block in the kernel's page cache. If direct
+/// I/O moves another part of that block meanwhile, Linux cannot remove it from the cache, and the next sync fails.
+fn file_system_block(file: &File) -> usize {
+    let block = rustix::fs::fstatvfs(file).map_or(USUAL_BLOCK as u64, |system| system.f_frsize);
+    let block = block.min(rustix::param::page_size() as u64) as usize;
+    if block.is_power_of_two() {
+        block
+    } else {
+        USUAL_BLOCK
+    }
 }
 
 /// Why an engine cannot be started.
