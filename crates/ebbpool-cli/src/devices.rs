@@ -8,6 +8,7 @@ use clap::{Args, ValueEnum};
 use comfy_table::{CellAlignment, ColumnConstraint, ContentArrangement, Width};
 use ebbpool_device::profiles::{ProfileFigure, Quantity};
 use ebbpool_device::{AsymmetryKind, DeviceProfile};
+use ebbpool_lab::LabError;
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -52,7 +53,10 @@ pub(crate) fn devices(args: &DevicesArgs) -> Result<(), Failure> {
 fn list(profiles: &[DeviceProfile], format: DevicesFormat) -> Result<String, Failure> {
     match format {
         DevicesFormat::Table => Ok(overview(profiles)),
-        DevicesFormat::Json => json(&profiles.iter().map(DeviceDescription::of).collect::<Vec<_>>()),
+        DevicesFormat::Json => {
+            let all = profiles.iter().map(DeviceDescription::of);
+            Ok(json(&all.collect::<Vec<_>>())?)
+        }
         DevicesFormat::Toml => Err(Failure::Usage(
             "--format toml prints one device; name it, as in ebbpool devices flash-136 --format toml".into(),
         )),
@@ -62,15 +66,30 @@ fn list(profiles: &[DeviceProfile], format: DevicesFormat) -> Result<String, Fai
 fn one(profile: &DeviceProfile, format: DevicesFormat) -> Result<String, Failure> {
     match format {
         DevicesFormat::Table => Ok(details(profile)),
-        DevicesFormat::Json => json(&DeviceDescription::of(profile)),
+        DevicesFormat::Json => Ok(json(&DeviceDescription::of(profile))?),
         DevicesFormat::Toml => profile
             .to_toml()
             .map_err(|error| Failure::Output(io::Error::other(error))),
     }
 }
 
-fn json(value: &impl Serialize) -> Result<String, Failure> {
-    let mut text = serde_json::to_string_pretty(value).map_err(io::Error::from)?;
+/// The JSON of one device, or without a name of all.
+pub(crate) fn json_of(name: Option<&str>) -> Result<String, LabError> {
+    let text = match name {
+        Some(name) => json(&DeviceDescription::of(&DeviceProfile::find(name)?)),
+        None => {
+            let all = DeviceProfile::all()?.iter().map(DeviceDescription::of);
+            json(&all.collect::<Vec<_>>())
+        }
+    };
+    text.map_err(|source| LabError::Output {
+        what: "devices as JSON".into(),
+        source,
+    })
+}
+
+fn json(value: &impl Serialize) -> io::Result<String> {
+    let mut text = serde_json::to_string_pretty(value)?;
     text.push('\n');
     Ok(text)
 }

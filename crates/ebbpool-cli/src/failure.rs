@@ -56,7 +56,7 @@ impl Failure {
 }
 
 /// The option that corrects a rejected request, as the end of a message.
-fn lab_hint(error: &LabError) -> &'static str {
+pub(crate) fn lab_hint(error: &LabError) -> &'static str {
     let error = match error {
         LabError::Request(error) => error,
         LabError::Sim(SimError::AllWarmup { .. }) => return " with --warmup",

@@ -1,12 +1,22 @@
 //! What a report says about its making.
 
+use std::ffi::OsString;
+use std::sync::OnceLock;
 use std::time::SystemTime;
 
 use ebbpool_lab::report::ReportOptions;
 
-/// The command of this process and the present time.
+/// The arguments of the command that runs, its name first.
+static ARGUMENTS: OnceLock<Vec<OsString>> = OnceLock::new();
+
+/// Stores the arguments of the command. A process runs one command.
+pub(crate) fn set_arguments(arguments: Vec<OsString>) {
+    let _ = ARGUMENTS.set(arguments);
+}
+
+/// The command that runs and the present time.
 pub(crate) fn report_options() -> ReportOptions {
-    let arguments = std::env::args_os().skip(1);
+    let arguments = ARGUMENTS.get().into_iter().flatten().skip(1);
     let arguments = arguments.map(|argument| quoted(&argument.to_string_lossy()));
     let command: Vec<String> = ["ebbpool".into()].into_iter().chain(arguments).collect();
     ReportOptions {

@@ -1,11 +1,13 @@
 //! Compares policies over memory sizes and asymmetries.
 
+use std::sync::Arc;
+
 use ebbpool_device::arrivals::Rate;
 use ebbpool_device::changing::AsymmetrySpec;
 use ebbpool_policy::PolicySpec;
 use ebbpool_sim::bound::BoundQuestion;
 use ebbpool_sim::{
-    Progress, ResolvedSweep, SimError, Store, Sweep, SweepResult, SweepRow, TraceFacts,
+    GuestPolicy, Progress, ResolvedSweep, SimError, Store, Sweep, SweepResult, SweepRow, TraceFacts,
 };
 use ebbpool_trace::stats::TraceStatistics;
 use ebbpool_trace::{Metadata, Source};
@@ -16,7 +18,7 @@ use crate::events::Note;
 use crate::lab::Lab;
 use crate::memory_size::MemorySize;
 use crate::policy_selection::PolicySelection;
-use crate::pricing::{BillUnit, Pricing, PricingRequest};
+use crate::pricing::{BillUnit, Capabilities, Pricing, PricingRequest};
 use crate::report;
 use crate::run::CountingRules;
 use crate::run_result::{DetailedResult, RunResult, TraceSummary};
@@ -36,6 +38,9 @@ pub struct CompareRequest {
     pub bound: bool,
     /// Whether the answer is for a report, which also describes the trace.
     pub for_report: bool,
+    /// Policies from outside the registry, which follow the others in the answer. With some, the selection of policies
+    /// may be an empty list.
+    pub guests: Vec<Arc<dyn GuestPolicy>>,
 }
 
 impl CompareRequest {
@@ -52,6 +57,15 @@ impl CompareRequest {
             counting: CountingRules::default(),
             bound: false,
             for_report: false,
+            guests: Vec::new(),
+        }
+    }
+
+    /// The policies of the registry; none only if there are guests.
+    fn registered(&self, capabilities: &Capabilities) -> Result<Vec<PolicySpec>, RequestError> {
+        match self.policies.resolve(capabilities) {
+            Err(RequestError::NoPolicy) if !self.guests.is_empty() => Ok(Vec::new()),
+            resolved => resolved,
         }
     }
 
@@ -76,7 +90,7 @@ impl CompareRequest {
             }
         }
         if !on_device {
-            self.policies.resolve(&Default::default())?;
+            self.registered(&Default::default())?;
         }
         Ok(())
     }
@@ -221,9 +235,7 @@ impl Lab<'_> {
             .iter()
             .for_each(|pricing| self.notes(&pricing.notes));
         let capabilities = pricings.first().map(|pricing| &pricing.capabilities);
-        let policies = request
-            .policies
-            .resolve(capabilities.unwrap_or(&Default::default()))?;
+        let policies = request.registered(capabilities.unwrap_or(&Default::default()))?;
         let sweep = Sweep {
             policies,
             sizes: request.sizes.iter().map(|size| size.size).collect(),
@@ -235,7 +247,10 @@ impl Lab<'_> {
             device: None,
         };
         let store = self.store(source);
-        let swept = self.sweep_all(&sweep, &pricings, source, &*store)?;
+        let mut swept = self.sweep_all(&sweep, &pricings, source, &*store)?;
+        if !request.guests.is_empty() && !swept.interrupted {
+            self.add_guests(request, &sweep, &pricings, source, &mut swept)?;
+        }
         let bounds = match request.bound && !swept.interrupted {
             true => self.lower_bounds(request, &pricings, &swept.resolved, source, &*store)?,
             false => None,
@@ -252,9 +267,12 @@ impl Lab<'_> {
             true => self.stored_info(source, &*store)?,
             false => None,
         };
+        let registered = sweep.policies.iter().map(ToString::to_string);
+        let guests = request.guests.iter().map(|guest| guest.name().to_string());
+        let policies: Vec<String> = registered.chain(guests).collect();
         Ok(self.comparison(
             request,
-            &sweep.policies,
+            policies,
             pricings,
             source,
             swept,
@@ -267,7 +285,7 @@ impl Lab<'_> {
     fn comparison(
         &self,
         request: &CompareRequest,
-        policies: &[PolicySpec],
+        policies: Vec<String>,
         pricings: Vec<Pricing>,
         source: &Source,
         swept: SweepResult,
@@ -292,7 +310,7 @@ impl Lab<'_> {
         for row in &rows {
             let at = (row.asymmetry * policies.len() + row.policy) * sizes + row.size;
             let pricing = &pricings[row.asymmetry];
-            let policy = policies[row.policy].to_string();
+            let policy = policies[row.policy].clone();
             let asymmetry = pricing.asymmetry;
             let mut result = RunResult::new(&trace, policy, row.frames, asymmetry, &row.counts);
             if let Some(device) = &row.device {
@@ -324,7 +342,7 @@ impl Lab<'_> {
             page_size: resolved.metadata.page_size,
             rate: request.counting.rate,
             sizes: request.sizes.iter().map(ToString::to_string).collect(),
-            policies: policies.iter().map(ToString::to_string).collect(),
+            policies,
             pricings,
             results,
             interrupted: interrupted || request.bound && bounds.is_none(),
@@ -434,7 +452,7 @@ fn add_part(all: &mut Option<SweepResult>, swept: SweepResult, part: &[usize]) {
 
 /// Groups of prices, as indices, that one sweep serves. The constant asymmetries form one group, because a
 /// policy that ignores costs runs once for all of them. Each other price is a group of its own.
-fn parts(pricings: &[Pricing]) -> Vec<Vec<usize>> {
+pub(crate) fn parts(pricings: &[Pricing]) -> Vec<Vec<usize>> {
     let (plain, served): (Vec<usize>, Vec<usize>) =
         (0..pricings.len()).partition(|&at| pricings[at].device.is_none());
     let mut parts = vec![plain];

@@ -7,7 +7,7 @@ use ebbpool_trace::Source;
 
 use crate::error::LabError;
 use crate::events::{LabEvents, Note};
-use crate::result_store::ResultDirectory;
+use crate::result_store::{ResultDirectory, ResultStorage};
 
 /// Settings that apply to all requests.
 #[derive(Clone, Debug, Default)]
@@ -15,8 +15,11 @@ use crate::result_store::ResultDirectory;
 pub struct Settings {
     /// Threads that simulate; `None` stands for one per core. Results do not depend on it.
     pub threads: Option<usize>,
-    /// The directory that stores results; without one the lab stores nothing.
-    pub results: Option<ResultDirectory>,
+    /// Where results are stored; without a place the lab stores nothing.
+    pub results: Option<ResultStorage>,
+    /// The [content key](Source::content_key) of the trace, if the caller has computed it. All requests with these
+    /// settings must be about that trace.
+    pub trace_key: Option<[u8; 32]>,
 }
 
 impl Settings {
@@ -30,7 +33,21 @@ impl Settings {
     /// The same settings with this directory for results.
     #[must_use]
     pub fn results(mut self, directory: Option<ResultDirectory>) -> Self {
-        self.results = directory;
+        self.results = directory.map(ResultStorage::Directory);
+        self
+    }
+
+    /// The same settings with this place for results.
+    #[must_use]
+    pub fn storage(mut self, storage: Option<ResultStorage>) -> Self {
+        self.results = storage;
+        self
+    }
+
+    /// The same settings for the one trace that has this content key.
+    #[must_use]
+    pub fn trace_key(mut self, key: [u8; 32]) -> Self {
+        self.trace_key = Some(key);
         self
     }
 }
@@ -59,8 +76,12 @@ impl<'e> Lab<'e> {
 
     /// The store for the results over a trace.
     pub(crate) fn store(&self, source: &Source) -> Box<dyn Store> {
-        let directory = self.settings.results.as_ref();
-        match directory.and_then(|directory| directory.of_trace(source)) {
+        let results = self.settings.results.as_ref();
+        let results = results.and_then(|results| match &self.settings.trace_key {
+            Some(key) => Some(results.of_key(key)),
+            None => results.of_trace(source),
+        });
+        match results {
             Some(results) => Box::new(results),
             None => Box::new(NoStore),
         }

@@ -1,8 +1,10 @@
 //! Stores results between runs of a program.
 
+use std::fmt;
 use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use directories::ProjectDirs;
 use ebbpool_sim::Store;
@@ -28,6 +30,70 @@ fn versions() -> String {
     versions.join(",")
 }
 
+/// Identifies the code that determines results: two builds with the same identity compute the same results.
+pub fn build_identity() -> String {
+    format!("{} {SOURCES}", versions())
+}
+
+/// A store for the results over all traces, by keys that contain the trace and the code.
+pub trait SharedStore: Send + Sync {
+    /// The value stored under `key`, which is hexadecimal and has 64 digits.
+    fn get(&self, key: &str) -> Option<Vec<u8>>;
+    /// Stores `value` under `key`.
+    fn put(&self, key: &str, value: &[u8]);
+}
+
+/// The place where results are stored.
+#[derive(Clone)]
+pub enum ResultStorage {
+    /// A directory.
+    Directory(ResultDirectory),
+    /// A store of the caller.
+    Shared(Arc<dyn SharedStore>),
+}
+
+impl ResultStorage {
+    /// The store for one trace; `None` if the trace has no identity, such as standard input.
+    pub fn of_trace(&self, source: &Source) -> Option<TraceResults> {
+        Some(self.of_key(&source.content_key().ok()?))
+    }
+
+    /// The store for the trace with this [content key](Source::content_key).
+    pub fn of_key(&self, trace: &[u8; 32]) -> TraceResults {
+        let trace: String = trace.iter().map(|byte| format!("{byte:02x}")).collect();
+        TraceResults {
+            storage: self.clone(),
+            prefix: format!("{trace} {} ", build_identity()),
+        }
+    }
+}
+
+impl SharedStore for ResultStorage {
+    fn get(&self, key: &str) -> Option<Vec<u8>> {
+        match self {
+            ResultStorage::Directory(directory) => fs::read(directory.file(key)).ok(),
+            ResultStorage::Shared(store) => store.get(key),
+        }
+    }
+
+    fn put(&self, key: &str, value: &[u8]) {
+        match self {
+            // If a result cannot be stored, for example on a full disk, the next run computes it again.
+            ResultStorage::Directory(directory) => drop(directory.write(key, value)),
+            ResultStorage::Shared(store) => store.put(key, value),
+        }
+    }
+}
+
+impl fmt::Debug for ResultStorage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ResultStorage::Directory(directory) => directory.fmt(f),
+            ResultStorage::Shared(_) => f.write_str("SharedStore"),
+        }
+    }
+}
+
 /// A directory that stores results.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ResultDirectory(PathBuf);
@@ -51,35 +117,35 @@ impl ResultDirectory {
 
     /// The store for one trace; `None` if the trace has no identity, such as standard input.
     pub fn of_trace(&self, source: &Source) -> Option<TraceResults> {
-        let trace = source.content_key().ok()?;
-        let trace: String = trace.iter().map(|byte| format!("{byte:02x}")).collect();
-        Some(TraceResults {
-            directory: self.0.clone(),
-            prefix: format!("{trace} {} {SOURCES} ", versions()),
-        })
+        ResultStorage::Directory(self.clone()).of_trace(source)
     }
 }
 
 /// The results over one trace, which is identified by its content and not by its name. A key is the digest
 /// of the trace's content, the code's identity, and all parameters of the result.
 pub struct TraceResults {
-    directory: PathBuf,
+    storage: ResultStorage,
     prefix: String,
 }
 
 impl TraceResults {
-    fn path(&self, key: &str) -> PathBuf {
+    fn hash(&self, key: &str) -> String {
         let hash = Sha256::digest(format!("{}{key}", self.prefix));
-        let hash: String = hash.iter().map(|byte| format!("{byte:02x}")).collect();
-        let (folder, name) = hash.split_at(2);
-        self.directory.join(folder).join(name)
+        hash.iter().map(|byte| format!("{byte:02x}")).collect()
+    }
+}
+
+impl ResultDirectory {
+    fn file(&self, hash: &str) -> PathBuf {
+        let (folder, name) = hash.split_at_checked(2).unwrap_or(("", hash));
+        self.0.join(folder).join(name)
     }
 
     /// Replaces a value atomically: readers see the old value or the new one. After a power failure a file may
     /// be incomplete; it is not valid JSON then, and the lab computes the result again.
-    fn write(&self, key: &str, value: &[u8]) -> io::Result<()> {
-        let path = self.path(key);
-        let folder = path.parent().unwrap_or(&self.directory);
+    fn write(&self, hash: &str, value: &[u8]) -> io::Result<()> {
+        let path = self.file(hash);
+        let folder = path.parent().unwrap_or(&self.0);
         fs::create_dir_all(folder)?;
         let mut file = NamedTempFile::new_in(folder)?;
         file.write_all(value)?;
@@ -90,12 +156,11 @@ impl TraceResults {
 
 impl Store for TraceResults {
     fn get(&self, key: &str) -> Option<Vec<u8>> {
-        fs::read(self.path(key)).ok()
+        self.storage.get(&self.hash(key))
     }
 
     fn put(&self, key: &str, value: &[u8]) {
-        // If a result cannot be stored, for example on a full disk, the next run computes it again.
-        let _ = self.write(key, value);
+        self.storage.put(&self.hash(key), value);
     }
 }
 
@@ -107,7 +172,7 @@ mod tests {
     fn results(directory: &Path) -> TraceResults {
         let (trace, code) = ("00112233445566778899aabbccddeeff".repeat(2), "0".repeat(32));
         TraceResults {
-            directory: directory.into(),
+            storage: ResultStorage::Directory(ResultDirectory::new(directory)),
             prefix: format!("{trace} {} {code} ", ["0.1.0"; 6].join(",")),
         }
     }
@@ -129,8 +194,33 @@ mod tests {
         let directory = tempfile::tempdir().expect("a directory");
         let today = results(directory.path());
         today.put(KEY, VALUE);
-        let file = today.path(KEY);
+        let file = ResultDirectory::new(directory.path()).file(&today.hash(KEY));
         let file = file.strip_prefix(directory.path()).expect("within it");
         assert_eq!(file, Path::new(FILE));
+    }
+
+    #[test]
+    fn a_store_of_the_caller_has_the_keys_of_a_directory() {
+        #[derive(Default)]
+        struct InMemory(std::sync::Mutex<std::collections::HashMap<String, Vec<u8>>>);
+        impl SharedStore for InMemory {
+            fn get(&self, key: &str) -> Option<Vec<u8>> {
+                self.0.lock().expect("no panic").get(key).cloned()
+            }
+            fn put(&self, key: &str, value: &[u8]) {
+                let mut values = self.0.lock().expect("no panic");
+                values.insert(key.into(), value.into());
+            }
+        }
+        let store = Arc::new(InMemory::default());
+        let shared = TraceResults {
+            storage: ResultStorage::Shared(store.clone()),
+            ..results(&golden())
+        };
+        assert_eq!(shared.get(KEY), None);
+        shared.put(KEY, VALUE);
+        assert_eq!(shared.get(KEY).as_deref(), Some(VALUE));
+        let keys: Vec<String> = store.0.lock().expect("no panic").keys().cloned().collect();
+        assert_eq!(keys, [FILE.replace('/', "")]);
     }
 }

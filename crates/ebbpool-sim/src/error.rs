@@ -71,6 +71,14 @@ pub enum SimError {
         /// The largest number supported.
         limit: u64,
     },
+    /// A policy from outside the registry failed.
+    #[error("policy {policy}: {source}")]
+    Guest {
+        /// The policy.
+        policy: String,
+        /// Why it failed.
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
     /// The caller asked to stop.
     #[error("interrupted")]
     Interrupted,

@@ -10,6 +10,7 @@ mod curve;
 mod engine;
 mod error;
 mod future;
+mod guest;
 mod ids;
 mod listener;
 mod observer;
@@ -26,6 +27,7 @@ pub use curve::{
 };
 pub use engine::{AtEnd, Counts};
 pub use error::SimError;
+pub use guest::{GuestCell, GuestEngine, GuestHost, GuestPolicy, simulate_guests};
 pub use observer::{EventLog, NoObserver, Observer, Recorder, Sample, Series};
 pub use on_device::{DeviceAtStart, DeviceObserver, DeviceOutcome};
 pub use probabilities::check_policies;

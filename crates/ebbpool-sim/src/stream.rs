@@ -414,9 +414,9 @@ pub fn simulate_with_time_lines(
 
 /// An engine whose state goes to a time line every 1,000 references. It takes no longer than without one, while
 /// an observer sees each reference.
-struct Sampled<'l> {
-    engine: Box<dyn Drive>,
-    line: &'l mut TimeLine,
+pub(crate) struct Sampled<'l> {
+    pub(crate) engine: Box<dyn Drive + 'l>,
+    pub(crate) line: &'l mut TimeLine,
 }
 
 impl Drive for Sampled<'_> {
@@ -505,11 +505,29 @@ fn pass<'o>(
             .map(|cell| setup(cell, options, &scan, progress))
             .collect()
     });
-    let mut engines = engines(setups?);
     let ahead: Vec<bool> = cells.iter().map(|c| !c.policy.online()).collect();
+    let engines = engines(setups?);
+    drive(
+        source, &scan, engines, &ahead, &workers, options, progress, || Ok(()),
+    )
+}
+
+/// Drives engines through the trace chunk by chunk; `ahead` has those that need the future. After each chunk `check`
+/// may end the pass.
+#[expect(clippy::too_many_arguments, reason = "the parts of one pass")]
+pub(crate) fn drive<'o>(
+    source: &Source,
+    scan: &TraceScan,
+    mut engines: Vec<Box<dyn Drive + 'o>>,
+    ahead: &[bool],
+    workers: &rayon::ThreadPool,
+    options: &SimOptions,
+    progress: &Progress,
+    check: impl Fn() -> Result<(), SimError>,
+) -> Result<SimOutcome, SimError> {
     let asks_classes = engines.iter().any(|engine| engine.asks_classes());
     let mut pages = DistinctPages::new(asks_classes);
-    let facts = for_each_chunk(source, options, &scan, progress, &mut pages, |chunk| {
+    let facts = for_each_chunk(source, options, scan, progress, &mut pages, |chunk| {
         let blind = Chunk {
             future: None,
             ..*chunk
@@ -522,19 +540,21 @@ fn pass<'o>(
             engine.advance(if ahead { chunk } else { &blind });
         };
         if engines.len() == 1 {
-            engines.iter_mut().zip(&ahead).for_each(advance);
+            engines.iter_mut().zip(ahead).for_each(advance);
         } else {
             workers.install(|| {
                 engines
                     .par_iter_mut()
                     .with_max_len(1)
-                    .zip(&ahead)
+                    .zip(ahead)
                     .for_each(advance);
             });
         }
+        check()
     })?;
     progress.check()?;
     let counts = engines.iter_mut().map(|e| e.finish(&pages.pages)).collect();
+    check()?;
     Ok(SimOutcome { counts, facts })
 }
 
@@ -562,6 +582,7 @@ pub fn simulate_one<O: Observer + 'static>(
     let mut pages = DistinctPages::new(engine.asks_classes());
     let facts = for_each_chunk(source, options, &scan, progress, &mut pages, |chunk| {
         engine.advance(chunk);
+        Ok(())
     })?;
     let counts = engine.finish(&pages.pages);
     drop(engine);
@@ -613,17 +634,27 @@ fn scan_if_needed(
     let foresight = foresight.max().unwrap_or_default();
     let policies = cells.iter().map(|cell| &cell.policy);
     let probabilities = probabilities::for_policies(source, policies)?;
-    let many = cells.iter().any(|cell| cell.frames > FRAMES_WITHOUT_SCAN);
+    let frames = cells.iter().map(|cell| cell.frames).max();
+    Ok(TraceScan {
+        probabilities,
+        ..scan_for(source, foresight, frames.unwrap_or_default(), progress)?
+    })
+}
+
+/// Scans the trace if that foresight or the largest number of frames requires it.
+pub(crate) fn scan_for(
+    source: &Source,
+    foresight: Foresight,
+    frames: u64,
+    progress: &Progress,
+) -> Result<TraceScan, SimError> {
+    let many = frames > FRAMES_WITHOUT_SCAN;
     if foresight > Foresight::Nothing || many {
-        Ok(TraceScan {
-            probabilities,
-            ..scan(source, foresight, progress)?
-        })
+        scan(source, foresight, progress)
     } else {
         Ok(TraceScan {
             distinct_pages: u64::MAX,
             database_pages: source.open()?.metadata().database_pages,
-            probabilities,
             ..TraceScan::default()
         })
     }
@@ -655,29 +686,42 @@ pub(crate) fn setup(
         }
         _ => None,
     };
+    let plain = online_setup(frames, cell.asymmetry, options, scan);
+    let probabilities = scan.probabilities.clone();
     Ok(Setup {
-        frames: frames as u32,
-        asymmetry: cell.asymmetry,
+        prices,
+        probabilities: probabilities.filter(|_| registry::knows_probabilities(&cell.policy)),
+        ..plain
+    })
+}
+
+/// The setup of a policy that knows neither prices nor probabilities. Frames beyond the scanned pages are left out.
+pub(crate) fn online_setup(
+    frames: u64,
+    asymmetry: f64,
+    options: &SimOptions,
+    scan: &TraceScan,
+) -> Setup {
+    Setup {
+        frames: frames.min(scan.distinct_pages).clamp(1, MOST_PAGES) as u32,
+        asymmetry,
         warmup: options.warmup,
         cluster_size: options.cluster_size,
         at_end: options.at_end,
         pages: scan.database_pages.unwrap_or(u64::MAX),
-        prices,
-        probabilities: scan
-            .probabilities
-            .clone()
-            .filter(|_| registry::knows_probabilities(&cell.policy)),
-    })
+        prices: None,
+        probabilities: None,
+    }
 }
 
-/// Decodes in a thread of its own while `consume` works on the chunk before.
+/// Decodes in a thread of its own while `consume` works on the chunk before. An error of `consume` ends the work.
 pub(crate) fn for_each_chunk(
     source: &Source,
     options: &SimOptions,
     scan: &TraceScan,
     progress: &Progress,
     distinct: &mut DistinctPages,
-    mut consume: impl FnMut(&Chunk),
+    mut consume: impl FnMut(&Chunk) -> Result<(), SimError>,
 ) -> Result<TraceFacts, SimError> {
     let decoder = Decoder::open(source, options, distinct.asks_classes)?;
     let mut facts = TraceFacts::default();
@@ -697,7 +741,7 @@ pub(crate) fn for_each_chunk(
                 future: scan.future.as_ref(),
                 pages: &distinct.pages,
                 classes: &distinct.classes,
-            });
+            })?;
             facts.references = end as u64;
             facts.cluster_switches += chunk.cluster_switches;
             (progress.report)(chunk.progress);

@@ -8,6 +8,7 @@ use ebbpool_cost::one_line;
 
 use crate::error::TraceError;
 use crate::formats::Format;
+use crate::reference::Metadata;
 use crate::source::ReadOptions;
 
 /// Hashes everything that determines the references of a source.
@@ -58,6 +59,20 @@ impl ContentHasher {
     /// The key of a generator's base.
     pub(crate) fn base(&mut self, key: &[u8; 32]) {
         self.field("base", key);
+    }
+
+    /// References that a caller supplies, by their key.
+    pub(crate) fn supplied(&mut self, key: &[u8; 32], metadata: &Metadata) {
+        let Metadata {
+            name: _,
+            page_size,
+            database_pages,
+        } = metadata;
+        self.field("supplied", key);
+        for stated in [page_size, database_pages] {
+            let bytes = stated.map_or_else(Vec::new, |number| number.to_le_bytes().to_vec());
+            self.field("stated", &bytes);
+        }
     }
 
     /// A file's stored bytes.

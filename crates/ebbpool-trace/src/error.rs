@@ -110,6 +110,12 @@ pub enum TraceError {
         /// Pages that it is divided into.
         parts: u64,
     },
+    /// References that a caller supplies, without a key that identifies them.
+    #[error("{trace}: the references have no key, so results over them cannot be identified")]
+    NoKey {
+        /// The name of the trace.
+        trace: String,
+    },
     /// Standard input named a second time.
     #[error("standard input can be read by one trace only; save it to a file and name that")]
     StandardInputTaken,

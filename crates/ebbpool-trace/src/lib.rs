@@ -42,6 +42,7 @@ pub mod samples;
 mod source;
 pub mod stats;
 mod stream;
+mod supplied;
 pub mod workload;
 mod writer;
 
@@ -52,6 +53,7 @@ pub use formats::Format;
 pub use generators::{ArgumentKind, GeneratorInfo, Parameter, generators};
 pub use reference::{Batch, Metadata, PageClasses};
 pub use source::{ReadOptions, Reader, Source};
+pub use supplied::{ReferenceStream, ReferenceSupplier};
 pub use writer::{Writer, WrittenTrace};
 
 pub use ebbpool_cost::{PageProbabilities, PageProbability};

@@ -22,6 +22,7 @@ use crate::formats::{Decode, Decoding, Format, OpenedTrace};
 use crate::generators;
 use crate::reference::{Batch, Metadata, PageClasses};
 use crate::stream::Stream;
+use crate::supplied::{ReferenceSupplier, SuppliedDecoder};
 
 /// The name of standard input as a trace.
 const STANDARD_INPUT: &str = "-";
@@ -76,6 +77,9 @@ struct SourcePart {
 enum PartOrigin {
     StoredTrace(StoredTrace),
     Generator(generators::NamedGenerator),
+    Supplied(Arc<dyn ReferenceSupplier>),
+    /// A whole trace with its own options.
+    Nested(Source),
 }
 
 /// Where the bytes of a trace are stored.
@@ -136,14 +140,7 @@ impl Source {
             .iter()
             .map(|arg| SourcePart::parse(arg, options))
             .collect::<Result<_, _>>()?;
-        let label = match parts.as_slice() {
-            [first, _, _, ..] => format!("{} + {} more", first.label, parts.len() - 1),
-            _ => {
-                let labels: Vec<&str> = parts.iter().map(|part| part.label.as_str()).collect();
-                labels.join(" + ")
-            }
-        };
-        Ok(Source::of(label, parts, options))
+        Ok(Source::of(label_of(&parts), parts, options))
     }
 
     /// A generator with its parameters; files are refused.
@@ -177,6 +174,35 @@ impl Source {
         Source::of(part.label.clone(), vec![part], options)
     }
 
+    /// References that a caller supplies, under this name.
+    pub fn supplied(
+        name: &str,
+        supplier: Arc<dyn ReferenceSupplier>,
+        options: &ReadOptions,
+    ) -> Source {
+        let part = SourcePart {
+            label: one_line(name),
+            origin: PartOrigin::Supplied(supplier),
+        };
+        Source::of(part.label.clone(), vec![part], options)
+    }
+
+    /// Several traces, each read with its own options, as one trace that is then read with `options`. Metadata in which
+    /// they differ is dropped.
+    ///
+    /// # Panics
+    ///
+    /// If `sources` is empty.
+    pub fn sequence(sources: &[Source], options: &ReadOptions) -> Source {
+        assert!(!sources.is_empty(), "a trace has at least one part");
+        let part = |source: &Source| SourcePart {
+            label: source.label().to_owned(),
+            origin: PartOrigin::Nested(source.clone()),
+        };
+        let parts: Vec<SourcePart> = sources.iter().map(part).collect();
+        Source::of(label_of(&parts), parts, options)
+    }
+
     fn of(label: String, parts: Vec<SourcePart>, options: &ReadOptions) -> Source {
         Source(Arc::new(SourceParts {
             label,
@@ -195,8 +221,13 @@ impl Source {
     pub fn files(&self) -> Vec<PathBuf> {
         let mut files = Vec::new();
         for part in &self.0.parts {
-            let PartOrigin::StoredTrace(stored) = &part.origin else {
-                continue;
+            let stored = match &part.origin {
+                PartOrigin::StoredTrace(stored) => stored,
+                PartOrigin::Nested(source) => {
+                    files.extend(source.files());
+                    continue;
+                }
+                PartOrigin::Generator(_) | PartOrigin::Supplied(_) => continue,
             };
             let Some(path) = stored.path() else {
                 continue;
@@ -278,6 +309,9 @@ impl Source {
                     _ => opened,
                 }
             }
+            PartOrigin::Supplied(supplier) => SuppliedDecoder::open(&**supplier)?,
+            PartOrigin::Nested(source) if classes => source.open_with_classes()?.into(),
+            PartOrigin::Nested(source) => source.open()?.into(),
             PartOrigin::StoredTrace(stored) => {
                 let mut stream = stored.stream(label)?;
                 let (format, note) = Format::recognise(&mut stream, options.format)?;
@@ -329,22 +363,26 @@ impl Source {
         }
     }
 
-    /// The formats of the parts, in order; `None` for generators.
+    /// The formats of the parts, in order; `None` for generators and supplied references.
     ///
     /// # Errors
     ///
     /// [`TraceError::Io`] and [`TraceError::UnknownFormat`].
     pub fn formats(&self) -> Result<Vec<Option<Format>>, TraceError> {
         let SourceParts { parts, options, .. } = &*self.0;
-        let format = |SourcePart { label, origin }: &SourcePart| match origin {
-            PartOrigin::Generator(_) => Ok(None),
-            PartOrigin::StoredTrace(stored) => {
-                let mut stream = stored.stream(label)?;
-                let (format, _) = Format::recognise(&mut stream, options.format)?;
-                Ok(Some(format))
+        let mut formats = Vec::new();
+        for SourcePart { label, origin } in parts {
+            match origin {
+                PartOrigin::Generator(_) | PartOrigin::Supplied(_) => formats.push(None),
+                PartOrigin::Nested(source) => formats.extend(source.formats()?),
+                PartOrigin::StoredTrace(stored) => {
+                    let mut stream = stored.stream(label)?;
+                    let (format, _) = Format::recognise(&mut stream, options.format)?;
+                    formats.push(Some(format));
+                }
             }
-        };
-        parts.iter().map(format).collect()
+        }
+        Ok(formats)
     }
 
     /// The time between the first and the last reference, by the times in the trace: the sum over its parts. `None`
@@ -365,12 +403,16 @@ impl Source {
         let rows = options.skip..=end.saturating_sub(1);
         let mut sum = Duration::ZERO;
         for SourcePart { label, origin } in parts {
-            let PartOrigin::StoredTrace(stored) = origin else {
-                return Ok(None);
+            let recorded = match origin {
+                PartOrigin::StoredTrace(stored) => {
+                    let mut stream = stored.stream(label)?;
+                    let (format, _) = Format::recognise(&mut stream, options.format)?;
+                    format.recorded_time(stream, rows.clone())?
+                }
+                PartOrigin::Nested(source) if !is_cut => source.recorded_time()?,
+                _ => None,
             };
-            let mut stream = stored.stream(label)?;
-            let (format, _) = Format::recognise(&mut stream, options.format)?;
-            match format.recorded_time(stream, rows.clone())? {
+            match recorded {
                 Some(time) => sum = sum.saturating_add(time),
                 None => return Ok(None),
             }
@@ -384,6 +426,7 @@ impl Source {
         let own = lock(&self.0.left_out).note();
         let bases = self.0.parts.iter().filter_map(|part| match &part.origin {
             PartOrigin::Generator(named) => named.generator.base(),
+            PartOrigin::Nested(source) => Some(source),
             _ => None,
         });
         own.into_iter()
@@ -401,7 +444,8 @@ impl Source {
     ///
     /// # Errors
     ///
-    /// [`TraceError::Io`] and [`TraceError::UnknownFormat`].
+    /// [`TraceError::Io`] and [`TraceError::UnknownFormat`], and [`TraceError::NoKey`] for supplied references without a
+    /// key.
     pub fn content_key(&self) -> Result<[u8; 32], TraceError> {
         let SourceParts { parts, options, .. } = &*self.0;
         let mut hasher = ContentHasher::new(options);
@@ -413,6 +457,14 @@ impl Source {
                         hasher.base(&base.content_key()?);
                     }
                 }
+                PartOrigin::Supplied(supplier) => {
+                    let key = supplier.key();
+                    let key = key.ok_or_else(|| TraceError::NoKey {
+                        trace: label.clone(),
+                    })?;
+                    hasher.supplied(&key, &supplier.metadata());
+                }
+                PartOrigin::Nested(source) => hasher.base(&source.content_key()?),
                 PartOrigin::StoredTrace(stored) => {
                     let mut stream = stored.stream(label)?;
                     let (format, _) = Format::recognise(&mut stream, options.format)?;
@@ -424,6 +476,17 @@ impl Source {
             }
         }
         Ok(hasher.finish())
+    }
+}
+
+/// The label of a trace of these parts.
+fn label_of(parts: &[SourcePart]) -> String {
+    match parts {
+        [first, _, _, ..] => format!("{} + {} more", first.label, parts.len() - 1),
+        _ => {
+            let labels: Vec<&str> = parts.iter().map(|part| part.label.as_str()).collect();
+            labels.join(" + ")
+        }
     }
 }
 
@@ -647,6 +710,31 @@ impl Reader {
             Some(limit) => decoded.max(self.returned as f64 / limit.max(1) as f64),
             None => decoded,
         }
+    }
+}
+
+impl From<Reader> for OpenedTrace {
+    fn from(reader: Reader) -> Self {
+        OpenedTrace {
+            metadata: reader.metadata.clone(),
+            references: reader.references,
+            notes: reader.notes.clone(),
+            decoder: Box::new(reader),
+        }
+    }
+}
+
+impl Decode for Reader {
+    fn fill(&mut self, batch: &mut Batch, max: usize) -> Result<(), TraceError> {
+        self.next_batch(batch, max).map(drop)
+    }
+
+    fn progress(&self) -> f64 {
+        Reader::progress(self)
+    }
+
+    fn classes(&self) -> Option<PageClasses> {
+        Reader::classes(self)
     }
 }
 

@@ -339,6 +339,7 @@ fn for_each_part(
                 }
             }
             step(TraceStep::Serve(&second));
+            Ok(())
         },
     )
 }

@@ -1,0 +1,119 @@
+//! The `ebbpool` command, for programs that contain it: [`main_from`] runs a command line, and what a front end of the
+//! same lab can share with the command is public.
+
+mod advise;
+mod args;
+mod bound;
+mod compare;
+mod completions;
+mod curve;
+#[cfg(unix)]
+mod db;
+mod device;
+mod devices;
+mod diff;
+mod failure;
+mod man;
+#[cfg(unix)]
+mod measure;
+mod origin;
+mod picture;
+mod policies;
+mod progress;
+#[cfg(unix)]
+mod replay;
+mod reproduce;
+mod results;
+mod run;
+mod schema;
+mod shared_args;
+mod table;
+mod trace;
+
+use std::ffi::OsString;
+use std::io::{self, Write};
+
+use clap::Parser;
+use ebbpool_lab::{Comparison, LabError, ResultDirectory};
+use ebbpool_trace::{ReadOptions, Source};
+
+use args::{Cli, Command};
+use failure::Failure;
+
+/// Runs the command with these arguments, of which the first is the program's name, and returns its exit code. The
+/// first Ctrl-C stops the work from then on; wrong arguments and `--help` end the process.
+pub fn main_from(arguments: impl IntoIterator<Item = OsString>) -> u8 {
+    let arguments: Vec<OsString> = arguments.into_iter().collect();
+    let cli = Cli::parse_from(&arguments);
+    origin::set_arguments(arguments);
+    progress::stop_on_interrupt();
+    let result = match &cli.command {
+        Command::Compare(args) => compare::compare(args),
+        Command::Advise(args) => advise::advise(args),
+        Command::Curve(args) => curve::curve(args),
+        Command::Run(args) => run::run(args),
+        #[cfg(unix)]
+        Command::Replay(args) => replay::replay(args),
+        #[cfg(unix)]
+        Command::Db(args) => db::db(args),
+        Command::Bound(args) => bound::bound(args),
+        Command::Diff(args) => diff::diff(args),
+        Command::Schema(args) => schema::schema(args),
+        Command::Reproduce(args) => reproduce::reproduce(args),
+        Command::Trace(args) => trace::trace(args),
+        Command::Device(args) => device::device(args),
+        Command::Policies(args) => policies::policies(args),
+        Command::Completions(args) => completions::completions(args),
+        Command::Man(args) => man::man(args),
+        Command::Devices(args) => devices::devices(args),
+    };
+    let failure = match result.and_then(|()| io::stdout().flush().map_err(Failure::Output)) {
+        Ok(()) => return 0,
+        // The program that reads the output has closed its end, as `head` does.
+        Err(Failure::Output(error)) if error.kind() == io::ErrorKind::BrokenPipe => {
+            return 0;
+        }
+        // The exit code says so; there is nothing to report.
+        Err(Failure::Different) => return 1,
+        Err(failure) => failure,
+    };
+    let line = failure.to_string().replace(['\n', '\r'], " ");
+    // If standard error is closed too, there is no way left to report the failure.
+    let _ = writeln!(io::stderr(), "ebbpool: error: {line}");
+    if failure.is_usage() { 2 } else { 1 }
+}
+
+/// The option of the command that corrects a rejected request, as the end of a message; empty if there is none.
+pub fn remedy(error: &LabError) -> &'static str {
+    failure::lab_hint(error)
+}
+
+/// A comparison as the command prints it.
+pub fn comparison_text(comparison: &Comparison) -> String {
+    compare::table::of_comparison(comparison)
+}
+
+/// The directory in which the command stores results: that of the environment variable `EBBPOOL_CACHE`, else one of the
+/// user. `None` if the system names no directory for caches.
+pub fn result_directory() -> Option<ResultDirectory> {
+    results::directory()
+}
+
+/// The trace that the command reads if the user names none.
+pub fn sample(options: &ReadOptions) -> Source {
+    results::sample(options)
+}
+
+/// The device of that name or profile, or without a name all named devices, as the command's JSON.
+///
+/// # Errors
+///
+/// If there is no such device, or its profile is invalid.
+pub fn devices_json(name: Option<&str>) -> Result<String, LabError> {
+    devices::json_of(name)
+}
+
+/// The schemas of all JSON that the command prints.
+pub fn result_schemas() -> Vec<ebbpool_lab::schema::ResultSchema> {
+    schema::all()
+}

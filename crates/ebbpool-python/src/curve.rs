@@ -1,0 +1,166 @@
+//! Curves against memory size, and lower bounds.
+
+use std::sync::Mutex;
+use std::time::SystemTime;
+
+use ebbpool_cost::Asymmetry;
+use ebbpool_lab::report::{self, ReportOptions};
+use ebbpool_lab::{
+    BoundRequest, BoundResult, CurveRequest, CurveStudy, Lab, MemorySize, PolicySelection, Target,
+    parse_warmup, schema,
+};
+use ebbpool_trace::output::OutputFile;
+use pyo3::prelude::*;
+
+use crate::errors::{Class, lab_error, raise, wrong};
+use crate::requests::{all_parsed, at_end, parsed, sizes};
+use crate::store::Results;
+use crate::table::Table;
+use crate::trace::Trace;
+use crate::watch::{Watch, watched};
+
+/// The answer of a study of curves. The report takes it, so that it can be written once.
+#[pyclass(frozen, module = "ebbpool._ebbpool")]
+pub(crate) struct Curve {
+    study: Mutex<Option<CurveStudy>>,
+    rows: Vec<ebbpool_lab::CurveRow>,
+    #[pyo3(get)]
+    sentence: String,
+    #[pyo3(get)]
+    title: String,
+    #[pyo3(get)]
+    notes: Vec<String>,
+}
+
+#[pymethods]
+impl Curve {
+    /// One row for each policy and size.
+    fn table(&self, py: Python<'_>) -> PyResult<Table> {
+        Table::of_rows(py, &self.rows)
+    }
+
+    /// The rows as the command's JSON.
+    fn json(&self, py: Python<'_>) -> PyResult<String> {
+        json_of(py, &self.rows)
+    }
+
+    /// Writes the report.
+    fn report(&self, py: Python<'_>, path: &str) -> PyResult<()> {
+        let study = self.study.lock();
+        let study = study.unwrap_or_else(std::sync::PoisonError::into_inner).take();
+        let study = study
+            .ok_or_else(|| raise(py, Class::Usage, "the report of a curve can be written once"))?;
+        let options = ReportOptions {
+            command: None,
+            date: Some(SystemTime::now()),
+        };
+        let written = OutputFile::create(path)
+            .map_err(Into::into)
+            .and_then(|file| report::write(file, &[study.into_comparison()], &options));
+        written.map_err(|error| lab_error(py, error))
+    }
+}
+
+/// Results as the command's JSON.
+pub(crate) fn json_of<T: serde::Serialize + ?Sized>(
+    py: Python<'_>,
+    results: &T,
+) -> PyResult<String> {
+    let mut json = Vec::new();
+    let written = schema::write_json(&mut json, results);
+    written.map_err(|error| raise(py, Class::Failure, &error.to_string()))?;
+    Ok(String::from_utf8_lossy(&json).into_owned())
+}
+
+/// What curves are about, besides the trace.
+#[derive(FromPyObject)]
+#[pyo3(from_item_all)]
+pub(crate) struct Curving {
+    policies: Vec<String>,
+    frames: Vec<String>,
+    asymmetry: String,
+    sample: Option<f64>,
+    target: Option<String>,
+    baseline: (String, String),
+    clean_pools: Option<String>,
+    warmup: String,
+    at_end: String,
+    report: bool,
+}
+
+impl Curving {
+    fn request(&self, py: Python<'_>) -> PyResult<CurveRequest> {
+        let policies = PolicySelection::lists(&self.policies);
+        let asymmetry: Asymmetry = parsed(py, "asymmetry", &self.asymmetry)?;
+        let target = self.target.as_deref();
+        let target = target.map(|text| parsed::<Target>(py, "target", text));
+        let clean_pools = self.clean_pools.as_deref();
+        let clean_pools = clean_pools.map(|text| parsed::<MemorySize>(py, "clean_pools", text));
+        let (policy, size) = &self.baseline;
+        Ok(CurveRequest {
+            sizes: sizes(py, &self.frames)?,
+            sample: self.sample,
+            target: target.transpose()?,
+            baseline: (policy.clone(), parsed(py, "baseline", size)?),
+            clean_pools: clean_pools.transpose()?,
+            warmup: parse_warmup(&self.warmup).map_err(|error| wrong(py, "warmup", error))?,
+            at_end: at_end(py, &self.at_end)?,
+            for_report: self.report,
+            ..CurveRequest::new(policies, asymmetry)
+        })
+    }
+}
+
+/// Computes curves.
+#[pyfunction]
+#[pyo3(signature = (trace, request, results, *, threads, progress))]
+pub(crate) fn curve(
+    py: Python<'_>,
+    trace: &Trace,
+    request: Curving,
+    results: &Results,
+    threads: Option<usize>,
+    progress: Option<Py<PyAny>>,
+) -> PyResult<Curve> {
+    let request = request.request(py)?;
+    let settings = results.settings(threads);
+    let work = |watch: &Watch| Lab::new(settings, watch).curve(&trace.source, &request);
+    let (study, notes) = watched(py, progress.as_ref(), work).finish(py)?;
+    Ok(Curve {
+        rows: study.rows(),
+        sentence: study.sentence(),
+        title: study.title(),
+        notes,
+        study: Mutex::new(Some(study)),
+    })
+}
+
+/// Computes lower bounds; returns the table, the command's JSON and notes.
+#[pyfunction]
+#[pyo3(signature = (trace, frames, asymmetry, at_end, results, *, threads, progress))]
+#[expect(clippy::too_many_arguments, reason = "keywords of Python")]
+pub(crate) fn bound(
+    py: Python<'_>,
+    trace: &Trace,
+    frames: Vec<String>,
+    asymmetry: Vec<String>,
+    at_end: &str,
+    results: &Results,
+    threads: Option<usize>,
+    progress: Option<Py<PyAny>>,
+) -> PyResult<(Table, String, Vec<String>)> {
+    let asymmetries: Vec<Asymmetry> = all_parsed(py, "asymmetry", &asymmetry)?;
+    let request = BoundRequest {
+        at_end: crate::requests::at_end(py, at_end)?,
+        ..BoundRequest::new(sizes(py, &frames)?, asymmetries)
+    };
+    let settings = results.settings(threads);
+    let work = |watch: &Watch| Lab::new(settings, watch).bound(&trace.source, &request);
+    let (bounds, notes) = watched(py, progress.as_ref(), work).finish(py)?;
+    let table = Table::of_rows::<BoundResult>(py, &bounds)?;
+    let json = match bounds.as_slice() {
+        [bound] => json_of(py, bound)?,
+        bounds => json_of(py, bounds)?,
+    };
+    Ok((table, json, notes))
+}

@@ -1,0 +1,39 @@
+//! Ebbpool for Python: the native half. The functions that users call are in `python/ebbpool`; they check the types of
+//! arguments and give names to results. Here the arguments become requests to the lab, and its answers columns.
+
+mod arrow;
+mod catalogue;
+mod compare;
+mod curve;
+mod errors;
+mod policy;
+mod requests;
+mod run;
+mod store;
+mod supply;
+mod table;
+mod trace;
+mod watch;
+
+use pyo3::prelude::*;
+
+/// The native half of Ebbpool.
+#[pymodule]
+mod _ebbpool {
+    #[pymodule_export]
+    use super::catalogue::{
+        canonical_policies, device_json, generators_json, policies_json, policy_json,
+    };
+    #[pymodule_export]
+    use super::compare::{Comparison, compare};
+    #[pymodule_export]
+    use super::curve::{Curve, bound, curve};
+    #[pymodule_export]
+    use super::run::{build_identity, main, run};
+    #[pymodule_export]
+    use super::store::Results;
+    #[pymodule_export]
+    use super::table::{Table, fields, table};
+    #[pymodule_export]
+    use super::trace::Trace;
+}

@@ -1,0 +1,485 @@
+//! Policies of the caller: objects of Python, and functions of C such as those that Numba compiles.
+
+use std::error::Error;
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use ebbpool_policy::{Access, Costs, Frame, Ghost, Page, Policy};
+use ebbpool_sim::{GuestEngine, GuestHost, GuestPolicy};
+use pyo3::prelude::*;
+
+use crate::errors::{Class, raise, wrong};
+
+type PolicyFailure = Box<dyn Error + Send + Sync>;
+
+/// The policy of the caller that an object stands for: an `ebbpool.Compiled`, or a class or function that makes a
+/// policy from a number of frames.
+pub(crate) fn guest(py: Python<'_>, policy: &Bound<'_, PyAny>) -> PyResult<Arc<dyn GuestPolicy>> {
+    let compiled = policy.hasattr("_addresses")?;
+    if !compiled && !policy.is_callable() {
+        let text = format!(
+            "{} is neither a name nor a class of policies; give the class and not an object of it, because each run \
+             makes its own",
+            policy.repr()?
+        );
+        return Err(wrong(py, "policies", text));
+    }
+    let name = ["name", "__name__"].into_iter().find_map(|attribute| {
+        let name = policy.getattr_opt(attribute).ok()??;
+        name.extract::<String>().ok()
+    });
+    let guest = CallerPolicy {
+        name: name.unwrap_or_else(|| "policy".into()),
+        looks_at_costs: !compiled && policy.hasattr("costs")?,
+        make: policy.clone().unbind(),
+        failure: Arc::default(),
+    };
+    Ok(match compiled {
+        true => Arc::new(CompiledGuest(guest)),
+        false => Arc::new(PythonGuest(guest)),
+    })
+}
+
+/// What both kinds of policies of the caller have.
+struct CallerPolicy {
+    name: String,
+    looks_at_costs: bool,
+    make: Py<PyAny>,
+    failure: Arc<Mutex<Option<PolicyFailure>>>,
+}
+
+impl CallerPolicy {
+    fn take_failure(&self) -> Option<PolicyFailure> {
+        let mut failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner);
+        failure.take()
+    }
+}
+
+struct PythonGuest(CallerPolicy);
+
+struct CompiledGuest(CallerPolicy);
+
+impl fmt::Debug for PythonGuest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("PythonGuest").field(&self.0.name).finish()
+    }
+}
+
+impl fmt::Debug for CompiledGuest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("CompiledGuest").field(&self.0.name).finish()
+    }
+}
+
+impl GuestPolicy for PythonGuest {
+    fn name(&self) -> &str {
+        &self.0.name
+    }
+
+    fn looks_at_costs(&self) -> bool {
+        self.0.looks_at_costs
+    }
+
+    fn make<'o>(
+        &self,
+        frames: u32,
+        host: GuestHost<'o>,
+    ) -> Result<GuestEngine<'o>, PolicyFailure> {
+        let resident = ResidentFrames::new(&self.0, frames);
+        let policy = Python::attach(|py| {
+            let object = self.0.make.bind(py).call1((frames,))?;
+            PythonPolicy::new(&object, resident)
+        });
+        Ok(host.run(policy?))
+    }
+
+    /// Attaches to the interpreter once for a chunk, and not for each call.
+    fn around(&self, work: &mut dyn FnMut()) {
+        Python::attach(|_| work());
+    }
+
+    fn take_failure(&self) -> Option<PolicyFailure> {
+        self.0.take_failure()
+    }
+}
+
+/// The frames that hold pages, for checks of the answers of a policy, and what a failed policy has to report.
+struct ResidentFrames {
+    policy: String,
+    frames: u32,
+    resident: Vec<bool>,
+    /// The number of references so far.
+    references: u64,
+    has_failed: bool,
+    /// Where the search for the next victim of a failed policy begins.
+    cursor: usize,
+    failure: Arc<Mutex<Option<PolicyFailure>>>,
+}
+
+impl ResidentFrames {
+    fn new(guest: &CallerPolicy, frames: u32) -> Self {
+        ResidentFrames {
+            policy: guest.name.clone(),
+            frames,
+            resident: vec![false; frames as usize],
+            references: 0,
+            has_failed: false,
+            cursor: 0,
+            failure: Arc::clone(&guest.failure),
+        }
+    }
+
+    fn is_resident(&self, frame: Frame) -> bool {
+        self.resident.get(frame as usize) == Some(&true)
+    }
+
+    /// Where the run is, for messages. The first reference has the number 0.
+    fn position(&self) -> String {
+        let reference = self.references.saturating_sub(1);
+        format!("at reference {reference}, with {} frames", self.frames)
+    }
+
+    fn put_failure(&mut self, failure: PolicyFailure) {
+        let mut first = self.failure.lock().unwrap_or_else(PoisonError::into_inner);
+        first.get_or_insert(failure);
+        self.has_failed = true;
+    }
+
+    /// Stores an exception of the policy's code.
+    #[cold]
+    fn fail(&mut self, py: Python<'_>, error: PyErr) {
+        // The note is a help only; the exception is raised without it as well.
+        let note = format!("{}: {}", self.policy, self.position());
+        let _ = error.value(py).call_method1("add_note", (note,));
+        self.put_failure(Box::new(error));
+    }
+
+    /// Stores that the policy named a frame that it must not name.
+    #[cold]
+    fn refuse(&mut self, method: &str, frame: &str) {
+        let text = format!(
+            "{method}() returned {frame} {}; it must return a frame that holds a page",
+            self.position()
+        );
+        self.put_failure(text.into());
+    }
+
+    /// A frame that holds a page, until the failed pass ends.
+    #[cold]
+    fn any(&mut self) -> Option<Frame> {
+        let frames = self.resident.len();
+        let order = (self.cursor..frames).chain(0..self.cursor.min(frames));
+        let found = order.into_iter().find(|&frame| self.resident[frame]);
+        self.cursor = found.map_or(0, |frame| frame + 1);
+        found.map(|frame| frame as Frame)
+    }
+}
+
+/// The methods of an object, as far as it has them.
+struct PythonPolicy {
+    hit: Option<Py<PyAny>>,
+    miss: Option<Py<PyAny>>,
+    victim: Py<PyAny>,
+    also_leaving: Option<Py<PyAny>>,
+    write_with: Option<Py<PyAny>>,
+    admit: Option<Py<PyAny>>,
+    evicted: Option<Py<PyAny>>,
+    cleaned: Option<Py<PyAny>>,
+    costs: Option<Py<PyAny>>,
+    /// In a cell, because the driver asks for companions of a victim without changing the policy.
+    resident: Mutex<ResidentFrames>,
+}
+
+impl PythonPolicy {
+    fn new(object: &Bound<'_, PyAny>, resident: ResidentFrames) -> PyResult<Self> {
+        let method = |name: &str| -> PyResult<Option<Py<PyAny>>> {
+            let method = object.getattr_opt(name)?;
+            Ok(method.filter(|method| !method.is_none()).map(Bound::unbind))
+        };
+        let Some(victim) = method("victim")? else {
+            let text = format!(
+                "policy {} has no method victim(), which returns the frame to evict",
+                resident.policy
+            );
+            return Err(raise(object.py(), Class::Policy, &text));
+        };
+        Ok(PythonPolicy {
+            hit: method("hit")?,
+            miss: method("miss")?,
+            victim,
+            also_leaving: method("also_leaving")?,
+            write_with: method("write_with")?,
+            admit: method("admit")?,
+            evicted: method("evicted")?,
+            cleaned: method("cleaned")?,
+            costs: method("costs")?,
+            resident: Mutex::new(resident),
+        })
+    }
+
+    fn resident(&mut self) -> &mut ResidentFrames {
+        let resident = self.resident.get_mut();
+        resident.unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Appends the resident frames other than the victim that a method of the policy returns.
+    fn companions(
+        &self,
+        method: Option<&Py<PyAny>>,
+        name: &str,
+        victim: Frame,
+        max: usize,
+        to: &mut Vec<Frame>,
+    ) {
+        let Some(method) = method else { return };
+        let resident = self.resident.lock();
+        let mut resident = resident.unwrap_or_else(PoisonError::into_inner);
+        if resident.has_failed {
+            return;
+        }
+        let frames = Python::attach(|py| {
+            let frames = method.bind(py).call1((victim,));
+            let frames = frames.and_then(|frames| frames.extract::<Vec<Frame>>());
+            frames.map_err(|error| resident.fail(py, error)).ok()
+        });
+        for frame in frames.into_iter().flatten().take(max) {
+            if frame == victim || !resident.is_resident(frame) || to.contains(&frame) {
+                return resident.refuse(name, &frame.to_string());
+            }
+            to.push(frame);
+        }
+    }
+}
+
+/// Calls a method of the policy, if it has the method and has not failed.
+macro_rules! call {
+    ($policy:ident.$method:ident, $($argument:expr),+) => {
+        if let Some(method) = &$policy.$method {
+            let resident = $policy.resident.get_mut().unwrap_or_else(PoisonError::into_inner);
+            if !resident.has_failed {
+                Python::attach(|py| {
+                    if let Err(error) = method.bind(py).call1(($($argument,)+)) {
+                        resident.fail(py, error);
+                    }
+                });
+            }
+        }
+    };
+}
+
+impl Policy for PythonPolicy {
+    #[inline]
+    fn hit(&mut self, frame: Frame, access: Access) {
+        self.resident().references += 1;
+        call!(self.hit, frame, access.is_write());
+    }
+
+    fn miss(&mut self, page: Page, _ghost: Option<Ghost>, access: Access) {
+        self.resident().references += 1;
+        call!(self.miss, page, access.is_write());
+    }
+
+    fn victim<F: Fn(Frame) -> bool>(
+        &mut self,
+        _incoming: Option<(Page, Access)>,
+        _may_evict: F,
+    ) -> Option<Frame> {
+        let resident = self.resident.get_mut();
+        let resident = resident.unwrap_or_else(PoisonError::into_inner);
+        if resident.has_failed {
+            return resident.any();
+        }
+        let frame = Python::attach(|py| match self.victim.bind(py).call0() {
+            Ok(frame) => {
+                let number = frame.extract::<Frame>().ok();
+                let number = number.filter(|&number| resident.is_resident(number));
+                if number.is_none() {
+                    let text = frame.repr().map(|text| text.to_string());
+                    resident.refuse("victim", &text.unwrap_or_default());
+                }
+                number
+            }
+            Err(error) => {
+                resident.fail(py, error);
+                None
+            }
+        });
+        frame.or_else(|| resident.any())
+    }
+
+    fn also_leaving(&self, victim: Frame, evictions: &mut Vec<Frame>) {
+        let method = self.also_leaving.as_ref();
+        self.companions(method, "also_leaving", victim, usize::MAX, evictions);
+    }
+
+    fn write_with(&self, victim: Frame, max: usize, together: &mut Vec<Frame>) {
+        let method = self.write_with.as_ref();
+        self.companions(method, "write_with", victim, max, together);
+    }
+
+    fn admit(&mut self, frame: Frame, page: Page, access: Access) {
+        self.resident().resident[frame as usize] = true;
+        call!(self.admit, frame, page, access.is_write());
+    }
+
+    fn evicted(&mut self, frame: Frame) {
+        self.resident().resident[frame as usize] = false;
+        call!(self.evicted, frame);
+    }
+
+    fn cleaned(&mut self, frame: Frame) {
+        call!(self.cleaned, frame);
+    }
+
+    fn costs(&mut self, costs: Costs) {
+        call!(self.costs, costs.read, costs.write);
+    }
+}
+
+type HitFunction = extern "C" fn(usize, u32, u8);
+type MissFunction = extern "C" fn(usize, u64, u8);
+type VictimFunction = extern "C" fn(usize) -> u32;
+type AdmitFunction = extern "C" fn(usize, u32, u64, u8);
+type FrameFunction = extern "C" fn(usize, u32);
+
+/// A policy of C functions, each of which gets the address of the policy's state first.
+struct CompiledPolicy {
+    state: usize,
+    hit: Option<HitFunction>,
+    miss: Option<MissFunction>,
+    victim: VictimFunction,
+    admit: Option<AdmitFunction>,
+    evicted: Option<FrameFunction>,
+    cleaned: Option<FrameFunction>,
+    resident: ResidentFrames,
+    /// The object that owns the memory of the state.
+    _owner: Py<PyAny>,
+}
+
+/// The addresses of the functions and of the state, and the owner of the state.
+#[derive(FromPyObject)]
+#[pyo3(from_item_all)]
+struct Addresses {
+    state: usize,
+    owner: Py<PyAny>,
+    hit: Option<usize>,
+    miss: Option<usize>,
+    victim: usize,
+    admit: Option<usize>,
+    evicted: Option<usize>,
+    cleaned: Option<usize>,
+}
+
+/// The function at an address; null is refused where `Addresses` are made.
+macro_rules! function {
+    ($address:expr, $type:ty) => {{
+        // SAFETY: `ebbpool.Compiled` states in its documentation that each address must be that of a C function with
+        // this signature, as `numba.cfunc` makes it; the caller vouches for it, as for each function given to ctypes.
+        unsafe { std::mem::transmute::<usize, $type>($address) }
+    }};
+}
+
+impl CompiledPolicy {
+    #[expect(
+        unsafe_code,
+        reason = "functions of C arrive as addresses, from Numba or ctypes"
+    )]
+    fn new(at: Addresses, resident: ResidentFrames) -> Self {
+        CompiledPolicy {
+            state: at.state,
+            hit: at.hit.map(|at| function!(at, HitFunction)),
+            miss: at.miss.map(|at| function!(at, MissFunction)),
+            victim: function!(at.victim, VictimFunction),
+            admit: at.admit.map(|at| function!(at, AdmitFunction)),
+            evicted: at.evicted.map(|at| function!(at, FrameFunction)),
+            cleaned: at.cleaned.map(|at| function!(at, FrameFunction)),
+            resident,
+            _owner: at.owner,
+        }
+    }
+}
+
+impl GuestPolicy for CompiledGuest {
+    fn name(&self) -> &str {
+        &self.0.name
+    }
+
+    fn looks_at_costs(&self) -> bool {
+        self.0.looks_at_costs
+    }
+
+    fn make<'o>(
+        &self,
+        frames: u32,
+        host: GuestHost<'o>,
+    ) -> Result<GuestEngine<'o>, PolicyFailure> {
+        let addresses = Python::attach(|py| {
+            let made = self.0.make.bind(py).call_method1("_addresses", (frames,))?;
+            made.extract::<Addresses>()
+        });
+        let resident = ResidentFrames::new(&self.0, frames);
+        Ok(host.run(CompiledPolicy::new(addresses?, resident)))
+    }
+
+    fn take_failure(&self) -> Option<PolicyFailure> {
+        self.0.take_failure()
+    }
+}
+
+impl Policy for CompiledPolicy {
+    #[inline]
+    fn hit(&mut self, frame: Frame, access: Access) {
+        self.resident.references += 1;
+        if let Some(hit) = self.hit {
+            hit(self.state, frame, access.is_write().into());
+        }
+    }
+
+    #[inline]
+    fn miss(&mut self, page: Page, _ghost: Option<Ghost>, access: Access) {
+        self.resident.references += 1;
+        if let Some(miss) = self.miss {
+            miss(self.state, page, access.is_write().into());
+        }
+    }
+
+    #[inline]
+    fn victim<F: Fn(Frame) -> bool>(
+        &mut self,
+        _incoming: Option<(Page, Access)>,
+        _may_evict: F,
+    ) -> Option<Frame> {
+        if self.resident.has_failed {
+            return self.resident.any();
+        }
+        let frame = (self.victim)(self.state);
+        if self.resident.is_resident(frame) {
+            return Some(frame);
+        }
+        self.resident.refuse("victim", &frame.to_string());
+        self.resident.any()
+    }
+
+    #[inline]
+    fn admit(&mut self, frame: Frame, page: Page, access: Access) {
+        self.resident.resident[frame as usize] = true;
+        if let Some(admit) = self.admit {
+            admit(self.state, frame, page, access.is_write().into());
+        }
+    }
+
+    #[inline]
+    fn evicted(&mut self, frame: Frame) {
+        self.resident.resident[frame as usize] = false;
+        if let Some(evicted) = self.evicted {
+            evicted(self.state, frame);
+        }
+    }
+
+    #[inline]
+    fn cleaned(&mut self, frame: Frame) {
+        if let Some(cleaned) = self.cleaned {
+            cleaned(self.state, frame);
+        }
+    }
+}

@@ -1,0 +1,304 @@
+//! Traces: named, in memory, or made by a function.
+
+use std::num::NonZeroU64;
+use std::path::Path;
+use std::sync::Arc;
+
+use arrow_array::RecordBatch;
+use arrow_schema::ArrowError;
+use ebbpool_lab::{Lab, Settings};
+use ebbpool_trace::{Batch, Columns, Format, Metadata, ReadOptions, Source, TraceError, Writer};
+use pyo3::buffer::PyBuffer;
+use pyo3::prelude::*;
+use pyo3::types::PyBytes;
+
+use crate::arrow::{ColumnNames, TraceColumns, import, schema_of};
+use crate::errors::{Class, raise, trace_error, wrong};
+use crate::requests::parsed;
+use crate::supply::{ArrayReferences, ArrowReferences, PageArray, StreamReferences};
+use crate::watch::watched;
+
+/// A trace as the lab reads it.
+#[pyclass(frozen, module = "ebbpool._ebbpool")]
+pub(crate) struct Trace {
+    pub(crate) source: Source,
+}
+
+/// How a trace is read. `columns` is a text for files, and the names of page, write and values for tables.
+#[derive(FromPyObject)]
+#[pyo3(from_item_all)]
+pub(crate) struct Reading {
+    format: Option<String>,
+    columns: Option<String>,
+    page_size: Option<String>,
+    skip: u64,
+    limit: Option<u64>,
+    skip_bad_lines: u64,
+}
+
+impl Reading {
+    fn options(&self, py: Python<'_>) -> PyResult<ReadOptions> {
+        let format = self.format.as_deref();
+        let format = format.map(|text| parsed::<Format>(py, "format", text));
+        let columns = self.columns.as_deref();
+        let columns = columns.map(|text| parsed::<Columns>(py, "columns", text));
+        let page_size = self.page_size.as_deref();
+        let page_size = page_size.map(|text| {
+            let bytes: ebbpool_cost::ByteSize = match text.parse::<u64>() {
+                Ok(bytes) => ebbpool_cost::ByteSize::new(bytes),
+                Err(_) => parsed(py, "page_size", text)?,
+            };
+            NonZeroU64::new(bytes.bytes())
+                .ok_or_else(|| wrong(py, "page_size", "a page has at least 1 byte"))
+        });
+        Ok(ReadOptions {
+            format: format.transpose()?,
+            columns: columns.transpose()?,
+            page_size: page_size.transpose()?,
+            bad_lines: self.skip_bad_lines,
+            skip: self.skip,
+            limit: self.limit,
+        })
+    }
+}
+
+/// The columns of a table: page, write, and the texts that mean a write.
+type NamedColumns = (String, Option<String>, Vec<String>);
+
+fn column_names((page, write, write_values): NamedColumns) -> ColumnNames {
+    ColumnNames {
+        page,
+        write,
+        write_values,
+    }
+}
+
+/// The name of a trace and its number of database pages, for references that are not in a file.
+type Stated = (String, Option<u64>);
+
+fn metadata((name, database_pages): &Stated) -> Metadata {
+    Metadata {
+        name: Some(name.clone()),
+        page_size: None,
+        database_pages: *database_pages,
+    }
+}
+
+#[pymethods]
+impl Trace {
+    /// A path, or a generator such as `zipf:pages=1000,refs=50000`; with `only_generator` no path.
+    #[staticmethod]
+    fn named(py: Python<'_>, name: &str, reading: Reading, only_generator: bool) -> PyResult<Self> {
+        let options = reading.options(py)?;
+        let source = py.detach(|| match only_generator {
+            true => Source::generator(name, &options),
+            false => Source::parse_with(name, &options),
+        });
+        let source = source.map_err(|error| trace_error(py, error))?;
+        Ok(Trace { source })
+    }
+
+    /// The sample that ships with Ebbpool.
+    #[staticmethod]
+    fn sample(py: Python<'_>, reading: Reading) -> PyResult<Self> {
+        let source = ebbpool_cli::sample(&reading.options(py)?);
+        Ok(Trace { source })
+    }
+
+    /// The batches of an object with `__arrow_c_stream__`, which are shared and not copied.
+    #[staticmethod]
+    fn arrow(
+        py: Python<'_>,
+        table: &Bound<'_, PyAny>,
+        columns: NamedColumns,
+        stated: Stated,
+        reading: Reading,
+    ) -> PyResult<Self> {
+        let options = reading.options(py)?;
+        let reader = import(table)?;
+        let names = column_names(columns);
+        let found = TraceColumns::of(&schema_of(&reader), &names);
+        let found = found.map_err(|problem| raise(py, Class::Trace, &problem))?;
+        let batches: Result<Vec<RecordBatch>, ArrowError> = py.detach(|| reader.collect());
+        let batches = batches.map_err(|error| raise(py, Class::Trace, &error.to_string()))?;
+        let references = ArrowReferences::new(&stated.0, batches, found, metadata(&stated));
+        let source = Source::supplied(&stated.0, Arc::new(references), &options);
+        Ok(Trace { source })
+    }
+
+    /// Two arrays with the buffer protocol, which are shared and not copied: whole numbers, and bytes.
+    #[staticmethod]
+    fn arrays(
+        py: Python<'_>,
+        pages: &Bound<'_, PyAny>,
+        writes: &Bound<'_, PyAny>,
+        stated: Stated,
+        reading: Reading,
+    ) -> PyResult<Self> {
+        let options = reading.options(py)?;
+        let refused = |text: &str| raise(py, Class::Trace, text);
+        let pages = PageArray::of(pages)
+            .ok_or_else(|| refused("the array of pages must have whole numbers of at most 64 bits"))?;
+        let writes = PyBuffer::<u8>::get(writes)
+            .map_err(|_| refused("the array of writes must have booleans or bytes"))?;
+        if writes.item_count() != pages.len() {
+            return Err(refused(&format!(
+                "there are {} pages and {} writes; each reference has one of both",
+                pages.len(),
+                writes.item_count()
+            )));
+        }
+        if writes.as_slice(py).is_none() {
+            return Err(refused(
+                "the array of writes has gaps; give numpy.ascontiguousarray(writes)",
+            ));
+        }
+        let references = ArrayReferences {
+            label: stated.0.clone(),
+            pages: Arc::new(pages),
+            writes: Arc::new(writes),
+            metadata: metadata(&stated),
+        };
+        let source = Source::supplied(&stated.0, Arc::new(references), &options);
+        Ok(Trace { source })
+    }
+
+    /// A function that returns a new Arrow stream each time.
+    #[staticmethod]
+    fn stream(
+        py: Python<'_>,
+        make: Py<PyAny>,
+        columns: NamedColumns,
+        stated: Stated,
+        references: Option<u64>,
+        key: Option<[u8; 32]>,
+        reading: Reading,
+    ) -> PyResult<Self> {
+        let options = reading.options(py)?;
+        let supplier = StreamReferences {
+            label: stated.0.clone(),
+            make,
+            columns: column_names(columns),
+            metadata: metadata(&stated),
+            references,
+            key,
+        };
+        let source = Source::supplied(&stated.0, Arc::new(supplier), &options);
+        Ok(Trace { source })
+    }
+
+    /// Traces one after the other.
+    #[staticmethod]
+    fn sequence(py: Python<'_>, parts: Vec<PyRef<'_, Trace>>, reading: Reading) -> PyResult<Self> {
+        let options = reading.options(py)?;
+        let parts: Vec<Source> = parts.iter().map(|part| part.source.clone()).collect();
+        if parts.is_empty() {
+            return Err(wrong(py, "parts", "a trace has at least one part"));
+        }
+        Ok(Trace {
+            source: Source::sequence(&parts, &options),
+        })
+    }
+
+    /// The name in results.
+    #[getter]
+    fn label(&self) -> &str {
+        self.source.label()
+    }
+
+    /// A key of the references and the metadata, 32 bytes.
+    fn key<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
+        let key = py.detach(|| self.source.content_key());
+        let key = key.map_err(|error| trace_error(py, error))?;
+        Ok(PyBytes::new(py, &key))
+    }
+
+    /// The size of a page, the pages of the database and the number of references, as far as they are stated.
+    fn stated(&self, py: Python<'_>) -> PyResult<(Option<u64>, Option<u64>, Option<u64>)> {
+        let reader = py.detach(|| self.source.open());
+        let reader = reader.map_err(|error| trace_error(py, error))?;
+        let metadata = reader.metadata();
+        Ok((
+            metadata.page_size,
+            metadata.database_pages,
+            reader.references(),
+        ))
+    }
+
+    /// The description of the references as JSON, and notes.
+    fn describe(
+        &self,
+        py: Python<'_>,
+        progress: Option<Py<PyAny>>,
+    ) -> PyResult<(String, Vec<String>)> {
+        let watched = watched(py, progress.as_ref(), |watch| {
+            Lab::new(Settings::default(), watch).describe(&self.source)
+        });
+        let (info, notes) = watched.finish(py)?;
+        let json = serde_json::to_string(&info);
+        let json = json.map_err(|error| raise(py, Class::Failure, &error.to_string()))?;
+        Ok((json, notes))
+    }
+
+    /// Writes the trace to a file; returns the number of references and the size of the file in bytes.
+    fn write(
+        &self,
+        py: Python<'_>,
+        path: &str,
+        format: Option<&str>,
+        level: Option<i32>,
+        progress: Option<Py<PyAny>>,
+    ) -> PyResult<(u64, u64)> {
+        let format = match format {
+            Some(name) => parsed(py, "format", name)?,
+            None => Format::of_name(Path::new(path)).ok_or_else(|| {
+                let written = Format::ALL.iter().filter(|format| format.is_written());
+                let names: Vec<&str> = written.map(|format| format.name()).collect();
+                let names = names.join(" ");
+                wrong(
+                    py,
+                    "path",
+                    format!("the name {path} does not show a format; give format=, one of: {names}"),
+                )
+            })?,
+        };
+        let path = Path::new(path);
+        let watched = watched(py, progress.as_ref(), |watch| {
+            let outputs = [Some(path.to_owned()), format.sidecar(path)];
+            let sources = std::slice::from_ref(&self.source);
+            Source::refuse_overwriting(sources, outputs.into_iter().flatten())?;
+            let lab = Lab::new(Settings::default(), watch);
+            let mut reader = self.source.open()?;
+            let mut writer = Writer::create_with(path, format, reader.metadata(), level)?;
+            lab.for_each_batch(&mut reader, self.source.label(), |batch: &Batch| {
+                writer.write(batch)
+            })?;
+            Ok(writer.finish()?)
+        });
+        let (written, _) = watched.finish(py)?;
+        Ok((written.references, written.bytes))
+    }
+
+    /// All page numbers, 8 bytes each, and all writes, a byte each.
+    fn bytes<'py>(&self, py: Python<'py>) -> PyResult<(Bound<'py, PyBytes>, Bound<'py, PyBytes>)> {
+        let read = || -> Result<(Vec<u8>, Vec<u8>), TraceError> {
+            let mut reader = self.source.open()?;
+            let (mut pages, mut writes, mut batch) = (Vec::new(), Vec::new(), Batch::new());
+            while reader.next_batch(&mut batch, 1 << 16)? {
+                for page in &batch.pages {
+                    pages.extend_from_slice(&page.to_ne_bytes());
+                }
+                writes.extend(batch.writes.iter().map(|&write| u8::from(write)));
+            }
+            Ok((pages, writes))
+        };
+        let (pages, writes) = py.detach(read).map_err(|error| trace_error(py, error))?;
+        Ok((PyBytes::new(py, &pages), PyBytes::new(py, &writes)))
+    }
+}
+
+/// The sources of some traces.
+pub(crate) fn sources(traces: &[PyRef<'_, Trace>]) -> Vec<Source> {
+    traces.iter().map(|trace| trace.source.clone()).collect()
+}
+

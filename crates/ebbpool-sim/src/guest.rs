@@ -1,0 +1,203 @@
+//! Policies from outside the registry, such as those that a caller writes in another language.
+
+use std::error::Error;
+use std::fmt;
+use std::sync::Arc;
+
+use ebbpool_device::AnyDevice;
+use ebbpool_policy::{Foresight, Policy};
+use ebbpool_trace::Source;
+
+use crate::engine::{Chunk, Counts, Drive, Engine, Setup};
+use crate::error::SimError;
+use crate::listener::{DynObserver, Listener};
+use crate::observer::{NoObserver, Observer};
+use crate::on_device::{DeviceObserver, DeviceOutcome};
+use crate::stream::{
+    Progress, Sampled, SimOptions, SimOutcome, drive, online_setup, scan_for, workers,
+};
+use crate::time_line::TimeLine;
+
+/// A policy from outside the registry. It knows nothing of the future, and its results are not stored, because its name
+/// does not identify its code.
+pub trait GuestPolicy: Send + Sync + fmt::Debug {
+    /// The name in results.
+    fn name(&self) -> &str;
+
+    /// True if costs may change its choices; otherwise one run per size serves all asymmetries.
+    fn looks_at_costs(&self) -> bool {
+        true
+    }
+
+    /// Makes the policy for a number of frames, at least 1, and hands it to the host: `Ok(host.run(policy))`.
+    ///
+    /// # Errors
+    ///
+    /// If the policy cannot be made.
+    fn make<'o>(
+        &self,
+        frames: u32,
+        host: GuestHost<'o>,
+    ) -> Result<GuestEngine<'o>, Box<dyn Error + Send + Sync>>;
+
+    /// Does the work of a chunk of references, in which the host calls the policy many times. A guest that needs
+    /// preparations for calls makes them here, once.
+    fn around(&self, work: &mut dyn FnMut()) {
+        work();
+    }
+
+    /// Why a policy of this guest has failed since the last call. The host asks after each chunk, and ends the pass
+    /// if there is an error.
+    fn take_failure(&self) -> Option<Box<dyn Error + Send + Sync>> {
+        None
+    }
+}
+
+/// Takes the policy of a [`GuestPolicy`].
+pub struct GuestHost<'o> {
+    setup: Setup,
+    observer: Option<&'o mut dyn DynObserver>,
+}
+
+/// The run of a guest's policy.
+pub struct GuestEngine<'o>(Box<dyn Drive + 'o>);
+
+impl<'o> GuestHost<'o> {
+    /// Runs the policy.
+    pub fn run<P: Policy + 'static>(self, policy: P) -> GuestEngine<'o> {
+        GuestEngine(match self.observer {
+            None => Box::new(Engine::new(policy, NoObserver, self.setup)),
+            Some(observer) => Box::new(Engine::new(policy, Listener(observer), self.setup)),
+        })
+    }
+}
+
+/// A guest over a number of frames, with one asymmetry.
+#[derive(Clone, Debug)]
+pub struct GuestCell {
+    /// The policy.
+    pub policy: Arc<dyn GuestPolicy>,
+    /// Frames, at least 1.
+    pub frames: u64,
+    /// Cost of a page write in page reads.
+    pub asymmetry: f64,
+}
+
+/// An engine that does its work as the guest requires.
+struct HostedEngine<'o> {
+    engine: Box<dyn Drive + 'o>,
+    guest: Arc<dyn GuestPolicy>,
+}
+
+impl Drive for HostedEngine<'_> {
+    fn advance(&mut self, chunk: &Chunk) {
+        let engine = &mut self.engine;
+        self.guest.around(&mut || engine.advance(chunk));
+    }
+
+    fn advance_sampled(&mut self, chunk: &Chunk, line: &mut TimeLine) {
+        let engine = &mut self.engine;
+        self.guest
+            .around(&mut || engine.advance_sampled(chunk, line));
+    }
+
+    fn asks_classes(&self) -> bool {
+        self.engine.asks_classes()
+    }
+
+    fn start_counting(&mut self) {
+        self.engine.start_counting();
+    }
+
+    fn finish(&mut self, pages: &[u64]) -> Counts {
+        let mut counts = Counts::default();
+        let engine = &mut self.engine;
+        self.guest.around(&mut || counts = engine.finish(pages));
+        counts
+    }
+}
+
+impl GuestCell {
+    fn engine<'o>(
+        &self,
+        setup: Setup,
+        observer: Option<&'o mut dyn DynObserver>,
+    ) -> Result<Box<dyn Drive + 'o>, SimError> {
+        let frames = setup.frames;
+        let made = self.policy.make(frames, GuestHost { setup, observer });
+        let GuestEngine(engine) = made.map_err(|source| self.failed(source))?;
+        Ok(Box::new(HostedEngine {
+            engine,
+            guest: Arc::clone(&self.policy),
+        }))
+    }
+
+    fn failed(&self, source: Box<dyn Error + Send + Sync>) -> SimError {
+        SimError::Guest {
+            policy: self.policy.name().into(),
+            source,
+        }
+    }
+
+    fn check(&self) -> Result<(), SimError> {
+        let failure = self.policy.take_failure();
+        failure.map_or(Ok(()), |source| Err(self.failed(source)))
+    }
+}
+
+/// Runs guests through one pass of the trace, each on a copy of `device` if there is one, whose costs overrule the
+/// asymmetries. Returns the counts of each cell, its time line, and its device's outcome, in the order given.
+///
+/// # Errors
+///
+/// [`SimError::Guest`] if a guest cannot make its policy or a policy fails; otherwise as
+/// [`simulate`](crate::simulate).
+pub fn simulate_guests(
+    source: &Source,
+    cells: &[GuestCell],
+    device: Option<&AnyDevice>,
+    options: &SimOptions,
+    progress: &Progress,
+) -> Result<(SimOutcome, Vec<(TimeLine, Option<DeviceOutcome>)>), SimError> {
+    let frames = cells.iter().map(|cell| cell.frames).max();
+    let scan = scan_for(
+        source,
+        Foresight::Nothing,
+        frames.unwrap_or_default(),
+        progress,
+    )?;
+    let setup = |cell: &GuestCell| online_setup(cell.frames, cell.asymmetry, options, &scan);
+    let workers = workers(options.threads)?;
+    let pass = |engines: Vec<Box<dyn Drive + '_>>| {
+        let ahead = vec![false; engines.len()];
+        let check = || cells.iter().try_for_each(GuestCell::check);
+        drive(
+            source, &scan, engines, &ahead, &workers, options, progress, check,
+        )
+    };
+    if let Some(device) = device {
+        let served = |_| DeviceObserver::new(device.clone(), options.rate, TimeLine::default());
+        let mut served: Vec<DeviceObserver<TimeLine>> = cells.iter().map(served).collect();
+        let engines = cells.iter().zip(&mut served);
+        let engines = engines.map(|(cell, served)| cell.engine(setup(cell), Some(served)));
+        let outcome = pass(engines.collect::<Result<_, _>>()?)?;
+        let extras = served.into_iter().map(|served| {
+            let (of_device, line) = served.finish();
+            (line, Some(of_device))
+        });
+        return Ok((outcome, extras.collect()));
+    }
+    let mut lines: Vec<TimeLine> = cells.iter().map(|_| TimeLine::default()).collect();
+    if options.warmup == 0 {
+        lines.iter_mut().for_each(Observer::counting);
+    }
+    let engines = cells.iter().zip(&mut lines).map(|(cell, line)| {
+        let engine = cell.engine(setup(cell), None)?;
+        Ok(Box::new(Sampled { engine, line }) as Box<dyn Drive + '_>)
+    });
+    let outcome = pass(engines.collect::<Result<_, SimError>>()?)?;
+    Ok((
+        outcome,
+        lines.into_iter().map(|line| (line, None)).collect(),
+    ))
+}

@@ -1,0 +1,193 @@
+//! Policies from outside the registry, compared with the same policies in it.
+
+use std::collections::VecDeque;
+use std::error::Error;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+
+use ebbpool_device::{AnyDevice, DeviceProfile};
+use ebbpool_policy::{Access, Frame, Page, Policy};
+use ebbpool_sim::{
+    AtEnd, Cell, GuestCell, GuestEngine, GuestHost, GuestPolicy, Progress, SimError, SimOptions,
+    simulate, simulate_guests, simulate_on_device,
+};
+use ebbpool_trace::Source;
+
+/// First in, first out.
+struct Queue {
+    frames: VecDeque<Frame>,
+    /// The number of references after which the policy fails.
+    fails_after: Option<u64>,
+    served: u64,
+    failure: Arc<Mutex<Option<String>>>,
+}
+
+impl Policy for Queue {
+    fn hit(&mut self, _frame: Frame, _access: Access) {
+        self.served += 1;
+    }
+    fn miss(&mut self, _page: Page, _ghost: Option<u32>, _access: Access) {
+        self.served += 1;
+    }
+    fn victim<F: Fn(Frame) -> bool>(
+        &mut self,
+        _incoming: Option<(Page, Access)>,
+        may_evict: F,
+    ) -> Option<Frame> {
+        if self.fails_after.is_some_and(|after| self.served > after) {
+            let text = format!("reference {}", self.served);
+            self.failure.lock().expect("no panic").get_or_insert(text);
+        }
+        self.frames.iter().copied().find(|&frame| may_evict(frame))
+    }
+    fn admit(&mut self, frame: Frame, _page: Page, _access: Access) {
+        self.frames.push_back(frame);
+    }
+    fn evicted(&mut self, frame: Frame) {
+        self.frames.retain(|&other| other != frame);
+    }
+    fn cleaned(&mut self, _frame: Frame) {}
+}
+
+#[derive(Debug, Default)]
+struct QueueGuest {
+    fails_after: Option<u64>,
+    refuses: bool,
+    failure: Arc<Mutex<Option<String>>>,
+    chunks: AtomicU64,
+}
+
+impl GuestPolicy for QueueGuest {
+    fn name(&self) -> &str {
+        "queue"
+    }
+
+    fn looks_at_costs(&self) -> bool {
+        false
+    }
+
+    fn make<'o>(
+        &self,
+        frames: u32,
+        host: GuestHost<'o>,
+    ) -> Result<GuestEngine<'o>, Box<dyn Error + Send + Sync>> {
+        if self.refuses {
+            return Err(format!("no room for {frames} frames").into());
+        }
+        Ok(host.run(Queue {
+            frames: VecDeque::new(),
+            fails_after: self.fails_after,
+            served: 0,
+            failure: Arc::clone(&self.failure),
+        }))
+    }
+
+    fn around(&self, work: &mut dyn FnMut()) {
+        self.chunks.fetch_add(1, Ordering::Relaxed);
+        work();
+    }
+
+    fn take_failure(&self) -> Option<Box<dyn Error + Send + Sync>> {
+        let failure = self.failure.lock().expect("no panic").take();
+        failure.map(Into::into)
+    }
+}
+
+fn source() -> Source {
+    Source::parse("zipf:pages=1000,refs=20000,write=0.3", None).expect("a generator")
+}
+
+fn cells(guest: QueueGuest) -> Vec<GuestCell> {
+    let policy: Arc<dyn GuestPolicy> = Arc::new(guest);
+    let cell = |frames| GuestCell {
+        policy: Arc::clone(&policy),
+        frames,
+        asymmetry: 8.0,
+    };
+    vec![cell(10), cell(100), cell(5000)]
+}
+
+fn run<T>(work: impl FnOnce(&Progress) -> T) -> T {
+    let stop = AtomicBool::new(false);
+    work(&Progress {
+        report: &|_| {},
+        stop: &stop,
+    })
+}
+
+fn fifo() -> Vec<Cell> {
+    let cell = |frames| Cell {
+        policy: "fifo".parse().expect("a policy"),
+        frames,
+        asymmetry: 8.0,
+    };
+    vec![cell(10), cell(100), cell(5000)]
+}
+
+#[test]
+fn a_guest_has_the_counts_of_the_same_policy_in_the_registry() {
+    for (threads, warmup, at_end) in [(1, 0, AtEnd::Free), (2, 3000, AtEnd::Flush)] {
+        let options = SimOptions {
+            threads,
+            warmup,
+            at_end,
+            ..SimOptions::default()
+        };
+        let ours = run(|progress| simulate(&source(), &fifo(), &options, progress));
+        let (guests, extras) = run(|progress| {
+            let cells = cells(QueueGuest::default());
+            simulate_guests(&source(), &cells, None, &options, progress)
+        })
+        .expect("guests run");
+        let ours = ours.expect("policies run");
+        assert_eq!(guests.counts, ours.counts);
+        assert_eq!(guests.facts, ours.facts);
+        assert!(extras.iter().all(|(line, device)| {
+            device.is_none() && line.moments().count() >= (20_000 - warmup as usize) / 1000
+        }));
+    }
+}
+
+#[test]
+fn a_guest_runs_on_a_device() {
+    let profile = DeviceProfile::named("flash-136").expect("a device");
+    let device = AnyDevice::from(profile.device());
+    let options = SimOptions::default();
+    let (ours, on_device) =
+        run(|progress| simulate_on_device(&source(), &fifo(), &device, &options, progress))
+            .expect("policies run");
+    let (guests, extras) = run(|progress| {
+        let cells = cells(QueueGuest::default());
+        simulate_guests(&source(), &cells, Some(&device), &options, progress)
+    })
+    .expect("guests run");
+    assert_eq!(guests.counts, ours.counts);
+    for ((_, ours), (_, guests)) in on_device.iter().zip(&extras) {
+        let guests = guests.as_ref().expect("a device's outcome");
+        assert_eq!(guests.report.bill().amount, ours.report.bill().amount);
+    }
+}
+
+#[test]
+fn a_guest_that_fails_ends_the_pass() {
+    let failed = |guest| {
+        let cells = cells(guest);
+        let options = SimOptions::default();
+        let result =
+            run(|progress| simulate_guests(&source(), &cells, None, &options, progress));
+        match result.expect_err("it fails") {
+            SimError::Guest { policy, source } => format!("{policy}: {source}"),
+            other => panic!("{other}"),
+        }
+    };
+    let refused = failed(QueueGuest {
+        refuses: true,
+        ..QueueGuest::default()
+    });
+    assert_eq!(refused, "queue: no room for 10 frames");
+    let failed = failed(QueueGuest {
+        fails_after: Some(5000),
+        ..QueueGuest::default()
+    });
+    assert!(failed.starts_with("queue: reference 500"), "{failed}");
+}

@@ -1,0 +1,219 @@
+//! References that a caller supplies: arrays in memory, or a stream that can be started again.
+
+use crate::error::TraceError;
+use crate::formats::{Decode, OpenedTrace};
+use crate::reference::{Batch, Metadata};
+
+/// References that a caller has or makes; [`Source::supplied`](crate::Source::supplied) is the trace of them.
+pub trait ReferenceSupplier: Send + Sync {
+    /// Starts from the first reference. A trace is opened any number of times, also by several threads at once.
+    ///
+    /// # Errors
+    ///
+    /// If the caller cannot supply the references; [`TraceError::Io`] takes any error.
+    fn open(&self) -> Result<Box<dyn ReferenceStream>, TraceError>;
+
+    /// What the caller states besides the references.
+    fn metadata(&self) -> Metadata {
+        Metadata::default()
+    }
+
+    /// The number of references, if it is known.
+    fn references(&self) -> Option<u64> {
+        None
+    }
+
+    /// A key of the references: equal keys stand for equal references. Results over references without a key are
+    /// not stored.
+    fn key(&self) -> Option<[u8; 32]> {
+        None
+    }
+}
+
+/// The references of a [`ReferenceSupplier`], in order.
+pub trait ReferenceStream: Send {
+    /// Appends the next references, at most `max`, to a batch that is empty; leaves it empty at the end.
+    ///
+    /// # Errors
+    ///
+    /// If the references cannot be supplied.
+    fn fill(&mut self, batch: &mut Batch, max: usize) -> Result<(), TraceError>;
+
+    /// The share of the references that was supplied, 0 to 1.
+    fn progress(&self) -> f64;
+}
+
+/// Decodes what a caller supplies.
+pub(crate) struct SuppliedDecoder(Box<dyn ReferenceStream>);
+
+impl SuppliedDecoder {
+    pub(crate) fn open(supplier: &dyn ReferenceSupplier) -> Result<OpenedTrace, TraceError> {
+        Ok(OpenedTrace {
+            decoder: Box::new(SuppliedDecoder(supplier.open()?)),
+            metadata: supplier.metadata(),
+            references: supplier.references(),
+            notes: Vec::new(),
+        })
+    }
+}
+
+impl Decode for SuppliedDecoder {
+    /// Fills the batch up to `max`, as other decoders do, also where the caller supplies less at a time.
+    fn fill(&mut self, batch: &mut Batch, max: usize) -> Result<(), TraceError> {
+        self.0.fill(batch, max)?;
+        if batch.is_empty() {
+            return Ok(());
+        }
+        let mut piece = Batch::new();
+        while batch.len() < max {
+            self.0.fill(&mut piece, max - batch.len())?;
+            if piece.is_empty() {
+                break;
+            }
+            batch.pages.append(&mut piece.pages);
+            batch.writes.append(&mut piece.writes);
+        }
+        Ok(())
+    }
+
+    fn progress(&self) -> f64 {
+        self.0.progress()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::{ReadOptions, Source};
+
+    /// The pages from 0 up to a number, of which every third is written.
+    struct Ascending {
+        pages: u64,
+        /// The most references supplied at a time.
+        most: usize,
+        key: Option<[u8; 32]>,
+    }
+
+    struct AscendingStream {
+        next: u64,
+        pages: u64,
+        most: usize,
+    }
+
+    impl ReferenceSupplier for Ascending {
+        fn open(&self) -> Result<Box<dyn ReferenceStream>, TraceError> {
+            Ok(Box::new(AscendingStream {
+                next: 0,
+                pages: self.pages,
+                most: self.most,
+            }))
+        }
+
+        fn references(&self) -> Option<u64> {
+            Some(self.pages)
+        }
+
+        fn key(&self) -> Option<[u8; 32]> {
+            self.key
+        }
+    }
+
+    impl ReferenceStream for AscendingStream {
+        fn fill(&mut self, batch: &mut Batch, max: usize) -> Result<(), TraceError> {
+            for _ in 0..max.min(self.most) {
+                if self.next == self.pages {
+                    break;
+                }
+                batch.push(self.next, self.next.is_multiple_of(3));
+                self.next += 1;
+            }
+            Ok(())
+        }
+
+        fn progress(&self) -> f64 {
+            self.next as f64 / self.pages as f64
+        }
+    }
+
+    fn source(pages: u64, key: Option<[u8; 32]>, options: &ReadOptions) -> Source {
+        let supplier = Ascending {
+            pages,
+            most: 7,
+            key,
+        };
+        Source::supplied("ascending", Arc::new(supplier), options)
+    }
+
+    fn references(source: &Source) -> Vec<(u64, bool)> {
+        let mut reader = source.open().expect("it opens");
+        let (mut batch, mut all) = (Batch::new(), Vec::new());
+        while reader.next_batch(&mut batch, 10).expect("references") {
+            all.extend(batch.iter());
+        }
+        assert_eq!(reader.progress(), 1.0);
+        all
+    }
+
+    #[test]
+    fn supplied_references_are_read_any_number_of_times() {
+        let source = source(25, None, &ReadOptions::default());
+        let expected: Vec<(u64, bool)> = (0..25u64).map(|page| (page, page % 3 == 0)).collect();
+        for _ in 0..2 {
+            assert_eq!(references(&source), expected);
+        }
+        assert_eq!(source.open().expect("it opens").references(), Some(25));
+        assert_eq!(source.label(), "ascending");
+        assert_eq!(source.formats().expect("no file"), [None]);
+        assert!(source.files().is_empty());
+    }
+
+    #[test]
+    fn options_apply_to_supplied_references() {
+        let options = ReadOptions {
+            skip: 4,
+            limit: Some(3),
+            ..ReadOptions::default()
+        };
+        let cut = source(25, None, &options);
+        assert_eq!(references(&cut), [(4, false), (5, false), (6, true)]);
+        let paged = ReadOptions {
+            page_size: std::num::NonZeroU64::new(8192),
+            ..ReadOptions::default()
+        };
+        let paged = source(25, None, &paged);
+        let reader = paged.open().expect("it opens");
+        assert_eq!(reader.metadata().page_size, Some(8192));
+    }
+
+    #[test]
+    fn a_sequence_has_the_references_of_its_parts_in_order() {
+        let options = |skip| ReadOptions {
+            skip,
+            ..ReadOptions::default()
+        };
+        let parts = [source(5, None, &options(3)), source(2, None, &options(0))];
+        let sequence = Source::sequence(&parts, &options(1));
+        assert_eq!(references(&sequence), [(4, false), (0, true), (1, false)]);
+        assert_eq!(sequence.label(), "ascending + ascending");
+        assert_eq!(sequence.open().expect("it opens").references(), Some(3));
+    }
+
+    #[test]
+    fn the_key_of_a_source_is_that_of_its_references_and_options() {
+        let key = |pages, key, skip| {
+            let options = ReadOptions {
+                skip,
+                ..ReadOptions::default()
+            };
+            source(pages, key, &options).content_key()
+        };
+        let refused = key(5, None, 0).expect_err("no key").to_string();
+        assert!(refused.contains("have no key"), "{refused}");
+        let first = key(5, Some([1; 32]), 0).expect("a key");
+        assert_eq!(first, key(5, Some([1; 32]), 0).expect("a key"));
+        assert_ne!(first, key(5, Some([2; 32]), 0).expect("a key"));
+        assert_ne!(first, key(5, Some([1; 32]), 1).expect("a key"));
+    }
+}

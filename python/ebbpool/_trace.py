@@ -1,0 +1,285 @@
+"""Traces, and what can stand for one."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from . import _ebbpool
+from ._arguments import path_of, shown, text_or_none, whole
+from ._errors import UsageError
+from ._table import Row
+from ._types import SupportsArrowStream, TraceLike, Watch
+
+#: The name of the sample that ships with Ebbpool, as results state it.
+SAMPLE = "pg-tpcc"
+
+
+class Trace:
+    """Page references with the options for reading them. It never changes.
+
+    `source` is a path, a URL that fsspec can open, a generator, a table with `__arrow_c_stream__`, a pair of arrays
+    (pages, writes), or a function that returns a new Arrow stream each time it is called.
+
+    * `format`: the format of a file whose name and content do not show it
+    * `columns`: the columns of a CSV or a table, as a text (`"page=blk,write=op:W"`) or a dict
+      (`{"page": "blk", "write": "op:W"}`); of a table without `write` all references read
+    * `page_size`: bytes of a page, or a text such as `"8k"`
+    * `database_pages`: pages of the database, of which memory sizes in per cent are shares; only for references that are not
+      in a file, since a file states its own
+    * `name`: the name in results, for references that are not in a file
+    * `skip`, `limit`: references to leave out at the start, and the most to read
+    * `skip_bad_lines`: malformed lines to leave out
+    * `key`: 32 bytes that identify the references that a function streams; without it their results are not stored
+
+    A trace pickles as its name, options and key, or as its references if they are in memory.
+
+    >>> trace = Trace("zipf:pages=1000,refs=5000")
+    >>> trace.info().references
+    5000
+    """
+
+    def __init__(
+        self,
+        source: TraceLike,
+        *,
+        format: str | None = None,
+        columns: str | Mapping[str, str] | None = None,
+        page_size: int | str | None = None,
+        database_pages: int | None = None,
+        name: str | None = None,
+        skip: int = 0,
+        limit: int | None = None,
+        skip_bad_lines: int = 0,
+        references: int | None = None,
+        key: bytes | None = None,
+    ) -> None:
+        self._source = source
+        self._options: dict[str, Any] = {
+            "format": format,
+            "columns": columns if isinstance(columns, (str, type(None))) else dict(columns),
+            "page_size": page_size,
+            "database_pages": database_pages,
+            "name": name,
+            "skip": whole("skip", skip),
+            "limit": None if limit is None else whole("limit", limit),
+            "skip_bad_lines": whole("skip_bad_lines", skip_bad_lines),
+            "references": references,
+            "key": key,
+        }
+        self._expected_key: bytes | None = None
+        self._native = _open(source, self._options)
+
+    @staticmethod
+    def concat(*parts: TraceLike, skip: int = 0, limit: int | None = None, page_size: int | str | None = None) -> Trace:
+        """Traces one after the other, as one trace.
+
+        >>> Trace.concat("zipf:pages=10,refs=20", "zipf:pages=10,refs=30").info().references
+        50
+        """
+        return Trace(_Parts(tuple(trace_of(part) for part in parts)), skip=skip, limit=limit, page_size=page_size)
+
+    @property
+    def name(self) -> str:
+        """The name in results."""
+        return self._native.label
+
+    def key(self) -> bytes:
+        """A key of the references and the metadata: traces with equal keys are equal."""
+        return self._native.key()
+
+    def info(self, *, progress: Watch = None) -> Row:
+        """Reads the trace to its end and describes it: references, writes, distinct pages, and more.
+
+        >>> info = Trace("zipf:pages=1000,refs=5000,write=0.5").info()
+        >>> info.references, info.distinct_pages <= 1000
+        (5000, True)
+        """
+        with shown(progress, self.name) as show:
+            text, _ = self._native.describe(show)
+        page_size, database_pages, _ = self._native.stated()
+        return Row({"trace": self.name, "page_size": page_size, "database_pages": database_pages, **json.loads(text)})
+
+    def write(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        format: str | None = None,
+        level: int | None = None,
+        progress: Watch = None,
+    ) -> None:
+        """Writes the trace to a file. `format` is that of the name if it is not given; `level` is that of zstd or gzip."""
+        with shown(progress, self.name) as show:
+            self._native.write(path_of(path), format, level, show)
+
+    def __repr__(self) -> str:
+        return f"Trace({self.name!r})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        source, options = self._source, dict(self._options)
+        if not _goes_by_name(source):
+            pages, writes = self._native.bytes()
+            page_size, database_pages, _ = self._native.stated()
+            # The references are those after all options.
+            options = {"name": self.name, "page_size": page_size, "database_pages": database_pages}
+            return (_of_bytes, (pages, writes, options))
+        return (_of_name, (source, options, self._expected_key))
+
+
+class _Parts:
+    """The parts of a trace."""
+
+    def __init__(self, parts: tuple[Trace, ...]) -> None:
+        self.parts = parts
+
+
+def _goes_by_name(source: Any) -> bool:
+    if isinstance(source, _Parts):
+        return all(_goes_by_name(part._source) for part in source.parts)
+    return source is None or isinstance(source, (str, os.PathLike)) or _is_function(source)
+
+
+def _is_function(source: Any) -> bool:
+    return callable(source) and not hasattr(source, "__arrow_c_stream__")
+
+
+def _of_name(source: Any, options: dict[str, Any], key: bytes | None) -> Trace:
+    trace = Trace(source, **options)
+    trace._expected_key = key
+    return trace
+
+
+def _of_bytes(pages: bytes, writes: bytes, options: dict[str, Any]) -> Trace:
+    return Trace((memoryview(pages).cast("Q"), memoryview(writes)), **options)
+
+
+def sample() -> Trace:
+    """The sample that ships with Ebbpool: a TPC-C run of PostgreSQL."""
+    return Trace(None)
+
+
+def trace_of(given: TraceLike | None) -> Trace:
+    """The trace that an argument stands for."""
+    return given if isinstance(given, Trace) else Trace(given)
+
+
+def traces_of(given: TraceLike | Sequence[TraceLike] | None) -> list[Trace]:
+    """The traces of a list, or the only one."""
+    if isinstance(given, list):
+        if not given:
+            raise UsageError("trace=: the list is empty; give at least one trace")
+        return [trace_of(one) for one in given]
+    return [trace_of(given)]
+
+
+def _columns(given: str | dict[str, str] | None) -> tuple[str, str | None, list[str]]:
+    """The columns of a table: page, write, and the texts that mean a write."""
+    if given is None:
+        return ("page", "write", [])
+    if isinstance(given, str):
+        given = dict(item.strip().split("=", 1) for item in given.split(",") if "=" in item)
+    unknown = [role for role in given if role not in ("page", "write")]
+    if unknown or "page" not in given:
+        raise UsageError(
+            f"columns=: a table has the columns page and write, not {', '.join(unknown) or 'none'}; give them as in "
+            "columns={'page': 'blk', 'write': 'dirty'}"
+        )
+    write, _, values = given.get("write", "").partition(":")
+    return (given["page"], write or None, [value for value in values.split("|") if value])
+
+
+def _open(source: Any, options: dict[str, Any]) -> _ebbpool.Trace:
+    columns = options["columns"]
+    reading = {
+        "format": options["format"],
+        "columns": None,
+        "page_size": text_or_none(options["page_size"]),
+        "skip": options["skip"],
+        "limit": options["limit"],
+        "skip_bad_lines": options["skip_bad_lines"],
+    }
+    named = source is None or isinstance(source, (str, os.PathLike, _Parts))
+    if named:
+        for name in ("name", "database_pages", "key", "references"):
+            if options[name] is not None:
+                raise UsageError(f"{name}=: a file or a generator states its own; leave it out")
+    if source is None:
+        return _ebbpool.Trace.sample(reading)
+    if isinstance(source, _Parts):
+        return _ebbpool.Trace.sequence([part._native for part in source.parts], reading)
+    if isinstance(source, (str, os.PathLike)):
+        if isinstance(columns, dict):
+            columns = ",".join(f"{role}={column}" for role, column in columns.items())
+        return _ebbpool.Trace.named(local(os.fspath(source)), {**reading, "columns": columns}, False)
+    if options["format"] is not None:
+        raise UsageError("format=: only a file has a format; leave it out")
+    stated = (options["name"] or _name_of(source), options["database_pages"])
+    if isinstance(source, tuple) and len(source) == 2:
+        return _ebbpool.Trace.arrays(source[0], _bytes_of(source[1]), stated, reading)
+    if hasattr(source, "__arrow_c_stream__"):
+        return _ebbpool.Trace.arrow(source, _columns(columns), stated, reading)
+    if callable(source):
+        references, key = options["references"], options["key"]
+        if key is not None and len(key) != 32:
+            raise UsageError(f"key=: a key has 32 bytes, and this one has {len(key)}")
+        return _ebbpool.Trace.stream(source, _columns(columns), stated, references, key, reading)
+    raise UsageError(
+        f"trace=: {type(source).__name__} is not a trace; give a path, a generator such as 'zipf:pages=1000,refs=50000', a "
+        "table with __arrow_c_stream__, a pair of arrays (pages, writes), or a function that returns a new stream"
+    )
+
+
+def _name_of(source: Any) -> str:
+    name = getattr(source, "__name__", None)
+    if isinstance(name, str) and name != "<lambda>":
+        return name
+    return {"tuple": "arrays", "function": "stream"}.get(type(source).__name__, "table")
+
+
+def _bytes_of(writes: Any) -> Any:
+    """An array of writes as bytes: a boolean of NumPy has a format that is not a number's."""
+    try:
+        view = memoryview(writes)
+    except TypeError:
+        raise UsageError("trace=: the writes have to be an array, such as that of NumPy, of booleans or bytes") from None
+    return view.cast("B") if view.format in ("?", "b") and view.c_contiguous else view
+
+
+def local(name: str) -> str:
+    """The file of a URL, which fsspec fetches once; other names remain."""
+    if "://" not in name:
+        return name
+    try:
+        import fsspec
+    except ImportError:
+        raise UsageError(f"trace=: {name} is a URL, which needs fsspec; install it") from None
+    cache = os.environ.get("EBBPOOL_CACHE") or os.path.join(os.path.expanduser("~"), ".cache", "ebbpool")
+    # A name of its own for each URL, which still ends as the URL does, since the ending shows the format.
+    folder = os.path.join(cache, "traces")
+    opened = fsspec.open_local(f"simplecache::{name}", simplecache={"cache_storage": folder, "same_names": True})
+    return str(opened)
+
+
+def generate(name: str, **parameters: object) -> Trace:
+    """A trace of a generator, with its parameters as keywords; `-` in their names is `_`.
+
+    >>> generate("zipf", pages=1000, refs=5000, write_alpha=1.2).name
+    'zipf:pages=1000,refs=5000,write-alpha=1.2'
+    """
+    items = ",".join(f"{key.replace('_', '-')}={_spelled(value)}" for key, value in parameters.items())
+    text = f"{name}:{items}" if items else name
+    trace = Trace.__new__(Trace)
+    reading = {"format": None, "columns": None, "page_size": None, "skip": 0, "limit": None, "skip_bad_lines": 0}
+    trace._native = _ebbpool.Trace.named(text, reading, True)
+    trace._source = text
+    trace._options = {}
+    trace._expected_key = None
+    return trace
+
+
+def _spelled(value: object) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
