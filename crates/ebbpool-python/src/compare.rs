@@ -54,6 +54,9 @@ impl Comparison {
     }
 }
 
+/// A title, sentences, and memory sizes as they are spelled and in frames.
+type TraceAnswer = (String, Vec<String>, Vec<(String, u64)>);
+
 #[pymethods]
 impl Comparison {
     /// One row for each result.
@@ -73,7 +76,7 @@ impl Comparison {
     }
 
     /// For each trace its title, its sentences, and its memory sizes as they are spelled and in frames.
-    fn answers(&self) -> Vec<(String, Vec<String>, Vec<(String, u64)>)> {
+    fn answers(&self) -> Vec<TraceAnswer> {
         self.with(|all| {
             let answer = |one: &ebbpool_lab::Comparison| {
                 let sentences = [Some(advice::sentence(one)), advice::advice(one)];
@@ -158,9 +161,7 @@ pub(crate) fn compare(
     let request = request.request(py)?;
     let (sources, settings) = (sources(&traces), results.settings(threads));
     let work = |watch: &Watch| {
-        if stored {
-            watch.stop_now();
-        }
+        watch.stop_if(stored);
         let lab = Lab::new(settings, watch);
         compare_all(&lab, &sources, &request)
     };
@@ -177,7 +178,11 @@ pub(crate) fn compare(
         }
         return Err(exception);
     }
-    let comparisons = answer.map_err(|error| lab_error(py, error))?;
+    let comparisons = match answer {
+        // Nothing is stored.
+        Err(error) if stored && error.is_interrupted() => Vec::new(),
+        answer => answer.map_err(|error| lab_error(py, error))?,
+    };
     Ok(Comparison::new(comparisons, sources.len(), notes))
 }
 

@@ -111,9 +111,9 @@ impl Curving {
     }
 }
 
-/// Computes curves.
+/// Computes curves. With `stored` only results that are stored are taken; the answer is `None` if one is missing.
 #[pyfunction]
-#[pyo3(signature = (trace, request, results, *, threads, progress))]
+#[pyo3(signature = (trace, request, results, *, threads, progress, stored = false))]
 pub(crate) fn curve(
     py: Python<'_>,
     trace: &Trace,
@@ -121,23 +121,34 @@ pub(crate) fn curve(
     results: &Results,
     threads: Option<usize>,
     progress: Option<Py<PyAny>>,
-) -> PyResult<Curve> {
+    stored: bool,
+) -> PyResult<Option<Curve>> {
     let request = request.request(py)?;
     let settings = results.settings(threads);
-    let work = |watch: &Watch| Lab::new(settings, watch).curve(&trace.source, &request);
-    let (study, notes) = watched(py, progress.as_ref(), work).finish(py)?;
-    Ok(Curve {
+    let work = |watch: &Watch| {
+        watch.stop_if(stored);
+        Lab::new(settings, watch).curve(&trace.source, &request)
+    };
+    let watched = watched(py, progress.as_ref(), work);
+    if stored && watched.lacks_results() {
+        return Ok(None);
+    }
+    let (study, notes) = watched.finish(py)?;
+    Ok(Some(Curve {
         rows: study.rows(),
         sentence: study.sentence(),
         title: study.title(),
         notes,
         study: Mutex::new(Some(study)),
-    })
+    }))
 }
 
-/// Computes lower bounds; returns the table, the command's JSON and notes.
+/// The table of bounds, the command's JSON and notes.
+type BoundAnswer = (Table, String, Vec<String>);
+
+/// Computes lower bounds. With `stored` only results that are stored are taken; the answer is `None` if one is missing.
 #[pyfunction]
-#[pyo3(signature = (trace, frames, asymmetry, at_end, results, *, threads, progress))]
+#[pyo3(signature = (trace, frames, asymmetry, at_end, results, *, threads, progress, stored = false))]
 #[expect(clippy::too_many_arguments, reason = "keywords of Python")]
 pub(crate) fn bound(
     py: Python<'_>,
@@ -148,19 +159,27 @@ pub(crate) fn bound(
     results: &Results,
     threads: Option<usize>,
     progress: Option<Py<PyAny>>,
-) -> PyResult<(Table, String, Vec<String>)> {
+    stored: bool,
+) -> PyResult<Option<BoundAnswer>> {
     let asymmetries: Vec<Asymmetry> = all_parsed(py, "asymmetry", &asymmetry)?;
     let request = BoundRequest {
         at_end: crate::requests::at_end(py, at_end)?,
         ..BoundRequest::new(sizes(py, &frames)?, asymmetries)
     };
     let settings = results.settings(threads);
-    let work = |watch: &Watch| Lab::new(settings, watch).bound(&trace.source, &request);
-    let (bounds, notes) = watched(py, progress.as_ref(), work).finish(py)?;
+    let work = |watch: &Watch| {
+        watch.stop_if(stored);
+        Lab::new(settings, watch).bound(&trace.source, &request)
+    };
+    let watched = watched(py, progress.as_ref(), work);
+    if stored && watched.lacks_results() {
+        return Ok(None);
+    }
+    let (bounds, notes) = watched.finish(py)?;
     let table = Table::of_rows::<BoundResult>(py, &bounds)?;
     let json = match bounds.as_slice() {
         [bound] => json_of(py, bound)?,
         bounds => json_of(py, bounds)?,
     };
-    Ok((table, json, notes))
+    Ok(Some((table, json, notes)))
 }

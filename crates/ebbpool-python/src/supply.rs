@@ -8,6 +8,7 @@ use arrow_array::ffi_stream::RecordBatchStreamReader;
 use ebbpool_trace::{Batch, Metadata, ReferenceStream, ReferenceSupplier, TraceError};
 use pyo3::buffer::{Element, PyBuffer};
 use pyo3::prelude::*;
+use pyo3::types::PySlice;
 
 use crate::arrow::{ColumnNames, TraceColumns, import, schema_of};
 
@@ -223,82 +224,70 @@ impl ReferenceStream for ReaderStream {
     }
 }
 
-/// Page numbers in an array with the buffer protocol, by the type of its elements.
-pub(crate) enum PageArray {
-    U64(PyBuffer<u64>),
-    I64(PyBuffer<i64>),
-    U32(PyBuffer<u32>),
-    I32(PyBuffer<i32>),
-    U16(PyBuffer<u16>),
-    I16(PyBuffer<i16>),
-    U8(PyBuffer<u8>),
+/// An array of the caller as a memoryview, whose parts are copied when they are read.
+pub(crate) struct ArrayView {
+    view: Py<PyAny>,
+    items: usize,
+    /// Appends a part to page numbers, by the type of the elements.
+    read: fn(&Bound<'_, PyAny>, &mut Vec<u64>) -> PyResult<Result<(), String>>,
 }
 
-impl PageArray {
-    /// The array of an object; `None` if its elements are not whole numbers.
-    pub(crate) fn of(object: &Bound<'_, PyAny>) -> Option<Self> {
+impl ArrayView {
+    /// The array of an object; `None` if its elements are not whole numbers in one dimension.
+    pub(crate) fn of(object: &Bound<'_, PyAny>) -> PyResult<Option<Self>> {
         macro_rules! first {
-            ($($kind:ident),+) => {
-                $(if let Ok(buffer) = PyBuffer::get(object) {
-                    return Some(PageArray::$kind(buffer));
+            ($($type:ty),+) => {
+                $(if let Ok(buffer) = PyBuffer::<$type>::get(object) {
+                    let view = object.py().import("builtins")?.getattr("memoryview")?;
+                    let view = ArrayView {
+                        view: view.call1((object,))?.unbind(),
+                        items: buffer.item_count(),
+                        read: read::<$type>,
+                    };
+                    return Ok((buffer.dimensions() == 1).then_some(view));
                 })+
             };
         }
-        first!(U64, I64, U32, I32, U16, I16, U8);
-        None
+        first!(u64, i64, u32, i32, u16, i16, u8);
+        Ok(None)
     }
 
     pub(crate) fn len(&self) -> usize {
-        match self {
-            PageArray::U64(buffer) => buffer.item_count(),
-            PageArray::I64(buffer) => buffer.item_count(),
-            PageArray::U32(buffer) => buffer.item_count(),
-            PageArray::I32(buffer) => buffer.item_count(),
-            PageArray::U16(buffer) => buffer.item_count(),
-            PageArray::I16(buffer) => buffer.item_count(),
-            PageArray::U8(buffer) => buffer.item_count(),
-        }
+        self.items
     }
 
-    fn read(&self, range: std::ops::Range<usize>, to: &mut Vec<u64>) -> Result<(), String> {
-        match self {
-            PageArray::U64(buffer) => read(buffer, range, to),
-            PageArray::I64(buffer) => read(buffer, range, to),
-            PageArray::U32(buffer) => read(buffer, range, to),
-            PageArray::I32(buffer) => read(buffer, range, to),
-            PageArray::U16(buffer) => read(buffer, range, to),
-            PageArray::I16(buffer) => read(buffer, range, to),
-            PageArray::U8(buffer) => read(buffer, range, to),
-        }
+    /// Appends a part of the array. The error says what is wrong.
+    fn append(&self, range: std::ops::Range<usize>, to: &mut Vec<u64>) -> Result<(), String> {
+        Python::attach(|py| {
+            let (start, end) = (range.start as isize, range.end as isize);
+            let part = self.view.bind(py).get_item(PySlice::new(py, start, end, 1));
+            let read = part.and_then(|part| (self.read)(&part, to));
+            read.unwrap_or_else(|error| Err(error.to_string()))
+        })
     }
 }
 
-fn read<T: Element + std::fmt::Display>(
-    buffer: &PyBuffer<T>,
-    range: std::ops::Range<usize>,
-    to: &mut Vec<u64>,
-) -> Result<(), String>
+fn read<T>(part: &Bound<'_, PyAny>, to: &mut Vec<u64>) -> PyResult<Result<(), String>>
 where
+    T: Element + std::fmt::Display,
     u64: TryFrom<T>,
 {
-    Python::attach(|py| {
-        let cells = buffer.as_slice(py).and_then(|cells| cells.get(range));
-        let cells = cells.ok_or("the array of pages has gaps; give numpy.ascontiguousarray(pages)")?;
-        to.reserve(cells.len());
-        for cell in cells {
-            let value = cell.get();
-            let page = u64::try_from(value);
-            to.push(page.map_err(|_| format!("{value} is not a page number"))?);
+    let values = PyBuffer::<T>::get(part)?.to_vec(part.py())?;
+    to.reserve(values.len());
+    for value in values {
+        match u64::try_from(value) {
+            Ok(page) => to.push(page),
+            Err(_) => return Ok(Err(format!("{value} is not a page number"))),
         }
-        Ok(())
-    })
+    }
+    Ok(Ok(()))
 }
 
-/// Two arrays of the caller, which are not copied: pages, and bytes that are not 0 where the page is written.
+/// Two arrays of the caller: pages, and numbers that are not 0 where the page is written.
 pub(crate) struct ArrayReferences {
     pub(crate) label: String,
-    pub(crate) pages: Arc<PageArray>,
-    pub(crate) writes: Arc<PyBuffer<u8>>,
+    pub(crate) pages: Arc<ArrayView>,
+    pub(crate) writes: Arc<ArrayView>,
     pub(crate) metadata: Metadata,
 }
 
@@ -308,6 +297,7 @@ impl ReferenceSupplier for ArrayReferences {
             label: self.label.clone(),
             pages: Arc::clone(&self.pages),
             writes: Arc::clone(&self.writes),
+            written: Vec::new(),
             next: 0,
         }))
     }
@@ -328,8 +318,10 @@ impl ReferenceSupplier for ArrayReferences {
 
 struct ArrayStream {
     label: String,
-    pages: Arc<PageArray>,
-    writes: Arc<PyBuffer<u8>>,
+    pages: Arc<ArrayView>,
+    writes: Arc<ArrayView>,
+    /// The writes of the current part.
+    written: Vec<u64>,
     next: usize,
 }
 
@@ -337,13 +329,11 @@ impl ReferenceStream for ArrayStream {
     fn fill(&mut self, batch: &mut Batch, max: usize) -> Result<(), TraceError> {
         let end = self.next.saturating_add(max).min(self.pages.len());
         let range = self.next..end;
-        let read = self.pages.read(range.clone(), &mut batch.pages);
+        self.written.clear();
+        let pages = self.pages.append(range.clone(), &mut batch.pages);
+        let read = pages.and_then(|()| self.writes.append(range, &mut self.written));
         read.map_err(|problem| row_error(&self.label, self.next as u64, problem))?;
-        Python::attach(|py| {
-            let cells = self.writes.as_slice(py).and_then(|cells| cells.get(range));
-            let cells = cells.into_iter().flatten();
-            batch.writes.extend(cells.map(|cell| cell.get() != 0));
-        });
+        batch.writes.extend(self.written.iter().map(|&write| write != 0));
         self.next = end;
         Ok(())
     }

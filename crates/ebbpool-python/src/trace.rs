@@ -8,14 +8,13 @@ use arrow_array::RecordBatch;
 use arrow_schema::ArrowError;
 use ebbpool_lab::{Lab, Settings};
 use ebbpool_trace::{Batch, Columns, Format, Metadata, ReadOptions, Source, TraceError, Writer};
-use pyo3::buffer::PyBuffer;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
 use crate::arrow::{ColumnNames, TraceColumns, import, schema_of};
 use crate::errors::{Class, raise, trace_error, wrong};
 use crate::requests::parsed;
-use crate::supply::{ArrayReferences, ArrowReferences, PageArray, StreamReferences};
+use crate::supply::{ArrayReferences, ArrayView, ArrowReferences, StreamReferences};
 use crate::watch::watched;
 
 /// A trace as the lab reads it.
@@ -126,7 +125,7 @@ impl Trace {
         Ok(Trace { source })
     }
 
-    /// Two arrays with the buffer protocol, which are shared and not copied: whole numbers, and bytes.
+    /// Two arrays with the buffer protocol, whose parts are copied when they are read: whole numbers both.
     #[staticmethod]
     fn arrays(
         py: Python<'_>,
@@ -136,22 +135,22 @@ impl Trace {
         reading: Reading,
     ) -> PyResult<Self> {
         let options = reading.options(py)?;
-        let refused = |text: &str| raise(py, Class::Trace, text);
-        let pages = PageArray::of(pages)
-            .ok_or_else(|| refused("the array of pages must have whole numbers of at most 64 bits"))?;
-        let writes = PyBuffer::<u8>::get(writes)
-            .map_err(|_| refused("the array of writes must have booleans or bytes"))?;
-        if writes.item_count() != pages.len() {
-            return Err(refused(&format!(
+        let view = |array: &Bound<'_, PyAny>, name: &str| {
+            ArrayView::of(array)?.ok_or_else(|| {
+                let text = format!(
+                    "the array of {name} must have one dimension, and whole numbers of at most 64 bits"
+                );
+                raise(py, Class::Trace, &text)
+            })
+        };
+        let (pages, writes) = (view(pages, "pages")?, view(writes, "writes")?);
+        if writes.len() != pages.len() {
+            let text = format!(
                 "there are {} pages and {} writes; each reference has one of both",
                 pages.len(),
-                writes.item_count()
-            )));
-        }
-        if writes.as_slice(py).is_none() {
-            return Err(refused(
-                "the array of writes has gaps; give numpy.ascontiguousarray(writes)",
-            ));
+                writes.len()
+            );
+            return Err(raise(py, Class::Trace, &text));
         }
         let references = ArrayReferences {
             label: stated.0.clone(),

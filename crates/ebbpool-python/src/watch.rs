@@ -45,9 +45,9 @@ impl LabEvents for Watch {
 }
 
 impl Watch {
-    /// Stops the work, so that it takes only what is stored.
-    pub(crate) fn stop_now(&self) {
-        self.stop.store(true, Ordering::Relaxed);
+    /// Stops the work before it begins, so that it takes only what is stored.
+    pub(crate) fn stop_if(&self, stored: bool) {
+        self.stop.store(stored, Ordering::Relaxed);
     }
 }
 
@@ -62,6 +62,12 @@ pub(crate) struct Watched<T> {
 }
 
 impl<T> Watched<T> {
+    /// True if the work ended because it was stopped.
+    pub(crate) fn lacks_results(&self) -> bool {
+        let interrupted = self.answer.as_ref().is_err_and(LabError::is_interrupted);
+        interrupted && self.exception.is_none()
+    }
+
     /// The answer and the notes, or the exception.
     pub(crate) fn finish(self, py: Python<'_>) -> PyResult<(T, Vec<String>)> {
         match (self.exception, self.answer) {

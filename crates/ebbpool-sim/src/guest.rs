@@ -145,6 +145,9 @@ impl GuestCell {
     }
 }
 
+/// What a pass yields for each cell besides its counts: the time line, and the device's outcome if there is a device.
+pub type GuestExtras = (TimeLine, Option<DeviceOutcome>);
+
 /// Runs guests through one pass of the trace, each on a copy of `device` if there is one, whose costs overrule the
 /// asymmetries. Returns the counts of each cell, its time line, and its device's outcome, in the order given.
 ///
@@ -158,7 +161,7 @@ pub fn simulate_guests(
     device: Option<&AnyDevice>,
     options: &SimOptions,
     progress: &Progress,
-) -> Result<(SimOutcome, Vec<(TimeLine, Option<DeviceOutcome>)>), SimError> {
+) -> Result<(SimOutcome, Vec<GuestExtras>), SimError> {
     let frames = cells.iter().map(|cell| cell.frames).max();
     let scan = scan_for(
         source,

@@ -1,0 +1,223 @@
+"""Comparisons, curves and runs as results."""
+
+from __future__ import annotations
+
+import html
+import json
+import math
+import os
+from typing import Any
+
+from . import _ebbpool
+from ._arguments import path_of
+from ._errors import UsageError
+from ._table import Row, Table, shown, table_of
+
+#: How far above the least bill a cell has no tint.
+_FARTHEST = 0.25
+
+
+class Comparison(Table):
+    """The results of `compare`: a row for each trace, asymmetry, policy and size."""
+
+    def __init__(self, native: _ebbpool.Comparison) -> None:
+        super().__init__(native.table(), "", native.notes)
+        self._native = native
+
+    def to_json(self) -> str:
+        """The results as `ebbpool compare --format json` prints them, with the figures of a device."""
+        return self._native.json()
+
+    @property
+    def details(self) -> list[dict[str, Any]]:
+        """The results with the figures of a device, such as its wear, as dicts."""
+        details: list[dict[str, Any]] = json.loads(self.to_json())
+        return details
+
+    @property
+    def advice(self) -> str:
+        """The answer in sentences: the policy to take at the usual size, and over all sizes and asymmetries.
+
+        >>> import ebbpool
+        >>> answer = ebbpool.compare("zipf:pages=2000,refs=20000", ["lru", "cflru"], ["3%"], 32)
+        >>> "cflru" in answer.advice
+        True
+        """
+        return "\n".join(sentence for _, sentences, _ in self._native.answers() for sentence in sentences)
+
+    def best(self, *, frames: int | str | None = None, asymmetry: float | None = None, trace: str | None = None) -> Row:
+        """The policy with the least bill.
+
+        With one cell left, that is its row. Over several, it is a row with `policy`, `cost` (the geometric mean of its
+        bills), `above_least` (its largest bill over the least of the same cell, less 1) and `cells`.
+
+        >>> import ebbpool
+        >>> answer = ebbpool.compare("zipf:pages=2000,refs=20000", ["lru", "cflru"], ["3%", "6%"], [8, 32])
+        >>> answer.best(frames="3%", asymmetry=32).policy
+        'cflru'
+        >>> answer.best().cells
+        4
+        """
+        rows = [row for row in self if self._is_in(row, frames, asymmetry, trace)]
+        if not rows:
+            raise UsageError(f"best(): there is no result with frames={frames!r}, asymmetry={asymmetry!r}, trace={trace!r}")
+        cells: dict[tuple[Any, ...], dict[str, Row]] = {}
+        for row in rows:
+            cells.setdefault((row.trace, row.frames, row.asymmetry), {})[row.policy] = row
+        complete = [policy for policy in _names(rows) if all(policy in cell for cell in cells.values())]
+        if not complete:
+            raise UsageError("best(): no policy has finished in all cells; limit them by frames=, asymmetry= or trace=")
+        if len(cells) == 1:
+            (cell,) = cells.values()
+            return min(cell.values(), key=lambda row: float(row.cost))
+        least = {at: min(row.cost for row in cell.values()) for at, cell in cells.items()}
+
+        def mean(policy: str) -> float:
+            return math.exp(math.fsum(math.log(max(cell[policy].cost, 1e-300)) for cell in cells.values()) / len(cells))
+
+        best = min(complete, key=mean)
+        ratios = [cell[best].cost / least[at] for at, cell in cells.items() if least[at] > 0]
+        return Row({"policy": best, "cost": mean(best), "above_least": max(ratios, default=1.0) - 1, "cells": len(cells)})
+
+    def _is_in(self, row: Row, frames: int | str | None, asymmetry: float | None, trace: str | None) -> bool:
+        if frames is not None:
+            spelled = {spelling: number for _, _, sizes in self._native.answers() for spelling, number in sizes}
+            if row.frames != spelled.get(str(frames), frames):
+                return False
+        return (asymmetry is None or row.asymmetry == asymmetry) and (trace is None or row.trace == trace)
+
+    def report(self, path: str | os.PathLike[str]) -> None:
+        """Writes the report: one page of HTML with charts and tables. With `compare(report=True)` it also describes the
+        trace."""
+        self._native.report(path_of(path))
+
+    def show(self, height: int = 700) -> Any:
+        """The report in a frame of a notebook."""
+        page = html.escape(self._native.page(), quote=True)
+        from IPython.display import HTML
+
+        return HTML(
+            f'<iframe sandbox="allow-scripts allow-downloads" style="width:100%;height:{height}px;border:0" '
+            f'srcdoc="{page}"></iframe>'
+        )
+
+    def __repr__(self) -> str:
+        return self._native.text()
+
+    def _repr_html_(self) -> str:
+        """A block for each trace and asymmetry, tinted by the distance from the least bill of the column."""
+        parts = []
+        answers = {title: sentences for title, sentences, _ in self._native.answers()}
+        blocks: dict[tuple[str, float], list[Row]] = {}
+        for row in self:
+            blocks.setdefault((row.trace, row.asymmetry), []).append(row)
+        traces = {trace for trace, _ in blocks}
+        for (trace, asymmetry), rows in blocks.items():
+            name = f"{trace}, " if len(traces) > 1 else ""
+            parts.append(_block(f"{name}R = {asymmetry:g}", rows))
+        for title, sentences in answers.items():
+            text = "<br>".join(html.escape(sentence) for sentence in sentences)
+            parts.append(f"<p>{html.escape(title)}<br>{text}</p>")
+        return "".join(parts)
+
+
+def _names(rows: list[Row]) -> list[str]:
+    return list(dict.fromkeys(row.policy for row in rows))
+
+
+def _block(head: str, rows: list[Row]) -> str:
+    """One table; the tint lies over the page's own background, so that it suits light and dark pages."""
+    sizes = sorted({row.frames for row in rows})
+    cells = {(row.policy, row.frames): row.cost for row in rows}
+    least = {size: min(cost for (_, frames), cost in cells.items() if frames == size) for size in sizes}
+    lines = []
+    for policy in _names(rows):
+        line = [f'<th style="text-align:left">{html.escape(policy)}</th>']
+        for size in sizes:
+            cost = cells.get((policy, size))
+            if cost is None:
+                line.append("<td>-</td>")
+                continue
+            above = cost / least[size] - 1 if least[size] > 0 else 0.0
+            tint = 0.5 * max(0.0, 1 - above / _FARTHEST)
+            text = shown(cost)
+            text = f"<b>{text}</b>" if cost <= least[size] else text
+            line.append(f'<td style="background:rgba(0,150,110,{tint:.2f})" title="{100 * above:.1f} % above">{text}</td>')
+        lines.append(f"<tr>{''.join(line)}</tr>")
+    heads = "".join(f"<th>{size}</th>" for size in sizes)
+    return (
+        f'<table><thead><tr><th style="text-align:left">{html.escape(head)}</th>{heads}</tr></thead>'
+        f"<tbody>{''.join(lines)}</tbody></table>"
+    )
+
+
+class Curve(Table):
+    """The results of `curve`: a row for each policy and size, then the smallest memory for a target."""
+
+    def __init__(self, native: _ebbpool.Curve) -> None:
+        super().__init__(native.table(), native.json(), native.notes)
+        self._native = native
+
+    @property
+    def advice(self) -> str:
+        """The answer in a sentence."""
+        return self._native.sentence
+
+    def smallest(self) -> dict[str, Row]:
+        """The smallest memory of each policy that reaches the target, with the estimated figures.
+
+        >>> import ebbpool
+        >>> study = ebbpool.curve("zipf:pages=1000,refs=20000", ["lru", "cflru"], target="writes -20%", baseline="lru@10%")
+        >>> study.smallest()["cflru"].frames < study.smallest()["lru"].frames
+        True
+        """
+        return {row.policy: row for row in self if row.target is not None}
+
+    def report(self, path: str | os.PathLike[str]) -> None:
+        """Writes the report, once: one page of HTML with charts and tables."""
+        self._native.report(path_of(path))
+
+
+class Run(Table):
+    """The result of `run`: one row."""
+
+    def __init__(self, native: _ebbpool.Table, json: str, notes: list[str], events: str | None, series: str | None) -> None:
+        super().__init__(native, json, notes)
+        self._events = events
+        self._series = series
+
+    @property
+    def result(self) -> Row:
+        """The row."""
+        return Row(self._table.row(0))
+
+    @property
+    def details(self) -> dict[str, Any]:
+        """The result with the figures of a device, as a dict."""
+        details: dict[str, Any] = json.loads(self._json)
+        return details
+
+    @property
+    def events(self) -> Table:
+        """Every write-back and eviction in order, with the columns `event` (`write` or `evict`) and `page`."""
+        if self._events is None:
+            raise UsageError("the run has recorded no events; give events=True")
+        lines = [line.split() for line in self._events.splitlines()]
+        rows = [{"event": {"W": "write", "E": "evict"}.get(kind, kind), "page": int(page)} for kind, page in lines]
+        return table_of(rows, ["event", "page"])
+
+    @property
+    def series(self) -> Table:
+        """The state every 1,000 references: pool sizes, target and estimates."""
+        if self._series is None:
+            raise UsageError("the run has recorded no series; give series=True")
+        head, *lines = self._series.splitlines()
+        columns = head.split(",")
+        rows = [dict(zip(columns, map(_number, line.split(",")))) for line in lines]
+        return table_of(rows, columns)
+
+
+def _number(text: str) -> float | int | None:
+    if not text:
+        return None
+    return int(text) if text.isdigit() else float(text)

@@ -1,0 +1,255 @@
+"""The questions to the lab."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, MutableMapping, Sequence
+from contextlib import nullcontext
+from typing import Any
+
+from . import _ebbpool
+from ._arguments import a_list, counting, number, numbers, shown, sizes, text_or_none, threads_or_none
+from ._comparison import Comparison, Curve, Run
+from ._errors import UsageError
+from ._executor import compare_with, curve_with, bound_with
+from ._store import results_of
+from ._table import Table
+from ._trace import trace_of, traces_of
+from ._types import Asymmetry, PolicyLike, Size, TraceLike, Watch
+
+#: The memory sizes of `compare` and `bound` if none are given.
+FRAMES = ("0.75%", "1.5%", "3%", "6%")
+
+
+def policies_of(policies: Any) -> list[Any] | None:
+    """Names and policies of the caller in a list; a text may have several names, separated by commas."""
+    if policies is None:
+        return None
+    given = a_list(policies) if not (callable(policies) or hasattr(policies, "_addresses")) else [policies]
+    if not given:
+        raise UsageError("policies=: the list is empty; name some, such as 'lru'")
+    names = [policy if isinstance(policy, str) else getattr(policy, "name", getattr(policy, "__name__", "")) for policy in given]
+    own = [name for name, policy in zip(names, given) if not isinstance(policy, str)]
+    for name in own:
+        if names.count(name) > 1:
+            raise UsageError(f"policies=: two policies are called {name!r}; give one a class attribute name")
+    return given
+
+
+def only_names(policies: Any, function: str) -> list[str]:
+    """The names of policies, for functions that take no others."""
+    given = policies_of(policies) or []
+    for policy in given:
+        if not isinstance(policy, str):
+            raise UsageError(f"policies=: {function} takes policies by name only, and {policy!r} is not one")
+    return given
+
+
+def compare(
+    trace: TraceLike | Sequence[TraceLike] | None = None,
+    policies: PolicyLike | Sequence[PolicyLike] | None = None,
+    frames: Size | Sequence[Size] = FRAMES,
+    asymmetry: Asymmetry | Sequence[Asymmetry] | None = None,
+    *,
+    device: str | None = None,
+    rate: float | str | None = None,
+    warmup: int | str = 0,
+    at_end: str = "free",
+    cluster_size: int = 16,
+    bound: bool = False,
+    report: bool = False,
+    threads: int | None = None,
+    executor: Any = None,
+    cache: bool | str | os.PathLike[str] | MutableMapping[str, bytes] = True,
+    progress: Watch = None,
+) -> Comparison:
+    """Compares policies over memory sizes and asymmetries.
+
+    * `trace`: one trace, or a list of several; without one, the sample that ships with Ebbpool
+    * `policies`: names and classes; without any, the online policies of five papers and `ebb`. Those that are not names
+      follow the others in the result
+    * `frames`: memory sizes: frames, or texts in per cent of the database's pages or in bytes
+    * `asymmetry`: costs of a page write in page reads; 1, 8, 32 and 128 if there is no device
+    * `device`: a device that serves reads and writes, in place of asymmetries: a name of `devices()`, the path of a profile,
+      or a simulated one, `flash:…`
+    * `rate`: references that arrive per second at the device
+    * `warmup`: references at the start that are not counted, or per cent of all as a text
+    * `at_end`: `"free"`, or `"flush"` if the pages that are dirty at the end are written and counted
+    * `cluster_size`: pages per cluster when cluster switches are counted
+    * `bound`: also computes the bill that no policy can undercut
+    * `report`: also describes the trace, for `Comparison.report`
+    * `threads`: worker threads; one per core if not given. Results do not depend on it
+    * `executor`: computes elsewhere: a `concurrent.futures.Executor`, a Dask `Client`, or the module `ray`
+    * `cache`: where results are stored and found again: True for the directory of the command, False for nowhere, another
+      directory, or a mapping from texts to bytes. Results of policies in Python are not stored
+    * `progress`: a function of the share done, True or False
+
+    >>> answer = compare("zipf:pages=2000,refs=20000", ["lru", "cflru", "ebb"], frames="3%", asymmetry=32)
+    >>> len(answer), answer.best().policy
+    (3, 'ebb')
+    """
+    traces = traces_of(trace)
+    if asymmetry is None:
+        asymmetry = () if device is not None else (1, 8, 32, 128)
+    request = {
+        "policies": policies_of(policies),
+        "frames": sizes("frames", frames),
+        "asymmetry": numbers("asymmetry", asymmetry),
+        "device": device,
+        "counting": counting(warmup, at_end, cluster_size, rate),
+        "bound": bool(bound),
+        "report": bool(report),
+    }
+    if rate is not None and device is None:
+        raise UsageError("rate=: references arrive at a device; give device=")
+    threads = threads_or_none(threads)
+    results = results_of(cache)
+    with shown(progress, traces[0].name) as show:
+        if executor is not None:
+            return Comparison(compare_with(executor, traces, request, results, threads, show))
+        natives = [one._native for one in traces]
+        return Comparison(_ebbpool.compare(natives, request, results.native, threads=threads, progress=show))
+
+
+def run(
+    trace: TraceLike | None,
+    policy: PolicyLike,
+    frames: Size,
+    *,
+    asymmetry: Asymmetry | None = None,
+    device: str | None = None,
+    rate: float | str | None = None,
+    warmup: int | str = 0,
+    at_end: str = "free",
+    cluster_size: int = 16,
+    events: bool = False,
+    series: bool = False,
+    progress: Watch = None,
+) -> Run:
+    """Runs one policy over one trace. Without `asymmetry` and device, R is 32.
+
+    With `events` the result has every write-back and eviction, with `series` the state every 1,000 references.
+
+    >>> run("zipf:pages=1000,refs=20000", "lru", 100).result.hits
+    14187
+    """
+    one = trace_of(trace)
+    count = counting(warmup, at_end, cluster_size, rate)
+    asymmetries = [] if asymmetry is None else numbers("asymmetry", [asymmetry])
+    (size,) = _one(sizes("frames", frames), "frames")
+    with shown(progress, one.name) as show:
+        if not isinstance(policy, str):
+            if events or series:
+                raise UsageError("events=, series=: only policies by name record them")
+            request = {
+                "policies": policies_of([policy]),
+                "frames": [size],
+                "asymmetry": asymmetries,
+                "device": device,
+                "counting": count,
+                "bound": False,
+                "report": False,
+            }
+            nowhere = _ebbpool.Results.nowhere()
+            compared = _ebbpool.compare([one._native], request, nowhere, threads=1, progress=show)
+            rows = compared.json().strip().removeprefix("[").removesuffix("]")
+            return Run(compared.table(), rows, compared.notes, None, None)
+        request = {
+            "policy": policy,
+            "frames": size,
+            "asymmetry": asymmetries,
+            "device": device,
+            "counting": count,
+            "events": bool(events),
+            "series": bool(series),
+        }
+        table, text, event_lines, series_lines, notes = _ebbpool.run(one._native, request, show)
+        return Run(table, text, notes, event_lines, series_lines)
+
+
+def _one(given: list[str], name: str) -> list[str]:
+    if len(given) != 1:
+        raise UsageError(f"{name}=: give one, not {len(given)}")
+    return given
+
+
+def curve(
+    trace: TraceLike | None = None,
+    policies: str | Sequence[str] | None = None,
+    *,
+    frames: Size | Sequence[Size] = (),
+    asymmetry: float | str = 32,
+    sample: float | None = None,
+    target: str | None = None,
+    baseline: str = "lru@3%",
+    clean_pools: Size | None = None,
+    warmup: int | str = 0,
+    at_end: str = "free",
+    report: bool = False,
+    threads: int | None = None,
+    executor: Any = None,
+    cache: bool | str | os.PathLike[str] | MutableMapping[str, bytes] = True,
+    progress: Watch = None,
+) -> Curve:
+    """Reads, writes and bill against memory size, and the memory that a target needs.
+
+    * `frames`: memory sizes; without any, all referenced pages, half of them, a quarter, and so on
+    * `sample`: the share of the pages that is sampled at large sizes, above 0 and up to 1, which is exact
+    * `target`: what should be reached, such as `"writes -50%"` or `"bill 1.5"`
+    * `baseline`: the policy and memory that a target in per cent refers to
+    * `clean_pools`: a memory size, for which fd-static is computed with every size of its clean pool
+
+    The other arguments are those of `compare`.
+
+    >>> study = curve("zipf:pages=1000,refs=20000", ["lru", "cflru"], frames=[50, 100])
+    >>> [(row.policy, row.frames) for row in study]
+    [('lru', 50), ('lru', 100), ('cflru', 50), ('cflru', 100)]
+    """
+    one = trace_of(trace)
+    policy, _, size = baseline.rpartition("@")
+    clean = None if clean_pools is None else _one(sizes("clean_pools", clean_pools), "clean_pools")[0]
+    request = {
+        "policies": only_names(policies, "curve()"),
+        "frames": sizes("frames", frames),
+        "asymmetry": number("asymmetry", asymmetry),
+        "sample": None if sample is None else float(sample),
+        "target": target,
+        "baseline": (policy.strip() or "lru", size),
+        "clean_pools": clean,
+        "warmup": str(warmup),
+        "at_end": at_end,
+        "report": bool(report),
+    }
+    results = results_of(cache)
+    threads = threads_or_none(threads)
+    with shown(progress, one.name) as show:
+        if executor is not None:
+            return Curve(curve_with(executor, one, request, results, threads, show))
+        return Curve(_ebbpool.curve(one._native, request, results.native, threads=threads, progress=show))
+
+
+def bound(
+    trace: TraceLike | None,
+    frames: Size | Sequence[Size],
+    asymmetry: float | Sequence[float] = 32,
+    *,
+    at_end: str = "free",
+    threads: int | None = None,
+    executor: Any = None,
+    cache: bool | str | os.PathLike[str] | MutableMapping[str, bytes] = True,
+    progress: Watch = None,
+) -> Table:
+    """A lower bound that no policy's bill can undercut, and the bill of a clairvoyant policy, for each asymmetry and size.
+
+    >>> (answer,) = bound("zipf:pages=1000,refs=5000", 50)
+    >>> answer.lower_bound <= answer.heuristic
+    True
+    """
+    one = trace_of(trace)
+    arguments = (sizes("frames", frames), numbers("asymmetry", asymmetry), at_end)
+    results = results_of(cache)
+    threads = threads_or_none(threads)
+    with shown(progress, one.name) as show:
+        if executor is not None:
+            return Table(*bound_with(executor, one, arguments, results, threads, show))
+        return Table(*_ebbpool.bound(one._native, *arguments, results.native, threads=threads, progress=show))
