@@ -199,12 +199,19 @@ class Run(Table):
 
     @property
     def events(self) -> Table:
-        """Every write-back and eviction in order, with the columns `event` (`write` or `evict`) and `page`."""
+        """Every write-back and eviction in order, with the columns `event` (`write` or `evict`), `page`, and `counted`, which
+        is false during the warm-up."""
         if self._events is None:
             raise UsageError("the run has recorded no events; give events=True")
-        lines = [line.split() for line in self._events.splitlines()]
-        rows = [{"event": {"W": "write", "E": "evict"}.get(kind, kind), "page": int(page)} for kind, page in lines]
-        return table_of(rows, ["event", "page"])
+        rows, counted = [], False
+        for line in self._events.splitlines():
+            if line.startswith("#"):
+                # The only such line: "# counted from here".
+                counted = True
+                continue
+            event, page = line.split()
+            rows.append({"event": event, "page": int(page), "counted": counted})
+        return table_of(rows, ["event", "page", "counted"])
 
     @property
     def series(self) -> Table:

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, MutableMapping, Sequence
-from contextlib import nullcontext
+from collections.abc import MutableMapping, Sequence
 from typing import Any
 
 from . import _ebbpool
-from ._arguments import a_list, counting, number, numbers, shown, sizes, text_or_none, threads_or_none
+from ._arguments import a_list, counting, number, numbers, shown, sizes, threads_or_none
 from ._comparison import Comparison, Curve, Run
 from ._errors import UsageError
-from ._executor import compare_with, curve_with, bound_with
+from ._executor import bound_with, compare_with, curve_with
 from ._store import results_of
 from ._table import Table
 from ._trace import trace_of, traces_of
@@ -225,7 +224,9 @@ def curve(
     with shown(progress, one.name) as show:
         if executor is not None:
             return Curve(curve_with(executor, one, request, results, threads, show))
-        return Curve(_ebbpool.curve(one._native, request, results.native, threads=threads, progress=show))
+        study = _ebbpool.curve(one._native, request, results.native, threads=threads, progress=show)
+    assert study is not None, "only stored=True has no answer"
+    return Curve(study)
 
 
 def bound(
@@ -252,4 +253,6 @@ def bound(
     with shown(progress, one.name) as show:
         if executor is not None:
             return Table(*bound_with(executor, one, arguments, results, threads, show))
-        return Table(*_ebbpool.bound(one._native, *arguments, results.native, threads=threads, progress=show))
+        answer = _ebbpool.bound(one._native, *arguments, results.native, threads=threads, progress=show)
+    assert answer is not None, "only stored=True has no answer"
+    return Table(*answer)

@@ -48,12 +48,14 @@ class Row(Mapping[str, Any]):
         return f"Row({', '.join(f'{name}={value!r}' for name, value in self._values.items())})"
 
 
-class Table(Sequence[Row]):
+class Table:
     """Results with named columns.
 
     `polars.DataFrame(table)`, `pyarrow.table(table)`, `duckdb.sql("from table")` and all else that reads
-    `__arrow_c_stream__` take it as it is.
+    `__arrow_c_stream__` take it as it is. It has a length, and rows by number.
     """
+
+    # It is no Sequence: Polars would take it row by row then, and not by the stream, which has the types.
 
     def __init__(self, native: _ebbpool.Table, json: str = "[]", notes: Sequence[str] = ()) -> None:
         self._table = native

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from os import PathLike
 from typing import Any, Protocol, TypeAlias, Union, runtime_checkable
 
@@ -52,5 +52,3 @@ Asymmetry: TypeAlias = Union[float, str]
 Watch: TypeAlias = Union[bool, Callable[[float], None], None]
 """Progress: a function that gets the share done, True for a bar of tqdm, False for none, None for a bar if standard error is
 a terminal or the caller is a notebook."""
-
-OneOrMore: TypeAlias = Union[Sequence[Any], Any]

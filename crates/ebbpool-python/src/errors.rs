@@ -1,8 +1,6 @@
 //! Errors of the lab as exceptions, with texts that name arguments of Python in place of options of the command.
 
-use std::error::Error;
-
-use ebbpool_lab::{ErrorKind, LabError};
+use ebbpool_lab::{ErrorKind, LabError, RequestError};
 use ebbpool_sim::SimError;
 use ebbpool_trace::TraceError;
 use pyo3::exceptions::{PyKeyboardInterrupt, PyRuntimeError};
@@ -62,10 +60,11 @@ pub(crate) fn lab_error(py: Python<'_>, error: LabError) -> PyErr {
     };
     match error {
         LabError::Trace(error) | LabError::Sim(SimError::Trace(error)) => trace_error(py, error),
-        LabError::Sim(SimError::Guest { policy, source }) => {
-            let failed = format!("policy {policy}");
-            of_python(py, source, &failed).unwrap_or_else(|| raise(py, Class::Policy, &text))
-        }
+        LabError::Sim(SimError::Guest { source, .. }) => match source.downcast::<PyErr>() {
+            Ok(exception) => *exception,
+            Err(_) => raise(py, Class::Policy, &text),
+        },
+        LabError::Request(RequestError::Policy(error)) => wrong(py, "policies", error),
         LabError::Sim(SimError::Interrupted) => PyKeyboardInterrupt::new_err("interrupted"),
         LabError::Sim(SimError::Empty { .. }) => raise(py, Class::Trace, &text),
         _ => raise(py, class, &text),
@@ -83,23 +82,14 @@ pub(crate) fn trace_error(py: Python<'_>, error: TraceError) -> PyErr {
     };
     let text = error.to_string();
     if let TraceError::Io { file, error, .. } = error
-        && let Some(inner) = error.into_inner()
+        && let Some(Ok(exception)) = error.into_inner().map(|inner| inner.downcast::<PyErr>())
     {
+        // The caller's own code has raised it. The note is a help only.
         let reading = format!("while the trace {file} was read");
-        if let Some(exception) = of_python(py, inner, &reading) {
-            return exception;
-        }
+        let _ = exception.value(py).call_method1("add_note", (reading,));
+        return *exception;
     }
     raise(py, class, &text)
-}
-
-/// The exception that the caller's own code has raised, with a note on what called it; `None` if the error has another
-/// origin.
-fn of_python(py: Python<'_>, error: Box<dyn Error + Send + Sync>, note: &str) -> Option<PyErr> {
-    let exception = *error.downcast::<PyErr>().ok()?;
-    // The note is a help only; the exception is raised without it as well.
-    let _ = exception.value(py).call_method1("add_note", (note,));
-    Some(exception)
 }
 
 /// Options of the command whose arguments have other names in Python.

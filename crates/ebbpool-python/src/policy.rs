@@ -149,7 +149,7 @@ impl ResidentFrames {
     #[cold]
     fn fail(&mut self, py: Python<'_>, error: PyErr) {
         // The note is a help only; the exception is raised without it as well.
-        let note = format!("{}: {}", self.policy, self.position());
+        let note = format!("policy {} failed {}", self.policy, self.position());
         let _ = error.value(py).call_method1("add_note", (note,));
         self.put_failure(Box::new(error));
     }

@@ -224,12 +224,15 @@ impl ReferenceStream for ReaderStream {
     }
 }
 
+/// Appends a part of an array to page numbers. The inner error says what is wrong with the values.
+type ReadPart = fn(&Bound<'_, PyAny>, &mut Vec<u64>) -> PyResult<Result<(), String>>;
+
 /// An array of the caller as a memoryview, whose parts are copied when they are read.
 pub(crate) struct ArrayView {
     view: Py<PyAny>,
     items: usize,
-    /// Appends a part to page numbers, by the type of the elements.
-    read: fn(&Bound<'_, PyAny>, &mut Vec<u64>) -> PyResult<Result<(), String>>,
+    /// Reads parts with elements of the array's type.
+    read: ReadPart,
 }
 
 impl ArrayView {

@@ -1,0 +1,35 @@
+"""What the tests share: a store of results of their own, the command, and small traces."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+SAMPLE = ROOT / "crates/ebbpool-trace/traces/pg-tpcc.parquet"
+
+
+@pytest.fixture(autouse=True)
+def store_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No test sees the results of another one."""
+    monkeypatch.setenv("EBBPOOL_CACHE", str(tmp_path / "cache"))
+
+
+@pytest.fixture
+def command() -> Callable[..., Any]:
+    """Runs the command of the program that cargo has built, and returns its JSON."""
+    program = os.environ.get("EBBPOOL", str(ROOT / "target/debug/ebbpool"))
+
+    def run(*arguments: str) -> Any:
+        words = [program, *arguments, "--format", "json"]
+        finished = subprocess.run(words, capture_output=True, text=True, check=False)
+        assert finished.returncode == 0, finished.stderr
+        return json.loads(finished.stdout)
+
+    return run

@@ -1,0 +1,164 @@
+"""`compare`, `run`, `curve` and `bound` against the command's JSON."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from conftest import SAMPLE
+
+import ebbpool
+
+
+def without_times(result: Any) -> Any:
+    """A result without the figures that vary from run to run."""
+    if isinstance(result, list):
+        return [without_times(one) for one in result]
+    return {name: value for name, value in result.items() if name not in ("seconds", "references_per_second")}
+
+
+def test_all_224_results_are_those_of_the_command(command: Any) -> None:
+    theirs = command("compare", str(SAMPLE))
+    ours = ebbpool.compare(str(SAMPLE))
+    assert len(ours) == len(theirs) == 224
+    assert json.loads(ours.to_json()) == theirs
+    for row, their in zip(ours, theirs):
+        assert dict(row) == {name: their.get(name) for name in row}
+
+
+def test_options_are_those_of_the_command(command: Any) -> None:
+    trace = "zipf:pages=3000,refs=30000,write=0.4"
+    theirs = command(
+        *("compare", trace, "--policies", "lru,cfdc:cluster=8,ebb", "--frames", "2%,100", "--asymmetry", "4,rm1"),
+        *("--warmup", "10%", "--at-end", "flush", "--cluster-size", "8", "--skip", "100", "--limit", "20000"),
+    )
+    ours = ebbpool.compare(
+        ebbpool.Trace(trace, skip=100, limit=20000),
+        ["lru", "cfdc:cluster=8", "ebb"],
+        ["2%", 100],
+        [4, "rm1"],
+        warmup="10%",
+        at_end="flush",
+        cluster_size=8,
+    )
+    assert json.loads(ours.to_json()) == theirs
+
+
+def test_a_device_has_the_figures_of_the_command(command: Any) -> None:
+    trace, device = "zipf:pages=2000,refs=30000,write=0.4", "flash:slc-mt29f4g08aaa,blocks=64"
+    theirs = command("compare", trace, "--policies", "lru,cflru", "--frames", "5%", "--device", device)
+    ours = ebbpool.compare(trace, "lru,cflru", "5%", device=device)
+    assert ours.details == theirs
+    assert "host_writes" in ours.details[0]
+
+
+def test_the_bound_is_that_of_the_command(command: Any) -> None:
+    trace = "zipf:pages=500,refs=3000"
+    theirs = command("compare", trace, "--policies", "lru", "--frames", "10%", "--asymmetry", "8", "--bound")
+    ours = ebbpool.compare(trace, "lru", "10%", 8, bound=True)
+    assert json.loads(ours.to_json()) == theirs
+    both = command("bound", trace, "--frames", "5%,10%", "--asymmetry", "8")
+    assert without_times(json.loads(ebbpool.bound(trace, ["5%", "10%"], 8).to_json())) == without_times(both)
+    one = command("bound", trace, "--frames", "50", "--asymmetry", "2", "--at-end", "flush")
+    assert without_times(json.loads(ebbpool.bound(trace, 50, 2, at_end="flush").to_json())) == without_times(one)
+
+
+def test_a_curve_is_that_of_the_command(command: Any) -> None:
+    trace = "zipf:pages=1000,refs=20000"
+    theirs = command("curve", trace, "--policies", "lru,cflru", "--target", "writes -20%", "--baseline", "cflru@10%")
+    ours = ebbpool.curve(trace, ["lru", "cflru"], target="writes -20%", baseline="cflru@10%")
+    assert json.loads(ours.to_json()) == theirs
+    assert set(ours.smallest()) <= {"lru", "cflru"}
+    theirs = command("curve", trace, "--policies", "lru", "--frames", "50,100", "--clean-pools", "100", "--sample", "50%")
+    ours = ebbpool.curve(trace, "lru", frames=[50, 100], clean_pools=100, sample=0.5)
+    assert json.loads(ours.to_json()) == theirs
+
+
+def test_a_run_is_that_of_the_command(command: Any) -> None:
+    trace = "zipf:pages=1000,refs=20000"
+    theirs = command("run", trace, "--policy", "fd-buffer", "--frames", "5%", "--asymmetry", "8", "--warmup", "1000")
+    ours = ebbpool.run(trace, "fd-buffer", "5%", asymmetry=8, warmup=1000, events=True, series=True)
+    assert without_times(ours.details) == without_times(theirs)
+    events = ours.events.to_dict()
+    counted = sum(event == "write" and is_counted for event, is_counted in zip(events["event"], events["counted"]))
+    assert counted == ours.result.writes
+    assert [row.reference for row in ours.series][:2] == [1000, 2000]
+
+
+def test_several_traces_have_their_results_in_order() -> None:
+    traces = ["zipf:pages=100,refs=2000", "uniform:pages=100,refs=2000"]
+    both = ebbpool.compare(traces, "lru", 10, [1, 8])
+    assert [(row.trace, row.asymmetry) for row in both] == [(trace, ratio) for trace in traces for ratio in (1, 8)]
+
+
+def test_results_are_stored_and_found() -> None:
+    trace = "zipf:pages=1000,refs=20000"
+    first = ebbpool.compare(trace, "lru,cflru", [50, 100], 8)
+    again = ebbpool.compare(trace, "lru,cflru", [50, 100], 8)
+    assert first.notes == []
+    assert again.notes == [f"{trace}: 4 of 4 results were computed before"]
+    assert again.to_json() == first.to_json()
+    mapping: dict[str, bytes] = {}
+    ebbpool.compare(trace, "lru", 50, 8, cache=mapping)
+    assert mapping and all(len(key) == 64 for key in mapping)
+    assert ebbpool.compare(trace, "lru", 50, 8, cache=mapping).notes
+    assert ebbpool.compare(trace, "lru", 50, 8, cache=False).notes == []
+
+
+def test_a_command_finds_the_results_of_python(command: Any) -> None:
+    import os
+    import subprocess
+    from conftest import ROOT
+
+    ebbpool.compare(str(SAMPLE), "lru", "3%", 8)
+    program = os.environ.get("EBBPOOL", str(ROOT / "target/debug/ebbpool"))
+    words = [program, "compare", str(SAMPLE), "--policies", "lru", "--frames", "3%", "--asymmetry", "8"]
+    finished = subprocess.run(words, capture_output=True, text=True, check=True)
+    assert "1 of 1 results were computed before" in finished.stderr
+
+
+def test_the_best_policy_over_cells_has_the_least_geometric_mean() -> None:
+    answer = ebbpool.compare("zipf:pages=2000,refs=20000", ["lru", "cflru", "ebb"], ["3%", "6%"], [1, 32])
+    rows = answer.to_dict()
+    products = {name: 1.0 for name in rows["policy"]}
+    for name, cost in zip(rows["policy"], rows["cost"]):
+        products[name] *= cost
+    best = answer.best()
+    assert best.policy == min(products, key=lambda name: products[name])
+    assert best.cost == pytest.approx(products[best.policy] ** 0.25)
+    assert f"{best.policy} is the one to take" in answer.advice
+    cell = answer.best(frames="3%", asymmetry=32)
+    same = [row for row in answer if row.frames == 60 and row.asymmetry == 32]
+    assert cell.cost == min(row.cost for row in same)
+    with pytest.raises(ebbpool.UsageError, match="frames=7"):
+        answer.best(frames=7)
+
+
+def test_a_comparison_is_shown(tmp_path: Any) -> None:
+    answer = ebbpool.compare("zipf:pages=2000,refs=20000", ["lru", "ebb"], ["3%", "6%"], [1, 32], report=True)
+    assert "saving against lru" in repr(answer)
+    html = answer._repr_html_()
+    assert html.count("<table>") == 2 and "ebb" in html and "<script" not in html
+    page = tmp_path / "report.html"
+    answer.report(page)
+    assert "<!DOCTYPE html>" in page.read_text() and "Ebbpool report" in page.read_text()
+    frame = answer.show().data
+    assert frame.startswith("<iframe") and "srcdoc=" in frame
+
+
+def test_progress_reaches_the_end() -> None:
+    seen: list[float] = []
+    ebbpool.compare("zipf:pages=20000,refs=1000000", ["lru", "ebb"], "5%", 8, progress=seen.append, cache=False)
+    assert seen[-1] == 1.0 and all(0 <= share <= 1 for share in seen)
+
+
+def test_a_catalogue_has_policies_devices_and_generators(command: Any) -> None:
+    names = ebbpool.policies().to_dict()["policy"]
+    assert {"lru", "ebb", "cflru", "belady"} <= set(names)
+    cfdc = ebbpool.policy("cfdc:cluster=16")
+    assert {one["name"]: one["value"] for one in cfdc.parameters}["cluster"] == "16"
+    devices = command("devices")
+    assert json.loads(ebbpool.devices().to_json()) == devices
+    assert dict(ebbpool.device("flash-136")) == command("devices", "flash-136")
+    assert "zipf" in ebbpool.generators().to_dict()["generator"]

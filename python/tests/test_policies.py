@@ -1,0 +1,208 @@
+"""Policies of the caller, in Python and compiled, beside those of the registry."""
+
+from __future__ import annotations
+
+import ctypes
+import pathlib
+from typing import Any
+
+import pytest
+from policies import Cflru, Clustered, Costly, Lru
+
+import ebbpool
+
+TRACE = "zipf:pages=2000,refs=30000,write=0.4"
+FIGURES = ["frames", "asymmetry", "reads", "writes", "dirty_left", "cluster_switches", "cost"]
+
+
+def figures(answer: ebbpool.Table, policy: str) -> list[list[Any]]:
+    return [[row[name] for name in FIGURES] for row in answer if row.policy == policy]
+
+
+@pytest.mark.parametrize(
+    ("mine", "name"), [(Lru, "lru"), (Cflru, "cflru:window=0.5"), (Clustered, "lru:cluster=4")]
+)
+@pytest.mark.parametrize("options", [{}, {"warmup": "20%", "at_end": "flush", "threads": 2}])
+def test_a_policy_in_python_has_the_counts_of_the_same_policy_in_rust(mine: Any, name: str, options: Any) -> None:
+    sizes = [1, 2, "3%", "6%", 5000]
+    answer = ebbpool.compare(TRACE, [name, mine], sizes, [1, 32], **options)
+    theirs = ebbpool.policy(name).policy
+    assert len(answer) == 20
+    assert figures(answer, mine.name) == figures(answer, theirs)
+
+
+def test_a_policy_in_python_runs_on_a_device_and_alone() -> None:
+    answer = ebbpool.compare(TRACE, ["lru", Lru], ["3%"], device="flash-136", rate=1000)
+    assert figures(answer, "python-lru") == figures(answer, "lru")
+    assert answer[0].cost_us == answer[1].cost_us
+    run = ebbpool.run(TRACE, Lru, "3%", asymmetry=8)
+    assert run.result.reads == ebbpool.run(TRACE, "lru", "3%", asymmetry=8).result.reads
+    assert run.details["policy"] == "python-lru"
+
+
+def test_a_policy_that_looks_at_costs_runs_once_per_asymmetry() -> None:
+    Costly.seen.clear()
+    ebbpool.compare(TRACE, Costly, [10, 20], [1, 8])
+    assert sorted(Costly.seen) == [(1.0, 1.0), (1.0, 1.0), (1.0, 8.0), (1.0, 8.0)]
+
+
+def test_the_report_has_a_policy_in_python(tmp_path: pathlib.Path) -> None:
+    page = tmp_path / "page.html"
+    ebbpool.compare(TRACE, ["lru", Lru], ["3%", "6%"], [8], report=True).report(page)
+    assert "python-lru" in page.read_text()
+
+
+def test_results_of_a_policy_in_python_are_not_stored() -> None:
+    store: dict[str, bytes] = {}
+    ebbpool.compare(TRACE, [Lru], [10], 8, cache=store)
+    assert not any(b"python-lru" in value for value in store.values())
+    assert ebbpool.compare(TRACE, [Lru], [10], 8, cache=store).notes == []
+
+
+def test_an_impossible_victim_ends_the_run_with_the_number_of_the_reference() -> None:
+    for wrong in (-1, 10, 2**40, "x", None, 1.5):
+
+        class Wrong(Lru):
+            name = "wrong"
+
+            def victim(self, answer: Any = wrong) -> Any:
+                return answer
+
+        with pytest.raises(ebbpool.PolicyError, match=r"policy wrong: victim\(\) returned .* at reference \d+, with 10 fr"):
+            ebbpool.compare(TRACE, ["lru", Wrong], 10, 8)
+
+
+def test_impossible_companions_end_the_run() -> None:
+    class Itself(Lru):
+        def also_leaving(self, frame: int) -> list[int]:
+            return [frame]
+
+    class Outside(Lru):
+        def write_with(self, frame: int) -> list[int]:
+            return [99]
+
+    with pytest.raises(ebbpool.PolicyError, match=r"also_leaving\(\) returned"):
+        ebbpool.compare(TRACE, Itself, 10, 8)
+    with pytest.raises(ebbpool.PolicyError, match=r"write_with\(\) returned 99"):
+        ebbpool.compare(TRACE, Outside, 10, 8)
+
+
+def test_an_exception_of_a_policy_is_raised_with_the_number_of_the_reference() -> None:
+    class Fails(Lru):
+        name = "fails"
+
+        def __init__(self, frames: int) -> None:
+            super().__init__(frames)
+            self.hits = 0
+
+        def hit(self, frame: int, write: bool) -> None:
+            self.hits += 1
+            if self.hits == 100:
+                raise ZeroDivisionError("the hundredth hit")
+            super().hit(frame, write)
+
+    with pytest.raises(ZeroDivisionError, match="the hundredth hit") as raised:
+        ebbpool.compare(TRACE, ["lru", Fails], [50], 8)
+    (note,) = raised.value.__notes__
+    assert note.startswith("policy fails failed at reference ") and note.endswith("with 50 frames")
+
+    class Refuses(Lru):
+        def __init__(self, frames: int) -> None:
+            raise MemoryError(f"no room for {frames}")
+
+    with pytest.raises(MemoryError, match="no room for 50"):
+        ebbpool.compare(TRACE, Refuses, [50], 8)
+
+
+def test_wrong_policies_are_refused() -> None:
+    with pytest.raises(ebbpool.UsageError, match="give the class and not an object"):
+        ebbpool.compare(TRACE, [Lru(10)], 10, 8)
+
+    class Nothing:
+        def __init__(self, frames: int) -> None:
+            pass
+
+    with pytest.raises(ebbpool.PolicyError, match=r"no method victim\(\)"):
+        ebbpool.compare(TRACE, Nothing, 10, 8)
+    with pytest.raises(ebbpool.UsageError, match="two policies are called 'python-lru'"):
+        ebbpool.compare(TRACE, [Lru, Lru], 10, 8)
+    with pytest.raises(ebbpool.UsageError, match="policies=.*the list is empty"):
+        ebbpool.compare(TRACE, [], 10, 8)
+    with pytest.raises(ebbpool.UsageError, match="policies=: unknown policy 'nope'"):
+        ebbpool.compare(TRACE, "nope", 10, 8)
+    with pytest.raises(ebbpool.UsageError, match=r"curve\(\) takes policies by name"):
+        ebbpool.curve(TRACE, [Lru])  # type: ignore[list-item]
+    with pytest.raises(ebbpool.UsageError, match="events="):
+        ebbpool.run(TRACE, Lru, 10, events=True)
+
+
+def compiled_lru() -> ebbpool.Compiled:
+    """LRU as a doubly linked list in an array: the next and the previous frame of each, and the number of frames last."""
+    numpy = pytest.importorskip("numpy")
+    numba = pytest.importorskip("numba")
+    types = numba.types
+    state = types.CPointer(types.int64)
+
+    @numba.njit
+    def unlink(links: Any, frames: int, frame: int) -> None:
+        following, before = links[frame], links[frames + 1 + frame]
+        links[before] = following
+        links[frames + 1 + following] = before
+
+    @numba.njit
+    def append(links: Any, frames: int, frame: int) -> None:
+        before = links[frames + 1 + frames]
+        links[before] = frame
+        links[frames + 1 + frame] = before
+        links[frame] = frames
+        links[frames + 1 + frames] = frame
+
+    @numba.cfunc(types.void(state, types.uint32, types.uint8))
+    def hit(at: Any, frame: int, write: int) -> None:
+        frames = at[0]
+        links = numba.carray(at, (2 * (frames + 1) + 1,))[1:]
+        unlink(links, frames, frame)
+        append(links, frames, frame)
+
+    @numba.cfunc(types.uint32(state))
+    def victim(at: Any) -> int:
+        frames = at[0]
+        return numba.carray(at, (2 * (frames + 1) + 1,))[1:][frames]
+
+    @numba.cfunc(types.void(state, types.uint32, types.uint64, types.uint8))
+    def admit(at: Any, frame: int, page: int, write: int) -> None:
+        frames = at[0]
+        append(numba.carray(at, (2 * (frames + 1) + 1,))[1:], frames, frame)
+
+    @numba.cfunc(types.void(state, types.uint32))
+    def evicted(at: Any, frame: int) -> None:
+        frames = at[0]
+        unlink(numba.carray(at, (2 * (frames + 1) + 1,))[1:], frames, frame)
+
+    def memory(frames: int) -> Any:
+        links = numpy.full(2 * (frames + 1) + 1, frames, dtype=numpy.int64)
+        return links
+
+    return ebbpool.Compiled("numba-lru", state=memory, hit=hit, victim=victim, admit=admit, evicted=evicted)
+
+
+def test_a_policy_compiled_by_numba_has_the_counts_of_the_same_policy_in_rust() -> None:
+    answer = ebbpool.compare(TRACE, ["lru", compiled_lru()], [1, 2, "3%", 5000], [1, 32], threads=2)
+    assert figures(answer, "numba-lru") == figures(answer, "lru")
+
+
+def test_compiled_policies_are_checked() -> None:
+    @ctypes.CFUNCTYPE(ctypes.c_uint32, ctypes.c_void_p)
+    def victim(state: int) -> int:
+        return 77
+
+    wrong = ebbpool.Compiled("wrong", state=lambda frames: bytearray(8), victim=victim)
+    with pytest.raises(ebbpool.PolicyError, match=r"policy wrong: victim\(\) returned 77 at reference"):
+        ebbpool.compare(TRACE, wrong, 10, 8)
+    with pytest.raises(ebbpool.UsageError, match="victim=.*is not a C function"):
+        ebbpool.Compiled("wrong", state=bytearray, victim=len)
+    with pytest.raises(ebbpool.UsageError, match="victim=: a policy has"):
+        ebbpool.Compiled("wrong", state=bytearray, victim=None)
+    without_memory = ebbpool.Compiled("wrong", state=lambda frames: b"read only", victim=victim)
+    with pytest.raises(ebbpool.UsageError, match="state=.*writable"):
+        ebbpool.compare(TRACE, without_memory, 10, 8)
