@@ -55,8 +55,8 @@ def devices() -> Table:
 def device(name: str | os.PathLike[str]) -> Row:
     """One device, by its name or by the path of a profile, with all figures and their sources.
 
-    >>> device("flash-136").policy_asymmetry
-    136.0
+    >>> round(device("flash-136").policy_asymmetry)
+    136
     """
     return Row(json.loads(_ebbpool.device_json(os.fspath(name))))
 

@@ -91,15 +91,9 @@ class Comparison(Table):
         trace."""
         self._native.report(path_of(path))
 
-    def show(self, height: int = 700) -> Any:
-        """The report in a frame of a notebook."""
-        page = html.escape(self._native.page(), quote=True)
-        from IPython.display import HTML
-
-        return HTML(
-            f'<iframe sandbox="allow-scripts allow-downloads" style="width:100%;height:{height}px;border:0" '
-            f'srcdoc="{page}"></iframe>'
-        )
+    def show(self, height: int = 700) -> Frame:
+        """The report in a frame of a notebook, `height` pixels high."""
+        return Frame(self._native.page(), height)
 
     def __repr__(self) -> str:
         return self._native.text()
@@ -119,6 +113,20 @@ class Comparison(Table):
             text = "<br>".join(html.escape(sentence) for sentence in sentences)
             parts.append(f"<p>{html.escape(title)}<br>{text}</p>")
         return "".join(parts)
+
+
+class Frame:
+    """A page of HTML in a frame of a notebook. Its script runs there, which viewers would drop outside of a frame."""
+
+    def __init__(self, page: str, height: int) -> None:
+        self._page = page
+        self._height = height
+
+    def _repr_html_(self) -> str:
+        return (
+            f'<iframe sandbox="allow-scripts allow-downloads" style="width:100%;height:{self._height}px;border:0" '
+            f'srcdoc="{html.escape(self._page, quote=True)}"></iframe>'
+        )
 
 
 def _names(rows: list[Row]) -> list[str]:

@@ -130,7 +130,7 @@ def run(
     With `events` the result has every write-back and eviction, with `series` the state every 1,000 references.
 
     >>> run("zipf:pages=1000,refs=20000", "lru", 100).result.hits
-    14187
+    9922
     """
     one = trace_of(trace)
     count = counting(warmup, at_end, cluster_size, rate)

@@ -244,7 +244,10 @@ def _bytes_of(writes: Any) -> Any:
         view = memoryview(writes)
     except TypeError:
         raise UsageError("trace=: the writes have to be an array, such as that of NumPy, of booleans or bytes") from None
-    return view.cast("B") if view.format in ("?", "b") and view.c_contiguous else view
+    if view.format not in ("?", "b"):
+        return view
+    # Only an array without gaps can be seen as bytes.
+    return view.cast("B") if view.c_contiguous else memoryview(view.tobytes())
 
 
 def local(name: str) -> str:

@@ -143,7 +143,7 @@ def test_a_comparison_is_shown(tmp_path: Any) -> None:
     page = tmp_path / "report.html"
     answer.report(page)
     assert "<!DOCTYPE html>" in page.read_text() and "Ebbpool report" in page.read_text()
-    frame = answer.show().data
+    frame = answer.show()._repr_html_()
     assert frame.startswith("<iframe") and "srcdoc=" in frame
 
 

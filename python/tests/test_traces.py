@@ -33,7 +33,7 @@ def figures(answer: ebbpool.Comparison) -> list[tuple[Any, ...]]:
 def expected(tmp_path: Path) -> list[tuple[Any, ...]]:
     path = tmp_path / "trace.txt"
     lines = [f"{'W' if write else 'R'} {page}" for page, write in frame().rows()]
-    path.write_text(f"# database_pages: {DATABASE_PAGES}\n" + "\n".join(lines) + "\n")
+    path.write_text(f"# ebbpool.database_pages={DATABASE_PAGES}\n" + "\n".join(lines) + "\n")
     answer = ebbpool.compare(path, **QUESTION)
     return figures(answer)
 
@@ -66,8 +66,9 @@ def test_references_of_any_kind_give_the_same_results(kind: str, expected: list[
 
 def test_duckdb_gives_the_same_results(expected: list[tuple[Any, ...]]) -> None:
     duckdb = pytest.importorskip("duckdb")
-    table = frame()
-    relation = duckdb.sql("select page, write from table")
+    trace_table = frame()
+    relation = duckdb.sql("select page, write from trace_table")
+    assert len(trace_table) == 30_000
     trace = ebbpool.Trace(relation, database_pages=DATABASE_PAGES)
     assert figures(ebbpool.compare(trace, **QUESTION)) == expected
 
@@ -80,7 +81,7 @@ def test_results_are_tables_for_others() -> None:
     assert frames["frames"].dtype == pl.UInt64 and frames["cost"].dtype == pl.Float64
     assert frames.equals(answer.to_polars())
     assert pyarrow.table(answer).num_rows == 4
-    assert duckdb.sql("select count(*) from answer where policy = 'ebb'").fetchone() == (2,)
+    assert duckdb.sql("select count(*) from answer where policy = 'ebb'").fetchall() == [(2,)]
     pandas = answer.to_pandas()
     assert list(pandas["policy"]) == ["lru", "lru", "ebb", "ebb"]
     assert list(pandas["cost"]) == frames["cost"].to_list()
