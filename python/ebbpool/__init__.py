@@ -14,20 +14,24 @@ from ._catalogue import device, devices, generators, policies, policy
 from ._comparison import Comparison, Curve, Run
 from ._errors import EbbpoolError, Interrupted, PolicyError, TraceError, TraceFileError, UsageError
 from ._lab import bound, compare, curve, run
+from ._operator import Advice, Diff, Reproduction, advise, diff, experiments, replay, reproduce
 from ._policy import Compiled
 from ._table import Row, Table
 from ._trace import Trace, generate, sample
 from ._types import Policy, PolicyLike, SupportsArrowStream, TraceLike
 
 __all__ = [
+    "Advice",
     "Comparison",
     "Compiled",
     "Curve",
+    "Diff",
     "EbbpoolError",
     "Interrupted",
     "Policy",
     "PolicyError",
     "PolicyLike",
+    "Reproduction",
     "Row",
     "Run",
     "SupportsArrowStream",
@@ -37,15 +41,20 @@ __all__ = [
     "TraceFileError",
     "TraceLike",
     "UsageError",
+    "advise",
     "bound",
     "compare",
     "curve",
     "device",
     "devices",
+    "diff",
+    "experiments",
     "generate",
     "generators",
     "policies",
     "policy",
+    "replay",
+    "reproduce",
     "run",
     "sample",
 ]

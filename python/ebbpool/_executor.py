@@ -8,6 +8,7 @@ an interrupted question continues where it was, and a lost worker costs the task
 from __future__ import annotations
 
 import os
+import tempfile
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
@@ -56,7 +57,8 @@ Show = Callable[[float], None] | None
 
 @dataclass(frozen=True)
 class Task:
-    """A part of a question: the function of the native half, its arguments, and its cost in simulations of lru."""
+    """A part of a question: the number of its trace, the function of the native half, its arguments, and its cost in
+    simulations of lru. A question about experiments has no trace."""
 
     trace: int
     function: str
@@ -76,28 +78,46 @@ _opened: OrderedDict[bytes, Trace] = OrderedDict()
 _lock = threading.Lock()
 
 
-def work(trace: Trace, key: bytes, task: Task, known: dict[str, bytes], build: str) -> Answer:
+def work(trace: Trace | None, key: bytes, task: Task, known: dict[str, bytes], build: str) -> Answer:
     """What a worker does. A refusal is an answer: an engine that tries a failed task again would try in vain."""
     if build != _ebbpool.build_identity():
         ours = _ebbpool.build_identity()
         return Answer({}, f"a worker has ebbpool {ours}, and the client has {build}; install the same on both")
     try:
-        with _lock:
-            opened = _opened.get(key)
-        if opened is None:
-            if trace.key() != key:
-                return Answer({}, f"{trace.name}: a worker has another trace of this name; have the same file on all workers")
-            opened = trace
-            with _lock:
-                _opened[key] = trace
-                while len(_opened) > 4:
-                    _opened.popitem(last=False)
         store = Recording(known)
-        results = _ebbpool.Results.mapping(store).of_trace(key)
-        run_task(opened, task, results)
+        results = _ebbpool.Results.mapping(store)
+        if trace is None:
+            run_experiments(task, results)
+            return Answer(store.new)
+        opened = opened_once(trace, key)
+        if opened is None:
+            return Answer({}, f"{trace.name}: a worker has another trace of this name; have the same file on all workers")
+        run_task(opened, task, results.of_trace(key))
         return Answer(store.new)
     except (EbbpoolError, OSError) as error:
         return Answer({}, str(error))
+
+
+def opened_once(trace: Trace, key: bytes) -> Trace | None:
+    """The trace, of which each process computes the key once; None if its key is another one."""
+    with _lock:
+        opened = _opened.get(key)
+    if opened is not None:
+        return opened
+    if trace.key() != key:
+        return None
+    with _lock:
+        _opened[key] = trace
+        while len(_opened) > 4:
+            _opened.popitem(last=False)
+    return trace
+
+
+def run_experiments(task: Task, results: _ebbpool.Results) -> None:
+    """Runs experiments for their stored results; the client writes the report."""
+    names, full, policies = task.arguments
+    with tempfile.TemporaryDirectory() as out:
+        _ebbpool.reproduce((names, full, policies, out), results, threads=1, progress=None)
 
 
 def run_task(trace: Trace, task: Task, results: _ebbpool.Results) -> None:
@@ -206,7 +226,7 @@ def run_tasks(
     if not tasks:
         return
     engine = engine_of(executor)
-    shared = [engine.share(everywhere(trace)) for trace in traces]
+    shared: list[Any] = [engine.share(everywhere(trace)) for trace in traces] or [None]
     build = _ebbpool.build_identity()
     total = sum(task.cost for task in tasks)
     done, finished_tasks = 0.0, 0
@@ -215,7 +235,8 @@ def run_tasks(
     try:
         known = dict(store.values_here)
         for task in sorted(tasks, key=lambda task: -task.cost):
-            waiting[engine.submit(shared[task.trace], keys[task.trace], task, known, build)] = task
+            key = keys[task.trace] if keys else b""
+            waiting[engine.submit(shared[task.trace], key, task, known, build)] = task
         while waiting and not isinstance(lost, BrokenExecutor):
             finished, _ = wait(waiting, timeout=0.2, return_when=FIRST_COMPLETED)
             for future in finished:
@@ -227,8 +248,7 @@ def run_tasks(
                     continue
                 if answer.refused is not None:
                     raise Interrupted(answer.refused, finished_tasks, len(tasks))
-                for key, value in answer.stored.items():
-                    store[key] = value
+                store.update(answer.stored)
                 finished_tasks += 1
                 done += task.cost
                 if show is not None:
@@ -415,3 +435,12 @@ def curve_with(
     answer = _ebbpool.curve(trace._native, request, stored, threads=threads, progress=show)
     assert answer is not None, "only stored=True has no answer"
     return answer
+
+
+def reproduce_with(executor: Any, names: list[str], request: tuple[Any, ...], results: ResultStore, show: Show) -> ResultStore:
+    """A store with the results of experiments, of which workers have run each."""
+    _, full, policies, _ = request
+    store = Layered(results)
+    tasks = [Task(0, "reproduce", ([name], full, policies), 1.0) for name in names]
+    run_tasks(executor, [], [], tasks, store, show)
+    return ResultStore(_ebbpool.Results.mapping(store), results.stores)

@@ -1,12 +1,17 @@
 //! Ebbpool for Python: the native half. The functions that users call are in `python/ebbpool`; they check the types of
 //! arguments and give names to results. Here the arguments become requests to the lab, and its answers columns.
 
+mod advise;
 mod arrow;
 mod catalogue;
 mod compare;
 mod curve;
+mod diff;
 mod errors;
 mod policy;
+#[cfg(unix)]
+mod replay;
+mod reproduce;
 mod requests;
 mod run;
 mod store;
@@ -21,6 +26,8 @@ use pyo3::prelude::*;
 #[pymodule]
 mod _ebbpool {
     #[pymodule_export]
+    use super::advise::{Advice, advise};
+    #[pymodule_export]
     use super::catalogue::{
         canonical_policies, device_json, generators_json, policies_json, policy_json,
     };
@@ -28,6 +35,13 @@ mod _ebbpool {
     use super::compare::{Comparison, compare};
     #[pymodule_export]
     use super::curve::{Curve, bound, curve};
+    #[pymodule_export]
+    use super::diff::diff;
+    #[cfg(unix)]
+    #[pymodule_export]
+    use super::replay::replay;
+    #[pymodule_export]
+    use super::reproduce::{experiments_json, reproduce};
     #[pymodule_export]
     use super::run::{build_identity, main, run};
     #[pymodule_export]

@@ -1,0 +1,100 @@
+//! Replays in the pool.
+
+use std::path::PathBuf;
+
+use ebbpool::storage::Engine;
+use ebbpool_cost::Asymmetry;
+use ebbpool_lab::replay::{ReplayFile, ReplayOutputs, ReplayRequest, ReplayStorage};
+use ebbpool_lab::{Lab, MemorySize, PolicySelection, Settings};
+use pyo3::prelude::*;
+
+use crate::curve::json_of;
+use crate::errors::wrong;
+use crate::requests::{Counting, parsed};
+use crate::trace::Trace;
+use crate::watch::{Watch, watched};
+
+/// What a replay is about, besides the trace.
+#[derive(FromPyObject)]
+#[pyo3(from_item_all)]
+pub(crate) struct Replaying {
+    policies: Vec<String>,
+    frames: String,
+    file: Option<String>,
+    create: bool,
+    overwrite: bool,
+    engine: String,
+    direct: bool,
+    page_size: Option<u64>,
+    asymmetry: Option<String>,
+    threads: u16,
+    background: bool,
+    read_ahead: u32,
+    counting: Counting,
+    verify: bool,
+    events: Option<String>,
+    record: Option<String>,
+}
+
+impl Replaying {
+    fn request(&self, py: Python<'_>) -> PyResult<ReplayRequest> {
+        let engine = match self.engine.as_str() {
+            "auto" => Engine::Auto,
+            "uring" => Engine::Uring,
+            "threads" => Engine::Threads,
+            other => {
+                let text = format!("'{other}' is not one of auto, uring and threads");
+                return Err(wrong(py, "engine", text));
+            }
+        };
+        let counting = self.counting.rules(py)?;
+        let size: MemorySize = parsed(py, "frames", &self.frames)?;
+        let asymmetry = self.asymmetry.as_deref();
+        let asymmetry = asymmetry.map(|text| parsed::<Asymmetry>(py, "asymmetry", text));
+        let storage = match &self.file {
+            None => ReplayStorage::Memory,
+            Some(path) => ReplayStorage::File(ReplayFile {
+                create: self.create,
+                overwrite: self.overwrite,
+                engine,
+                direct: self.direct,
+                ..ReplayFile::existing(path)
+            }),
+        };
+        Ok(ReplayRequest {
+            storage,
+            page_size: self.page_size,
+            asymmetry: asymmetry.transpose()?,
+            threads: self.threads,
+            background: self.background,
+            read_ahead: self.read_ahead,
+            warmup: counting.warmup,
+            at_end: counting.at_end,
+            cluster_size: counting.cluster_size,
+            verify: self.verify,
+            ..ReplayRequest::new(PolicySelection::lists(&self.policies), size)
+        })
+    }
+}
+
+/// Replays a trace in the pool; returns the results as JSON, and notes.
+#[pyfunction]
+pub(crate) fn replay(
+    py: Python<'_>,
+    trace: &Trace,
+    request: Replaying,
+    progress: Option<Py<PyAny>>,
+) -> PyResult<(String, Vec<String>)> {
+    let lab_request = request.request(py)?;
+    let outputs = ReplayOutputs {
+        events: request.events.map(PathBuf::from),
+        references: request.record.map(PathBuf::from),
+    };
+    let work = |watch: &Watch| {
+        let lab = Lab::new(Settings::default(), watch);
+        let study = lab.replay(&trace.source, &lab_request, &outputs)?;
+        study.into_result()
+    };
+    let (results, notes) = watched(py, progress.as_ref(), work).finish(py)?;
+    Ok((json_of(py, &results)?, notes))
+}

@@ -1,0 +1,97 @@
+//! The experiments of the papers.
+
+use std::path::Path;
+
+use ebbpool_experiments::{
+    self as experiments, ExperimentEnd, ExperimentError, ListedExperiment, Listener, Scale,
+    StudyRequest,
+};
+use ebbpool_lab::{ErrorKind, LabError, LabEvents, Note};
+use ebbpool_policy::PolicySpec;
+use pyo3::prelude::*;
+
+use crate::curve::json_of;
+use crate::errors::{Class, lab_error, raise};
+use crate::requests::all_parsed;
+use crate::store::Results;
+use crate::watch::{Watch, watched};
+
+impl Listener for Watch {
+    fn ended(&self, end: &ExperimentEnd<'_>) {
+        if let Err(error) = end.result {
+            self.note(&Note::Remark(format!("{} failed: {error}", end.id)));
+        }
+    }
+}
+
+fn experiment_error(py: Python<'_>, error: ExperimentError) -> PyErr {
+    match error {
+        ExperimentError::Lab(error) => lab_error(py, error),
+        error if error.kind() == ErrorKind::Request => raise(py, Class::Usage, &error.to_string()),
+        error => raise(py, Class::Failure, &error.to_string()),
+    }
+}
+
+/// The call that runs an experiment again.
+fn call(experiment: &str, scale: Scale, _file: Option<&Path>) -> String {
+    let full = match scale {
+        Scale::Full => ", full=True",
+        Scale::Quick => "",
+    };
+    format!("ebbpool.reproduce('{experiment}'{full})")
+}
+
+/// The experiments with these names, or all, with their claims, as JSON.
+#[pyfunction]
+pub(crate) fn experiments_json(py: Python<'_>, names: Vec<String>) -> PyResult<String> {
+    let selected = experiments::select(&names, true);
+    let selected = selected.map_err(|error| experiment_error(py, error))?;
+    let listed = selected.iter();
+    let listed = listed.map(|(_, experiment)| ListedExperiment::from(experiment));
+    json_of(py, &listed.collect::<Vec<_>>())
+}
+
+/// What to run: names, whether at the scale of the papers, additional policies, and the directory of the report.
+type Reproducing = (Vec<String>, bool, Vec<String>, String);
+
+/// Runs experiments; returns their results as JSON, the number of those that failed, and notes.
+#[pyfunction]
+#[pyo3(signature = (request, results, *, threads, progress))]
+pub(crate) fn reproduce(
+    py: Python<'_>,
+    request: Reproducing,
+    results: &Results,
+    threads: Option<usize>,
+    progress: Option<Py<PyAny>>,
+) -> PyResult<(String, usize, Vec<String>)> {
+    let (names, full, policies, out) = request;
+    let selected = experiments::select(&names, false);
+    let selected = selected.map_err(|error| experiment_error(py, error))?;
+    let scale = match full {
+        true => Scale::Full,
+        false => Scale::Quick,
+    };
+    let request = StudyRequest {
+        policies: all_parsed::<PolicySpec>(py, "policies", &policies)?,
+        rerun: call,
+        ..StudyRequest::new(selected, scale, out)
+    };
+    let settings = results.settings(threads);
+    let work = |watch: &Watch| {
+        let outcome = experiments::run(&settings, watch, &request);
+        let outcome = outcome.map_err(|error| match error {
+            ExperimentError::Lab(error) => error,
+            error => LabError::Output {
+                what: "the reproduction".into(),
+                source: std::io::Error::other(error),
+            },
+        })?;
+        match outcome.interrupted {
+            true => Err(ebbpool_sim::SimError::Interrupted.into()),
+            false => Ok(outcome),
+        }
+    };
+    let (outcome, notes) = watched(py, progress.as_ref(), work).finish(py)?;
+    let results: Vec<_> = outcome.results.iter().map(experiments::json).collect();
+    Ok((json_of(py, &results)?, outcome.failed, notes))
+}
