@@ -1,15 +1,81 @@
-"""The command: `python -m ebbpool`."""
+"""The command: `python -m ebbpool`. Beyond the options of `ebbpool`, its `compare` takes `--dask ADDRESS`."""
 
 from __future__ import annotations
 
+import argparse
 import sys
+
+from . import _ebbpool
+from ._errors import EbbpoolError
+
+#: The option that names a Dask scheduler.
+DASK = "--dask"
 
 
 def main() -> int:
     """Runs the command with the arguments of this process, and returns its exit code."""
-    from . import _ebbpool
+    words = sys.argv[1:]
+    if words[:1] == ["compare"] and any(word == DASK or word.startswith(f"{DASK}=") for word in words):
+        try:
+            words = ["compare", *computed_elsewhere(words[1:])]
+        except EbbpoolError as error:
+            print(f"ebbpool: error: {error}", file=sys.stderr)
+            return 2 if isinstance(error, ValueError) else 1
+    return _ebbpool.main(["ebbpool", *words])
 
-    return _ebbpool.main(["ebbpool", *sys.argv[1:]])
+
+def computed_elsewhere(words: list[str]) -> list[str]:
+    """Has workers compute the results that the words of `ebbpool compare` ask for, and stores them. Returns the words without
+    the address: the command itself then finds everything in its store, and prints it."""
+    from dask.distributed import Client
+
+    from ._lab import FRAMES, compare
+    from ._trace import Trace, TraceLike
+
+    parser = argparse.ArgumentParser(prog="ebbpool compare", add_help=False, allow_abbrev=False)
+    parser.add_argument(DASK, metavar="ADDRESS", required=True)
+    rest = parser.parse_known_args(words)[1]
+    parser.add_argument("traces", nargs="*")
+    for name in ("--policies", "--asymmetry"):
+        parser.add_argument(name, action="append")
+    parser.add_argument("--frames", default=",".join(FRAMES))
+    for name in ("--device", "--rate", "--trace-format", "--columns", "--page-size", "--threads", "--format", "--report"):
+        parser.add_argument(name)
+    parser.add_argument("--warmup", default="0")
+    parser.add_argument("--at-end", default="free")
+    for name, default in (("--cluster-size", 16), ("--skip", 0), ("--skip-bad-lines", 0), ("--limit", None)):
+        parser.add_argument(name, type=int, default=default)
+    for name in ("--bound", "--concat", "--no-cache"):
+        parser.add_argument(name, action="store_true")
+    given = parser.parse_args(words)
+    if given.no_cache:
+        parser.error(f"{DASK} stores the results of workers, so --no-cache cannot be given with it")
+    reading = {
+        "format": given.trace_format,
+        "columns": given.columns,
+        "page_size": given.page_size,
+        "skip": given.skip,
+        "limit": given.limit,
+        "skip_bad_lines": given.skip_bad_lines,
+    }
+    if given.concat:
+        parser.error(f"{DASK} takes traces one by one, so --concat cannot be given with it")
+    traces: list[TraceLike] = [Trace(name, **reading) for name in given.traces or [None]]
+    with Client(given.dask) as client:
+        compare(
+            traces,
+            given.policies,
+            given.frames,
+            given.asymmetry,
+            device=given.device,
+            rate=given.rate,
+            warmup=given.warmup,
+            at_end=given.at_end,
+            cluster_size=given.cluster_size,
+            bound=given.bound,
+            executor=client,
+        )
+    return rest
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable
 from contextlib import contextmanager
 from typing import Any, Iterator
 
+from . import _ebbpool
 from ._errors import UsageError
 from ._types import Watch
 
@@ -36,8 +37,9 @@ def _size(name: str, item: Any) -> list[str]:
 
 
 def numbers(name: str, given: Any) -> list[str]:
-    """Asymmetries as texts: numbers, or spellings of changes."""
-    return [number(name, item) for item in a_list(given)]
+    """Asymmetries as texts: numbers, or spellings of changes, of which a text may have several."""
+    texts = [_ebbpool.split_list(item) if isinstance(item, str) else [number(name, item)] for item in a_list(given)]
+    return [text for some in texts for text in some]
 
 
 def number(name: str, item: Any) -> str:

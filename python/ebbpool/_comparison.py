@@ -115,6 +115,14 @@ class Comparison(Table):
         return "".join(parts)
 
 
+def _described(result: str) -> str:
+    """The columns of a result with their units and meanings, for the documentation."""
+    lines = []
+    for name, unit, about in _ebbpool.fields(result):
+        lines.append(f"* `{name}`{f' ({unit})' if unit else ''}: {about}")
+    return "\n\nColumns:\n\n" + "\n".join(lines)
+
+
 class Frame:
     """A page of HTML in a frame of a notebook. Its script runs there, which viewers would drop outside of a frame."""
 
@@ -236,3 +244,7 @@ def _number(text: str) -> float | int | None:
     if not text:
         return None
     return int(text) if text.isdigit() else float(text)
+
+
+Comparison.__doc__ = (Comparison.__doc__ or "") + _described("compare")
+Curve.__doc__ = (Curve.__doc__ or "") + _described("curve")

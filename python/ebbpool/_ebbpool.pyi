@@ -3,6 +3,34 @@
 from collections.abc import Callable, Sequence
 from typing import Any, final
 
+__all__ = [
+    "Advice",
+    "Comparison",
+    "Curve",
+    "Results",
+    "Table",
+    "Trace",
+    "advise",
+    "bound",
+    "build_identity",
+    "canonical_policies",
+    "compare",
+    "curve",
+    "device_json",
+    "diff",
+    "experiments_json",
+    "fields",
+    "generators_json",
+    "main",
+    "policies_json",
+    "policy_json",
+    "replay",
+    "reproduce",
+    "run",
+    "split_list",
+    "table",
+]
+
 _Show = Callable[[float], None] | None
 
 @final
@@ -136,5 +164,6 @@ def fields(result: str) -> list[tuple[str, str, str]]: ...
 def policies_json() -> str: ...
 def policy_json(policy: str) -> str: ...
 def canonical_policies(policies: list[str]) -> list[tuple[str, bool, bool]]: ...
+def split_list(text: str) -> list[str]: ...
 def device_json(name: str | None = None) -> str: ...
 def generators_json() -> str: ...

@@ -122,12 +122,9 @@ def run_experiments(task: Task, results: _ebbpool.Results) -> None:
 
 def run_task(trace: Trace, task: Task, results: _ebbpool.Results) -> None:
     """Computes what a task asks for."""
-    if task.function == "compare":
-        _ebbpool.compare([trace._native], *task.arguments, results, threads=1, progress=None)
-    elif task.function == "curve":
-        _ebbpool.curve(trace._native, *task.arguments, results, threads=1, progress=None)
-    else:
-        _ebbpool.bound(trace._native, *task.arguments, results, threads=1, progress=None)
+    function: Any = getattr(_ebbpool, task.function)
+    subject: Any = [trace._native] if task.function == "compare" else trace._native
+    function(subject, *task.arguments, results, threads=1, progress=None)
 
 
 class _Futures:
@@ -389,12 +386,12 @@ def bound_tasks(at: int, trace: Trace, key: bytes, arguments: tuple[Any, ...], h
     tasks = []
     for asymmetry in asymmetries:
         for size in frames:
-            question = ([size], [asymmetry], at_end)
+            sizes, ratios = [size], [asymmetry]
             stored = here.of_trace(key)
-            found = _ebbpool.bound(trace._native, *question, stored, threads=1, progress=None, stored=True)
+            found = _ebbpool.bound(trace._native, sizes, ratios, at_end, stored, threads=1, progress=None, stored=True)
             if found is None:
                 # A bound takes some hundred times as long as lru.
-                tasks.append(Task(at, "bound", question, 100.0))
+                tasks.append(Task(at, "bound", (sizes, ratios, at_end), 100.0))
     return tasks
 
 
@@ -406,7 +403,9 @@ def bound_with(
     here = _ebbpool.Results.mapping(store)
     key = key_of(trace)
     run_tasks(executor, [trace], [key], bound_tasks(0, trace, key, arguments, here), store, show)
-    answer = _ebbpool.bound(trace._native, *arguments, here.of_trace(key), threads=threads, progress=show)
+    frames, asymmetries, at_end = arguments
+    stored = here.of_trace(key)
+    answer = _ebbpool.bound(trace._native, frames, asymmetries, at_end, stored, threads=threads, progress=show)
     assert answer is not None, "only stored=True has no answer"
     return answer
 

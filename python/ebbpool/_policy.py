@@ -9,6 +9,10 @@ from typing import Any
 from ._errors import UsageError
 
 
+#: The base of the functions that `ctypes.CFUNCTYPE` makes.
+_C_FUNCTION: Any = ctypes.CFUNCTYPE(None).__mro__[1]
+
+
 class Compiled:
     """A policy of C functions, such as those that `numba.cfunc` makes; it runs nearly as fast as the built-in ones.
 
@@ -70,7 +74,7 @@ def _address(name: str, function: Any) -> int | None:
     if function is None:
         return None
     address = getattr(function, "address", None)
-    if address is None and isinstance(function, ctypes._CFuncPtr):
+    if address is None and isinstance(function, _C_FUNCTION):
         address = ctypes.cast(function, ctypes.c_void_p).value
     if not isinstance(address, int) or address == 0:
         raise UsageError(f"{name}=: {function!r} is not a C function; give one of numba.cfunc or of ctypes")

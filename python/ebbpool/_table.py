@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 from . import _ebbpool
 
 if TYPE_CHECKING:
-    import pandas
     import polars
 
 
@@ -99,7 +98,7 @@ class Table:
 
         return polars.DataFrame(self)
 
-    def to_pandas(self) -> pandas.DataFrame:
+    def to_pandas(self) -> Any:
         """The results as a DataFrame of pandas. A column of whole numbers that may be missing has the type `UInt64`."""
         import pandas
 

@@ -5,11 +5,14 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
+import subprocess
+import sys
 from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
+from conftest import ROOT
 from policies import Lru
 
 import ebbpool
@@ -203,6 +206,14 @@ def test_a_dask_cluster_gives_the_same_results_also_if_a_worker_is_killed(expect
         found = ebbpool.compare(*question, cache=False, executor=client, progress=kill)
         assert killed
         assert found.to_json() == ebbpool.compare(*question, cache=False).to_json()
+        words = ["compare", TRACE, "--policies", "lru,ebb", "--frames", "3%", "--asymmetry", "8", "--limit", "5000"]
+        environment = {**os.environ, "PYTHONPATH": str(ROOT / "python")}
+        shell = [sys.executable, "-m", "ebbpool", *words, "--dask", cluster.scheduler_address, "--format", "json"]
+        finished = subprocess.run(shell, capture_output=True, text=True, env=environment, check=False)
+        assert finished.returncode == 0, finished.stderr
+        assert "2 of 2 results were computed before" in finished.stderr
+        same = ebbpool.compare(ebbpool.Trace(TRACE, limit=5000), "lru,ebb", "3%", 8, cache=False)
+        assert finished.stdout == same.to_json()
 
 
 def test_ray_gives_the_same_results(expected: str) -> None:

@@ -270,15 +270,7 @@ impl Lab<'_> {
         let registered = sweep.policies.iter().map(ToString::to_string);
         let guests = request.guests.iter().map(|guest| guest.name().to_string());
         let policies: Vec<String> = registered.chain(guests).collect();
-        Ok(self.comparison(
-            request,
-            policies,
-            pricings,
-            source,
-            swept,
-            bounds,
-            info,
-        ))
+        Ok(self.comparison(request, policies, pricings, source, swept, bounds, info))
     }
 
     #[expect(clippy::too_many_arguments, reason = "the parts of one comparison")]

@@ -71,9 +71,8 @@ impl Advising {
         };
         let duration = |name: &str, text: &Option<String>| {
             let text = text.as_deref();
-            let parsed = text.map(|text| {
-                parse_duration(text).map_err(|error| wrong(py, name, error))
-            });
+            let parsed =
+                text.map(|text| parse_duration(text).map_err(|error| wrong(py, name, error)));
             parsed.transpose()
         };
         let counting = self.counting.rules(py)?;
@@ -92,10 +91,18 @@ impl Advising {
         let budget = self.budget.as_deref();
         let request = AdviseRequest {
             pricing,
-            server: self.server.as_deref().map(|name| server(py, name)).transpose()?,
+            server: self
+                .server
+                .as_deref()
+                .map(|name| server(py, name))
+                .transpose()?,
             now: self.now.clone(),
-            frames: frames.map(|text| parsed::<MemorySize>(py, "frames", text)).transpose()?,
-            budget: budget.map(|text| parsed::<ByteSize>(py, "budget", text)).transpose()?,
+            frames: frames
+                .map(|text| parsed::<MemorySize>(py, "frames", text))
+                .transpose()?,
+            budget: budget
+                .map(|text| parsed::<ByteSize>(py, "budget", text))
+                .transpose()?,
             clock,
             life: duration("life", &self.life)?,
             counting: ebbpool_lab::CountingRules {

@@ -111,7 +111,12 @@ impl TraceColumns {
         };
         macro_rules! nonzero {
             ($type:ty) => {
-                to.extend(from.as_primitive::<$type>().values().iter().map(|&value| value != 0))
+                to.extend(
+                    from.as_primitive::<$type>()
+                        .values()
+                        .iter()
+                        .map(|&value| value != 0),
+                )
             };
         }
         match from.data_type() {

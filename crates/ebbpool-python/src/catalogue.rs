@@ -81,6 +81,12 @@ pub(crate) fn canonical_policies(
         .collect())
 }
 
+/// The items of a list that are separated by commas; those between the parameters of an item belong to it.
+#[pyfunction]
+pub(crate) fn split_list(text: &str) -> Vec<String> {
+    ebbpool_policy::split_list(text)
+}
+
 /// One device, or without a name all, as the command's JSON.
 #[pyfunction]
 #[pyo3(signature = (name = None))]

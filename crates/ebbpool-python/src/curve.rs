@@ -47,9 +47,16 @@ impl Curve {
     /// Writes the report.
     fn report(&self, py: Python<'_>, path: &str) -> PyResult<()> {
         let study = self.study.lock();
-        let study = study.unwrap_or_else(std::sync::PoisonError::into_inner).take();
         let study = study
-            .ok_or_else(|| raise(py, Class::Usage, "the report of a curve can be written once"))?;
+            .unwrap_or_else(std::sync::PoisonError::into_inner)
+            .take();
+        let study = study.ok_or_else(|| {
+            raise(
+                py,
+                Class::Usage,
+                "the report of a curve can be written once",
+            )
+        })?;
         let options = ReportOptions {
             command: None,
             date: Some(SystemTime::now()),

@@ -29,7 +29,7 @@ mod _ebbpool {
     use super::advise::{Advice, advise};
     #[pymodule_export]
     use super::catalogue::{
-        canonical_policies, device_json, generators_json, policies_json, policy_json,
+        canonical_policies, device_json, generators_json, policies_json, policy_json, split_list,
     };
     #[pymodule_export]
     use super::compare::{Comparison, compare};

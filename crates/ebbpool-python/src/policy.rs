@@ -80,11 +80,7 @@ impl GuestPolicy for PythonGuest {
         self.0.looks_at_costs
     }
 
-    fn make<'o>(
-        &self,
-        frames: u32,
-        host: GuestHost<'o>,
-    ) -> Result<GuestEngine<'o>, PolicyFailure> {
+    fn make<'o>(&self, frames: u32, host: GuestHost<'o>) -> Result<GuestEngine<'o>, PolicyFailure> {
         let resident = ResidentFrames::new(&self.0, frames);
         let policy = Python::attach(|py| {
             let object = self.0.make.bind(py).call1((frames,))?;
@@ -408,11 +404,7 @@ impl GuestPolicy for CompiledGuest {
         self.0.looks_at_costs
     }
 
-    fn make<'o>(
-        &self,
-        frames: u32,
-        host: GuestHost<'o>,
-    ) -> Result<GuestEngine<'o>, PolicyFailure> {
+    fn make<'o>(&self, frames: u32, host: GuestHost<'o>) -> Result<GuestEngine<'o>, PolicyFailure> {
         let addresses = Python::attach(|py| {
             let made = self.0.make.bind(py).call_method1("_addresses", (frames,))?;
             made.extract::<Addresses>()

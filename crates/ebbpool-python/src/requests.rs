@@ -84,9 +84,7 @@ pub(crate) fn pricing(
     device: Option<&str>,
 ) -> PyResult<Vec<PricingRequest>> {
     let specs: Vec<AsymmetrySpec> = all_parsed(py, "asymmetry", asymmetry)?;
-    let one = |spec| {
-        PricingRequest::new(spec, device).map_err(|error| lab_error(py, error.into()))
-    };
+    let one = |spec| PricingRequest::new(spec, device).map_err(|error| lab_error(py, error.into()));
     match specs.is_empty() {
         true => Ok(vec![one(None)?]),
         false => specs.into_iter().map(|spec| one(Some(spec))).collect(),

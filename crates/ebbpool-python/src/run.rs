@@ -25,13 +25,7 @@ pub(crate) struct Running {
 }
 
 /// The table of one row, the command's JSON, the recorded events and series, and notes.
-type RunAnswer = (
-    Table,
-    String,
-    Option<String>,
-    Option<String>,
-    Vec<String>,
-);
+type RunAnswer = (Table, String, Option<String>, Option<String>, Vec<String>);
 
 /// Runs one policy.
 #[pyfunction]

@@ -97,7 +97,12 @@ impl ReferenceSupplier for ArrowReferences {
     }
 
     fn references(&self) -> Option<u64> {
-        Some(self.batches.iter().map(|batch| batch.num_rows() as u64).sum())
+        Some(
+            self.batches
+                .iter()
+                .map(|batch| batch.num_rows() as u64)
+                .sum(),
+        )
     }
 
     fn key(&self) -> Option<[u8; 32]> {
@@ -336,7 +341,9 @@ impl ReferenceStream for ArrayStream {
         let pages = self.pages.append(range.clone(), &mut batch.pages);
         let read = pages.and_then(|()| self.writes.append(range, &mut self.written));
         read.map_err(|problem| row_error(&self.label, self.next as u64, problem))?;
-        batch.writes.extend(self.written.iter().map(|&write| write != 0));
+        batch
+            .writes
+            .extend(self.written.iter().map(|&write| write != 0));
         self.next = end;
         Ok(())
     }

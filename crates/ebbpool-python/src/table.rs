@@ -30,18 +30,24 @@ impl Table {
         let columns = R::FIELDS.iter().enumerate().map(|(at, field)| {
             let values = rows.iter().map(|row| row.get(at));
             let column: ArrayRef = match field.field_type {
-                FieldType::Text => Arc::new(StringArray::from_iter(values.map(|value| match value {
-                    Some(FieldValue::Text(text)) => Some(text.as_str()),
-                    _ => None,
-                }))),
-                FieldType::Whole => Arc::new(UInt64Array::from_iter(values.map(|value| match value {
-                    Some(FieldValue::Whole(number)) => Some(*number),
-                    _ => None,
-                }))),
-                FieldType::Real => Arc::new(Float64Array::from_iter(values.map(|value| match value {
-                    Some(FieldValue::Real(number)) => Some(*number),
-                    _ => None,
-                }))),
+                FieldType::Text => {
+                    Arc::new(StringArray::from_iter(values.map(|value| match value {
+                        Some(FieldValue::Text(text)) => Some(text.as_str()),
+                        _ => None,
+                    })))
+                }
+                FieldType::Whole => {
+                    Arc::new(UInt64Array::from_iter(values.map(|value| match value {
+                        Some(FieldValue::Whole(number)) => Some(*number),
+                        _ => None,
+                    })))
+                }
+                FieldType::Real => {
+                    Arc::new(Float64Array::from_iter(values.map(|value| match value {
+                        Some(FieldValue::Real(number)) => Some(*number),
+                        _ => None,
+                    })))
+                }
             };
             (field.name.to_string(), field.nullable, column)
         });
@@ -135,7 +141,10 @@ pub(crate) fn table(py: Python<'_>, columns: Vec<(String, Bound<'_, PyList>)>) -
     let columns = columns.into_iter().map(|(name, values)| {
         let present: Vec<Bound<'_, PyAny>> =
             values.iter().filter(|value| !value.is_none()).collect();
-        let column: ArrayRef = if present.iter().all(|value| value.is_instance_of::<PyString>()) {
+        let column: ArrayRef = if present
+            .iter()
+            .all(|value| value.is_instance_of::<PyString>())
+        {
             Arc::new(StringArray::from(values.extract::<Vec<Option<String>>>()?))
         } else if present.iter().all(|value| value.is_instance_of::<PyBool>()) {
             Arc::new(BooleanArray::from(values.extract::<Vec<Option<bool>>>()?))

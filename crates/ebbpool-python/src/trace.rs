@@ -257,7 +257,9 @@ impl Trace {
                 wrong(
                     py,
                     "path",
-                    format!("the name {path} does not show a format; give format=, one of: {names}"),
+                    format!(
+                        "the name {path} does not show a format; give format=, one of: {names}"
+                    ),
                 )
             })?,
         };
@@ -300,4 +302,3 @@ impl Trace {
 pub(crate) fn sources(traces: &[PyRef<'_, Trace>]) -> Vec<Source> {
     traces.iter().map(|trace| trace.source.clone()).collect()
 }
-

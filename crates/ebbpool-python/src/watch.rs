@@ -139,12 +139,7 @@ pub(crate) fn watched<T: Send>(
     }
 }
 
-fn look(
-    py: Python<'_>,
-    progress: Option<&Py<PyAny>>,
-    share: f64,
-    shown: &mut f64,
-) -> PyResult<()> {
+fn look(py: Python<'_>, progress: Option<&Py<PyAny>>, share: f64, shown: &mut f64) -> PyResult<()> {
     py.check_signals()?;
     if let Some(progress) = progress
         && share != *shown

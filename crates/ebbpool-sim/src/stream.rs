@@ -508,7 +508,14 @@ fn pass<'o>(
     let ahead: Vec<bool> = cells.iter().map(|c| !c.policy.online()).collect();
     let engines = engines(setups?);
     drive(
-        source, &scan, engines, &ahead, &workers, options, progress, || Ok(()),
+        source,
+        &scan,
+        engines,
+        &ahead,
+        &workers,
+        options,
+        progress,
+        || Ok(()),
     )
 }
 

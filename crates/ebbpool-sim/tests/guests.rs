@@ -173,8 +173,7 @@ fn a_guest_that_fails_ends_the_pass() {
     let failed = |guest| {
         let cells = cells(guest);
         let options = SimOptions::default();
-        let result =
-            run(|progress| simulate_guests(&source(), &cells, None, &options, progress));
+        let result = run(|progress| simulate_guests(&source(), &cells, None, &options, progress));
         match result.expect_err("it fails") {
             SimError::Guest { policy, source } => format!("{policy}: {source}"),
             other => panic!("{other}"),
