@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import importlib
 import sys
+from typing import Any
 
 from . import _ebbpool
 from ._errors import EbbpoolError
@@ -27,10 +29,11 @@ def main() -> int:
 def computed_elsewhere(words: list[str]) -> list[str]:
     """Has workers compute the results that the words of `ebbpool compare` ask for, and stores them. Returns the words without
     the address: the command itself then finds everything in its store, and prints it."""
-    from dask.distributed import Client
-
     from ._lab import FRAMES, compare
-    from ._trace import Trace, TraceLike
+    from ._trace import Trace
+    from ._types import TraceLike
+
+    distributed: Any = importlib.import_module("dask.distributed")
 
     parser = argparse.ArgumentParser(prog="ebbpool compare", add_help=False, allow_abbrev=False)
     parser.add_argument(DASK, metavar="ADDRESS", required=True)
@@ -61,7 +64,7 @@ def computed_elsewhere(words: list[str]) -> list[str]:
     if given.concat:
         parser.error(f"{DASK} takes traces one by one, so --concat cannot be given with it")
     traces: list[TraceLike] = [Trace(name, **reading) for name in given.traces or [None]]
-    with Client(given.dask) as client:
+    with distributed.Client(given.dask) as client:
         compare(
             traces,
             given.policies,
