@@ -223,3 +223,29 @@ def test_ray_gives_the_same_results(expected: str) -> None:
         assert ebbpool.compare(*QUESTION, cache=False, executor=ray).to_json() == expected
     finally:
         ray.shutdown()
+
+
+MPI_SCRIPT = """
+import ebbpool
+from mpi4py.futures import MPIPoolExecutor
+
+if __name__ == "__main__":
+    with MPIPoolExecutor() as pool:
+        answer = ebbpool.compare("zipf:pages=2000,refs=60000,write=0.4", ["lru", "ebb"], ["1%", "3%"], [1, 32], cache=False, executor=pool)
+    alone = ebbpool.compare("zipf:pages=2000,refs=60000,write=0.4", ["lru", "ebb"], ["1%", "3%"], [1, 32], cache=False)
+    assert answer.to_json() == alone.to_json()
+    print("same results")
+"""
+
+
+def test_mpi_gives_the_same_results(tmp_path: Path) -> None:
+    pytest.importorskip("mpi4py")
+    mpiexec = Path(sys.executable).parent / "mpiexec"
+    if not mpiexec.exists():
+        pytest.skip("mpiexec is missing")
+    script = tmp_path / "sweep.py"
+    script.write_text(MPI_SCRIPT)
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "python")}
+    words = [str(mpiexec), "-n", "3", sys.executable, "-m", "mpi4py.futures", str(script)]
+    finished = subprocess.run(words, capture_output=True, text=True, env=environment, timeout=120, check=False)
+    assert finished.stdout.strip() == "same results", finished.stderr
