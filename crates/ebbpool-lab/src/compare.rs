@@ -247,7 +247,10 @@ impl Lab<'_> {
             device: None,
         };
         let store = self.store(source);
-        let mut swept = self.sweep_all(&sweep, &pricings, source, &*store)?;
+        let mut swept = match sweep.policies.is_empty() {
+            true => self.without_policies(&sweep, source, &*store)?,
+            false => self.sweep_all(&sweep, &pricings, source, &*store)?,
+        };
         if !request.guests.is_empty() && !swept.interrupted {
             self.add_guests(request, &sweep, &pricings, source, &mut swept)?;
         }

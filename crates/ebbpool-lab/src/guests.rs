@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use ebbpool_sim::{
-    DeviceAtStart, GuestCell, Progress, SimError, SimOptions, Sweep, SweepResult, SweepRow,
-    simulate_guests,
+    DeviceAtStart, GuestCell, Progress, SimError, SimOptions, Store, Sweep, SweepResult, SweepRow,
+    TraceFacts, simulate_guests,
 };
 use ebbpool_trace::Source;
 
@@ -21,12 +21,31 @@ struct PlannedGuest {
 }
 
 impl Lab<'_> {
+    /// A sweep without policies of the registry, to which the guests are added. It does not read the trace twice.
+    pub(crate) fn without_policies(
+        &self,
+        sweep: &Sweep,
+        source: &Source,
+        store: &dyn Store,
+    ) -> Result<SweepResult, SimError> {
+        let resolved = self.with_progress(source.label(), |progress| {
+            sweep.resolved(source, store, progress)
+        })?;
+        Ok(SweepResult {
+            rows: Vec::new(),
+            resolved,
+            facts: TraceFacts::default(),
+            from_store: 0,
+            interrupted: false,
+        })
+    }
+
     /// Runs the guests of a request, and adds their rows behind those of the sweep, which has resolved the sizes and
     /// the warm-up. If the caller stops, the rows lack the unfinished results.
     ///
     /// # Errors
     ///
-    /// As [`simulate_guests`], except for [`SimError::Interrupted`].
+    /// As [`simulate_guests`]; [`SimError::Interrupted`] only if there is no result at all.
     pub(crate) fn add_guests(
         &self,
         request: &CompareRequest,
@@ -55,12 +74,14 @@ impl Lab<'_> {
             };
             let passed = simulate_guests(source, &cells, device.as_ref(), &options, &progress);
             let (outcome, extras) = match passed {
-                Err(SimError::Interrupted) => {
+                // Without any result there is no comparison.
+                Err(SimError::Interrupted) if !swept.rows.is_empty() => {
                     swept.interrupted = true;
                     break;
                 }
                 passed => passed?,
             };
+            swept.facts = outcome.facts;
             let results = planned.into_iter().zip(outcome.counts).zip(extras);
             for ((planned, counts), (line, device)) in results {
                 let line = Arc::new(line);

@@ -2,11 +2,13 @@
 
 use std::error::Error;
 use std::fmt;
+use std::iter::repeat_with;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use ebbpool_policy::{Access, Costs, Frame, Ghost, Page, Policy};
 use ebbpool_sim::{GuestEngine, GuestHost, GuestPolicy};
 use pyo3::prelude::*;
+use pyo3::types::PyTuple;
 
 use crate::errors::{Class, raise, wrong};
 
@@ -171,6 +173,9 @@ impl ResidentFrames {
     }
 }
 
+/// Frames whose arguments are stored; each takes some 200 bytes.
+const MOST_STORED_ARGUMENTS: usize = 1 << 16;
+
 /// The methods of an object, as far as it has them.
 struct PythonPolicy {
     hit: Option<Py<PyAny>>,
@@ -182,6 +187,9 @@ struct PythonPolicy {
     evicted: Option<Py<PyAny>>,
     cleaned: Option<Py<PyAny>>,
     costs: Option<Py<PyAny>>,
+    /// By frame, for the first frames, the arguments of `hit` for a read and for a write. Most calls are hits, and making
+    /// their arguments each time would take a quarter of their time.
+    hits: Vec<[Option<Py<PyTuple>>; 2]>,
     /// In a cell, because the driver asks for companions of a victim without changing the policy.
     resident: Mutex<ResidentFrames>,
 }
@@ -199,6 +207,7 @@ impl PythonPolicy {
             );
             return Err(raise(object.py(), Class::Policy, &text));
         };
+        let stored = MOST_STORED_ARGUMENTS.min(resident.frames as usize);
         Ok(PythonPolicy {
             hit: method("hit")?,
             miss: method("miss")?,
@@ -209,6 +218,7 @@ impl PythonPolicy {
             evicted: method("evicted")?,
             cleaned: method("cleaned")?,
             costs: method("costs")?,
+            hits: repeat_with(|| [None, None]).take(stored).collect(),
             resident: Mutex::new(resident),
         })
     }
@@ -266,8 +276,29 @@ macro_rules! call {
 impl Policy for PythonPolicy {
     #[inline]
     fn hit(&mut self, frame: Frame, access: Access) {
-        self.resident().references += 1;
-        call!(self.hit, frame, access.is_write());
+        let resident = self.resident.get_mut();
+        let resident = resident.unwrap_or_else(PoisonError::into_inner);
+        resident.references += 1;
+        let Some(method) = &self.hit else { return };
+        if resident.has_failed {
+            return;
+        }
+        let write = access.is_write();
+        let called = Python::attach(|py| {
+            let method = method.bind(py);
+            let Some(stored) = self.hits.get_mut(frame as usize) else {
+                return method.call1((frame, write)).map(drop);
+            };
+            let stored = &mut stored[usize::from(write)];
+            let arguments = match stored {
+                Some(arguments) => arguments,
+                None => stored.insert((frame, write).into_pyobject(py)?.unbind()),
+            };
+            method.call1(arguments.bind(py)).map(drop)
+        });
+        if let Err(error) = called {
+            Python::attach(|py| resident.fail(py, error));
+        }
     }
 
     fn miss(&mut self, page: Page, _ghost: Option<Ghost>, access: Access) {

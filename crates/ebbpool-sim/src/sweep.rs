@@ -240,6 +240,22 @@ impl Sweep {
         })
     }
 
+    /// Turns the shares of the sweep into numbers without a run. This reads the trace only if neither its metadata nor the
+    /// store has the totals that the shares refer to.
+    ///
+    /// # Errors
+    ///
+    /// If the trace cannot be read, it states no page size for sizes in bytes, or the caller stops.
+    pub fn resolved(
+        &self,
+        source: &Source,
+        store: &dyn Store,
+        progress: &Progress,
+    ) -> Result<ResolvedSweep, SimError> {
+        let stored = StoredResults::new(store, self.device.as_ref());
+        self.resolve(source, &stored, progress)
+    }
+
     /// Divides the cells into those whose results are in the store, and those that have to run.
     fn divide(
         &self,
