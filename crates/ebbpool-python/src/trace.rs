@@ -269,11 +269,16 @@ impl Trace {
             let sources = std::slice::from_ref(&self.source);
             Source::refuse_overwriting(sources, outputs.into_iter().flatten())?;
             let lab = Lab::new(Settings::default(), watch);
-            let mut reader = self.source.open()?;
-            let mut writer = Writer::create_with(path, format, reader.metadata(), level)?;
+            let mut reader = self.source.open_with_classes()?;
+            let (metadata, classes) = (reader.metadata(), reader.classes());
+            let classes = classes.as_ref();
+            let mut writer = Writer::create_with_classes(path, format, metadata, classes, level)?;
             lab.for_each_batch(&mut reader, self.source.label(), |batch: &Batch| {
                 writer.write(batch)
             })?;
+            if let Some(classes) = reader.classes() {
+                writer.name_classes(classes.names());
+            }
             Ok(writer.finish()?)
         });
         let (written, _) = watched.finish(py)?;
