@@ -5,6 +5,7 @@ mod advise;
 mod arrow;
 mod catalogue;
 mod compare;
+mod compiled;
 mod curve;
 mod diff;
 mod errors;

@@ -1,4 +1,4 @@
-//! Policies of the caller: objects of Python, and functions of C such as those that Numba compiles.
+//! Policies of the caller: objects of Python here, and what these share with functions of C.
 
 use std::error::Error;
 use std::fmt;
@@ -10,9 +10,10 @@ use ebbpool_sim::{GuestEngine, GuestHost, GuestPolicy};
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
+use crate::compiled::CompiledGuest;
 use crate::errors::{Class, raise, wrong};
 
-type PolicyFailure = Box<dyn Error + Send + Sync>;
+pub(crate) type PolicyFailure = Box<dyn Error + Send + Sync>;
 
 /// The policy of the caller that an object stands for: an `ebbpool.Compiled`, or a class or function that makes a
 /// policy from a number of frames.
@@ -43,15 +44,15 @@ pub(crate) fn guest(py: Python<'_>, policy: &Bound<'_, PyAny>) -> PyResult<Arc<d
 }
 
 /// What both kinds of policies of the caller have.
-struct CallerPolicy {
-    name: String,
-    looks_at_costs: bool,
-    make: Py<PyAny>,
+pub(crate) struct CallerPolicy {
+    pub(crate) name: String,
+    pub(crate) looks_at_costs: bool,
+    pub(crate) make: Py<PyAny>,
     failure: Arc<Mutex<Option<PolicyFailure>>>,
 }
 
 impl CallerPolicy {
-    fn take_failure(&self) -> Option<PolicyFailure> {
+    pub(crate) fn take_failure(&self) -> Option<PolicyFailure> {
         let mut failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner);
         failure.take()
     }
@@ -59,17 +60,9 @@ impl CallerPolicy {
 
 struct PythonGuest(CallerPolicy);
 
-struct CompiledGuest(CallerPolicy);
-
 impl fmt::Debug for PythonGuest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("PythonGuest").field(&self.0.name).finish()
-    }
-}
-
-impl fmt::Debug for CompiledGuest {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("CompiledGuest").field(&self.0.name).finish()
     }
 }
 
@@ -102,20 +95,20 @@ impl GuestPolicy for PythonGuest {
 }
 
 /// The frames that hold pages, for checks of the answers of a policy, and what a failed policy has to report.
-struct ResidentFrames {
+pub(crate) struct ResidentFrames {
     policy: String,
     frames: u32,
-    resident: Vec<bool>,
+    pub(crate) resident: Vec<bool>,
     /// The number of references so far.
-    references: u64,
-    has_failed: bool,
+    pub(crate) references: u64,
+    pub(crate) has_failed: bool,
     /// Where the search for the next victim of a failed policy begins.
     cursor: usize,
     failure: Arc<Mutex<Option<PolicyFailure>>>,
 }
 
 impl ResidentFrames {
-    fn new(guest: &CallerPolicy, frames: u32) -> Self {
+    pub(crate) fn new(guest: &CallerPolicy, frames: u32) -> Self {
         ResidentFrames {
             policy: guest.name.clone(),
             frames,
@@ -127,7 +120,7 @@ impl ResidentFrames {
         }
     }
 
-    fn is_resident(&self, frame: Frame) -> bool {
+    pub(crate) fn is_resident(&self, frame: Frame) -> bool {
         self.resident.get(frame as usize) == Some(&true)
     }
 
@@ -154,7 +147,7 @@ impl ResidentFrames {
 
     /// Stores that the policy named a frame that it must not name.
     #[cold]
-    fn refuse(&mut self, method: &str, frame: &str) {
+    pub(crate) fn refuse(&mut self, method: &str, frame: &str) {
         let text = format!(
             "{method}() returned {frame} {}; it must return a frame that holds a page",
             self.position()
@@ -164,7 +157,7 @@ impl ResidentFrames {
 
     /// A frame that holds a page, until the failed pass ends.
     #[cold]
-    fn any(&mut self) -> Option<Frame> {
+    pub(crate) fn any(&mut self) -> Option<Frame> {
         let frames = self.resident.len();
         let order = (self.cursor..frames).chain(0..self.cursor.min(frames));
         let found = order.into_iter().find(|&frame| self.resident[frame]);
@@ -360,149 +353,5 @@ impl Policy for PythonPolicy {
 
     fn costs(&mut self, costs: Costs) {
         call!(self.costs, costs.read, costs.write);
-    }
-}
-
-type HitFunction = extern "C" fn(usize, u32, u8);
-type MissFunction = extern "C" fn(usize, u64, u8);
-type VictimFunction = extern "C" fn(usize) -> u32;
-type AdmitFunction = extern "C" fn(usize, u32, u64, u8);
-type FrameFunction = extern "C" fn(usize, u32);
-
-/// A policy of C functions, each of which gets the address of the policy's state first.
-struct CompiledPolicy {
-    state: usize,
-    hit: Option<HitFunction>,
-    miss: Option<MissFunction>,
-    victim: VictimFunction,
-    admit: Option<AdmitFunction>,
-    evicted: Option<FrameFunction>,
-    cleaned: Option<FrameFunction>,
-    resident: ResidentFrames,
-    /// The object that owns the memory of the state.
-    _owner: Py<PyAny>,
-}
-
-/// The addresses of the functions and of the state, and the owner of the state.
-#[derive(FromPyObject)]
-#[pyo3(from_item_all)]
-struct Addresses {
-    state: usize,
-    owner: Py<PyAny>,
-    hit: Option<usize>,
-    miss: Option<usize>,
-    victim: usize,
-    admit: Option<usize>,
-    evicted: Option<usize>,
-    cleaned: Option<usize>,
-}
-
-/// The function at an address; null is refused where `Addresses` are made.
-macro_rules! function {
-    ($address:expr, $type:ty) => {{
-        // SAFETY: `ebbpool.Compiled` states in its documentation that each address must be that of a C function with
-        // this signature, as `numba.cfunc` makes it; the caller vouches for it, as for each function given to ctypes.
-        unsafe { std::mem::transmute::<usize, $type>($address) }
-    }};
-}
-
-impl CompiledPolicy {
-    #[expect(
-        unsafe_code,
-        reason = "functions of C arrive as addresses, from Numba or ctypes"
-    )]
-    fn new(at: Addresses, resident: ResidentFrames) -> Self {
-        CompiledPolicy {
-            state: at.state,
-            hit: at.hit.map(|at| function!(at, HitFunction)),
-            miss: at.miss.map(|at| function!(at, MissFunction)),
-            victim: function!(at.victim, VictimFunction),
-            admit: at.admit.map(|at| function!(at, AdmitFunction)),
-            evicted: at.evicted.map(|at| function!(at, FrameFunction)),
-            cleaned: at.cleaned.map(|at| function!(at, FrameFunction)),
-            resident,
-            _owner: at.owner,
-        }
-    }
-}
-
-impl GuestPolicy for CompiledGuest {
-    fn name(&self) -> &str {
-        &self.0.name
-    }
-
-    fn looks_at_costs(&self) -> bool {
-        self.0.looks_at_costs
-    }
-
-    fn make<'o>(&self, frames: u32, host: GuestHost<'o>) -> Result<GuestEngine<'o>, PolicyFailure> {
-        let addresses = Python::attach(|py| {
-            let made = self.0.make.bind(py).call_method1("_addresses", (frames,))?;
-            made.extract::<Addresses>()
-        });
-        let resident = ResidentFrames::new(&self.0, frames);
-        Ok(host.run(CompiledPolicy::new(addresses?, resident)))
-    }
-
-    fn take_failure(&self) -> Option<PolicyFailure> {
-        self.0.take_failure()
-    }
-}
-
-impl Policy for CompiledPolicy {
-    #[inline]
-    fn hit(&mut self, frame: Frame, access: Access) {
-        self.resident.references += 1;
-        if let Some(hit) = self.hit {
-            hit(self.state, frame, access.is_write().into());
-        }
-    }
-
-    #[inline]
-    fn miss(&mut self, page: Page, _ghost: Option<Ghost>, access: Access) {
-        self.resident.references += 1;
-        if let Some(miss) = self.miss {
-            miss(self.state, page, access.is_write().into());
-        }
-    }
-
-    #[inline]
-    fn victim<F: Fn(Frame) -> bool>(
-        &mut self,
-        _incoming: Option<(Page, Access)>,
-        _may_evict: F,
-    ) -> Option<Frame> {
-        if self.resident.has_failed {
-            return self.resident.any();
-        }
-        let frame = (self.victim)(self.state);
-        if self.resident.is_resident(frame) {
-            return Some(frame);
-        }
-        self.resident.refuse("victim", &frame.to_string());
-        self.resident.any()
-    }
-
-    #[inline]
-    fn admit(&mut self, frame: Frame, page: Page, access: Access) {
-        self.resident.resident[frame as usize] = true;
-        if let Some(admit) = self.admit {
-            admit(self.state, frame, page, access.is_write().into());
-        }
-    }
-
-    #[inline]
-    fn evicted(&mut self, frame: Frame) {
-        self.resident.resident[frame as usize] = false;
-        if let Some(evicted) = self.evicted {
-            evicted(self.state, frame);
-        }
-    }
-
-    #[inline]
-    fn cleaned(&mut self, frame: Frame) {
-        if let Some(cleaned) = self.cleaned {
-            cleaned(self.state, frame);
-        }
     }
 }
