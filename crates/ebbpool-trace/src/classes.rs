@@ -66,7 +66,7 @@ impl Decode for ClassesByPage {
 
 /// Numbers classes from 1, in order of appearance.
 #[derive(Debug)]
-pub(crate) struct ClassNumbers<K> {
+pub struct ClassNumbers<K> {
     numbers: HashMap<K, u32>,
     names: Vec<String>,
     last: Option<(K, u32)>,
@@ -84,7 +84,7 @@ impl<K> Default for ClassNumbers<K> {
 
 impl<K: Hash + Eq + Clone> ClassNumbers<K> {
     /// The number of the class with this key; `name` names it when it appears. `None` if there are too many classes.
-    pub(crate) fn number(&mut self, key: &K, name: impl FnOnce() -> String) -> Option<u32> {
+    pub fn number(&mut self, key: &K, name: impl FnOnce() -> String) -> Option<u32> {
         if let Some((last, number)) = &self.last
             && last == key
         {
@@ -105,7 +105,7 @@ impl<K: Hash + Eq + Clone> ClassNumbers<K> {
     }
 
     /// The classes that have appeared.
-    pub(crate) fn classes(&self) -> PageClasses {
+    pub fn classes(&self) -> PageClasses {
         PageClasses::named(self.names.clone())
     }
 }

@@ -1,55 +1,27 @@
-//! Sources of references, and reading them.
+//! Sources of references.
 
-use std::fmt;
-use std::fs::{self, File};
-use std::io::{self, Read};
-use std::num::NonZeroU64;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
+use std::{fmt, fs, io};
 
 use ebbpool_cost::{PageProbabilities, did_you_mean, one_line};
-use tempfile::NamedTempFile;
 
 use crate::bad_lines::{BadLines, LeftOutLines, lock};
-use crate::columns::Columns;
 use crate::concat::concat;
 use crate::content::ContentHasher;
 use crate::error::TraceError;
 use crate::fold::fold;
-use crate::formats::{Decode, Decoding, Format, OpenedTrace};
+use crate::formats::{Decoding, Format, OpenedTrace};
 use crate::generators;
-use crate::reference::{Batch, Metadata, PageClasses};
-use crate::stream::Stream;
+use crate::read_options::ReadOptions;
+use crate::reader::Reader;
+use crate::stored_trace::StoredTrace;
 use crate::supplied::{ReferenceSupplier, SuppliedDecoder};
 
 /// The name of standard input as a trace.
 const STANDARD_INPUT: &str = "-";
-
-/// How traces are read. The steps of reading, in this order:
-///
-/// 1. decode, by `format` and `columns`; requests in bytes become pages of
-///    `page_size`
-/// 2. leave out at most `bad_lines` malformed lines, over all parts together
-/// 3. fold pages to `page_size`, each part by the page size that it states
-/// 4. put the parts together
-/// 5. drop the first `skip` references, then stop after `limit`
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct ReadOptions {
-    /// The format of files without a magic number.
-    pub format: Option<Format>,
-    /// The columns of CSV files; guessed from their names if this is `None`.
-    pub columns: Option<Columns>,
-    /// Bytes in a page; the page size of the trace if this is `None`.
-    pub page_size: Option<NonZeroU64>,
-    /// In formats of lines: how many malformed lines are left out before one is an error.
-    pub bad_lines: u64,
-    /// References to leave out at the start.
-    pub skip: u64,
-    /// The largest number of references to read.
-    pub limit: Option<u64>,
-}
 
 /// A trace by name: a file, standard input, a generator, a sample compiled into the
 /// program, or several of these in sequence.
@@ -80,17 +52,6 @@ enum PartOrigin {
     Supplied(Arc<dyn ReferenceSupplier>),
     /// A whole trace with its own options.
     Nested(Source),
-}
-
-/// Where the bytes of a trace are stored.
-enum StoredTrace {
-    File {
-        /// `None` for standard input.
-        path: Option<PathBuf>,
-        /// The content of a pipe.
-        spool: Mutex<Option<NamedTempFile>>,
-    },
-    Embedded(&'static [u8]),
 }
 
 impl Source {
@@ -309,7 +270,7 @@ impl Source {
                     _ => opened,
                 }
             }
-            PartOrigin::Supplied(supplier) => SuppliedDecoder::open(&**supplier)?,
+            PartOrigin::Supplied(supplier) => SuppliedDecoder::open(&**supplier, classes)?,
             PartOrigin::Nested(source) if classes => source.open_with_classes()?.into(),
             PartOrigin::Nested(source) => source.open()?.into(),
             PartOrigin::StoredTrace(stored) => {
@@ -498,10 +459,7 @@ impl SourcePart {
         let label = one_line(arg);
         let origin = match fs::metadata(arg) {
             Ok(found) if found.is_dir() => return Err(TraceError::Directory { file: label }),
-            Ok(_) => PartOrigin::StoredTrace(StoredTrace::File {
-                path: Some(PathBuf::from(arg)),
-                spool: Mutex::new(None),
-            }),
+            Ok(_) => PartOrigin::StoredTrace(StoredTrace::file(Some(PathBuf::from(arg)))),
             Err(error) => match generators::parse(arg, options)? {
                 Some(generator) => PartOrigin::Generator(generator),
                 None if error.kind() == io::ErrorKind::NotFound => {
@@ -524,41 +482,7 @@ impl SourcePart {
         }
         Ok(SourcePart {
             label: "standard input".to_owned(),
-            origin: PartOrigin::StoredTrace(StoredTrace::File {
-                path: None,
-                spool: Mutex::new(None),
-            }),
-        })
-    }
-}
-
-impl StoredTrace {
-    /// The file's name, if it has one.
-    fn path(&self) -> Option<&Path> {
-        match self {
-            StoredTrace::File { path, .. } => path.as_deref(),
-            StoredTrace::Embedded(_) => None,
-        }
-    }
-
-    /// The bytes, decompressed.
-    fn stream(&self, label: &str) -> Result<Stream, TraceError> {
-        match self {
-            StoredTrace::File { path, spool } => {
-                let path = path.as_deref();
-                Stream::of_file(label, path, open_seekable(label, path, spool)?)
-            }
-            StoredTrace::Embedded(bytes) => Stream::of_bytes(label, bytes),
-        }
-    }
-
-    /// The stored bytes, not decompressed.
-    fn raw(&self, label: &str) -> Result<Box<dyn Read>, TraceError> {
-        Ok(match self {
-            StoredTrace::File { path, spool } => {
-                Box::new(open_seekable(label, path.as_deref(), spool)?)
-            }
-            StoredTrace::Embedded(bytes) => Box::new(*bytes),
+            origin: PartOrigin::StoredTrace(StoredTrace::file(None)),
         })
     }
 }
@@ -569,182 +493,5 @@ impl fmt::Debug for Source {
             .debug_tuple("Source")
             .field(&self.0.label)
             .finish()
-    }
-}
-
-/// A handle on a regular file with the trace's bytes, at its beginning.
-fn open_seekable(
-    label: &str,
-    path: Option<&Path>,
-    spool: &Mutex<Option<NamedTempFile>>,
-) -> Result<File, TraceError> {
-    let failed = |error| TraceError::io(label, "read", error);
-    let spooling = |error| TraceError::io(label, "spool to a temporary file", error);
-    let mut spool = lock(spool);
-    if let Some(spooled) = &*spool {
-        return spooled.reopen().map_err(spooling);
-    }
-    let mut pipe: Box<dyn Read> = match path {
-        Some(path) => {
-            let file = File::open(path).map_err(failed)?;
-            if file.metadata().map_err(failed)?.is_file() {
-                return Ok(file);
-            }
-            Box::new(file)
-        }
-        None => Box::new(io::stdin().lock()),
-    };
-    let mut spooled = NamedTempFile::new().map_err(spooling)?;
-    io::copy(&mut pipe, &mut spooled).map_err(spooling)?;
-    let reopened = spooled.reopen().map_err(spooling)?;
-    *spool = Some(spooled);
-    Ok(reopened)
-}
-
-/// Streams a trace's references.
-pub struct Reader {
-    decoder: Box<dyn Decode>,
-    metadata: Metadata,
-    references: Option<u64>,
-    notes: Vec<String>,
-    /// References still to skip.
-    to_skip: u64,
-    /// The number of references to return, if there is a limit.
-    limit: Option<u64>,
-    returned: u64,
-    /// True after the end or an error: there are no more references.
-    ended: bool,
-}
-
-impl Reader {
-    fn new(opened: OpenedTrace, options: &ReadOptions) -> Reader {
-        let rest = |all: u64| {
-            let rest = all.saturating_sub(options.skip);
-            options.limit.map_or(rest, |limit| rest.min(limit))
-        };
-        Reader {
-            decoder: opened.decoder,
-            metadata: opened.metadata,
-            references: opened.references.map(rest),
-            notes: opened.notes,
-            to_skip: options.skip,
-            limit: options.limit,
-            returned: 0,
-            ended: false,
-        }
-    }
-
-    /// What the trace states besides its references.
-    pub fn metadata(&self) -> &Metadata {
-        &self.metadata
-    }
-
-    /// The classes of the references read so far; `None` if the batches have none. Formats that name classes where they
-    /// appear know all names only at the end.
-    pub fn classes(&self) -> Option<PageClasses> {
-        self.decoder.classes()
-    }
-
-    /// The total number of references, if it is known beforehand: for Parquet,
-    /// uncompressed u32 and generators.
-    pub fn references(&self) -> Option<u64> {
-        self.references
-    }
-
-    /// Notes to print on standard error, one line each: a format that was guessed, or that
-    /// differs from the user's. [`Source::late_notes`] has the notes that arise later.
-    pub fn notes(&self) -> &[String] {
-        &self.notes
-    }
-
-    /// Clears `batch` and fills it with the next `max` references (1 if `max` is 0), fewer
-    /// only at the end. False, with an empty batch, if there are no more.
-    ///
-    /// # Errors
-    ///
-    /// A [`TraceError`] with file and line or row. The batch is then empty, and
-    /// nothing more can be read.
-    pub fn next_batch(&mut self, batch: &mut Batch, max: usize) -> Result<bool, TraceError> {
-        batch.clear();
-        if self.ended {
-            return Ok(false);
-        }
-        let filled = self.fill(batch, max.max(1));
-        if filled.is_err() {
-            batch.clear();
-        }
-        self.returned += batch.len() as u64;
-        self.ended = batch.is_empty();
-        filled.map(|()| !self.ended)
-    }
-
-    fn fill(&mut self, batch: &mut Batch, max: usize) -> Result<(), TraceError> {
-        const SKIPPED_AT_ONCE: usize = 1 << 14;
-        let most = |references: u64, most: usize| {
-            usize::try_from(references).map_or(most, |references| references.min(most))
-        };
-        let left = self.limit.map_or(u64::MAX, |limit| limit - self.returned);
-        if left == 0 {
-            return Ok(());
-        }
-        while self.to_skip > 0 {
-            self.decoder
-                .fill(batch, most(self.to_skip, SKIPPED_AT_ONCE))?;
-            if batch.is_empty() {
-                return Ok(());
-            }
-            self.to_skip -= batch.len() as u64;
-            batch.clear();
-        }
-        self.decoder.fill(batch, most(left, max))
-    }
-
-    /// The share of the trace read so far, 0 to 1, by rows or by bytes of the (compressed)
-    /// file.
-    pub fn progress(&self) -> f64 {
-        if self.ended {
-            return 1.0;
-        }
-        let decoded = self.decoder.progress();
-        match self.limit {
-            Some(limit) => decoded.max(self.returned as f64 / limit.max(1) as f64),
-            None => decoded,
-        }
-    }
-}
-
-impl From<Reader> for OpenedTrace {
-    fn from(reader: Reader) -> Self {
-        OpenedTrace {
-            metadata: reader.metadata.clone(),
-            references: reader.references,
-            notes: reader.notes.clone(),
-            decoder: Box::new(reader),
-        }
-    }
-}
-
-impl Decode for Reader {
-    fn fill(&mut self, batch: &mut Batch, max: usize) -> Result<(), TraceError> {
-        self.next_batch(batch, max).map(drop)
-    }
-
-    fn progress(&self) -> f64 {
-        Reader::progress(self)
-    }
-
-    fn classes(&self) -> Option<PageClasses> {
-        Reader::classes(self)
-    }
-}
-
-impl fmt::Debug for Reader {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter
-            .debug_struct("Reader")
-            .field("metadata", &self.metadata)
-            .field("references", &self.references)
-            .field("progress", &self.progress())
-            .finish_non_exhaustive()
     }
 }

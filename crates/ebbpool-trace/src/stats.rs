@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::distances::StackDistances;
 use crate::error::TraceError;
+use crate::reader::Reader;
 use crate::reference::{Batch, PageClasses};
-use crate::source::Reader;
 
 pub use classes::ClassStatistics;
 use classes::ClassUses;

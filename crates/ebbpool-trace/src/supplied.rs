@@ -2,7 +2,7 @@
 
 use crate::error::TraceError;
 use crate::formats::{Decode, OpenedTrace};
-use crate::reference::{Batch, Metadata};
+use crate::reference::{Batch, Metadata, PageClasses};
 
 /// References that a caller has or makes; [`Source::supplied`](crate::Source::supplied) is the trace of them.
 pub trait ReferenceSupplier: Send + Sync {
@@ -12,6 +12,15 @@ pub trait ReferenceSupplier: Send + Sync {
     ///
     /// If the caller cannot supply the references; [`TraceError::Io`] takes any error.
     fn open(&self) -> Result<Box<dyn ReferenceStream>, TraceError>;
+
+    /// The same, and the batches have the classes of the pages, if the caller knows them.
+    ///
+    /// # Errors
+    ///
+    /// As [`open`](ReferenceSupplier::open).
+    fn open_with_classes(&self) -> Result<Box<dyn ReferenceStream>, TraceError> {
+        self.open()
+    }
 
     /// What the caller states besides the references.
     fn metadata(&self) -> Metadata {
@@ -41,15 +50,27 @@ pub trait ReferenceStream: Send {
 
     /// The share of the references that was supplied, 0 to 1.
     fn progress(&self) -> f64;
+
+    /// The classes of the references so far; `None` if the batches have none.
+    fn classes(&self) -> Option<PageClasses> {
+        None
+    }
 }
 
 /// Decodes what a caller supplies.
 pub(crate) struct SuppliedDecoder(Box<dyn ReferenceStream>);
 
 impl SuppliedDecoder {
-    pub(crate) fn open(supplier: &dyn ReferenceSupplier) -> Result<OpenedTrace, TraceError> {
+    pub(crate) fn open(
+        supplier: &dyn ReferenceSupplier,
+        classes: bool,
+    ) -> Result<OpenedTrace, TraceError> {
+        let stream = match classes {
+            true => supplier.open_with_classes()?,
+            false => supplier.open()?,
+        };
         Ok(OpenedTrace {
-            decoder: Box::new(SuppliedDecoder(supplier.open()?)),
+            decoder: Box::new(SuppliedDecoder(stream)),
             metadata: supplier.metadata(),
             references: supplier.references(),
             notes: Vec::new(),
@@ -72,12 +93,17 @@ impl Decode for SuppliedDecoder {
             }
             batch.pages.append(&mut piece.pages);
             batch.writes.append(&mut piece.writes);
+            batch.classes.append(&mut piece.classes);
         }
         Ok(())
     }
 
     fn progress(&self) -> f64 {
         self.0.progress()
+    }
+
+    fn classes(&self) -> Option<PageClasses> {
+        self.0.classes()
     }
 }
 
@@ -97,6 +123,7 @@ mod tests {
     }
 
     struct AscendingStream {
+        classes: bool,
         next: u64,
         pages: u64,
         most: usize,
@@ -105,6 +132,16 @@ mod tests {
     impl ReferenceSupplier for Ascending {
         fn open(&self) -> Result<Box<dyn ReferenceStream>, TraceError> {
             Ok(Box::new(AscendingStream {
+                classes: false,
+                next: 0,
+                pages: self.pages,
+                most: self.most,
+            }))
+        }
+
+        fn open_with_classes(&self) -> Result<Box<dyn ReferenceStream>, TraceError> {
+            Ok(Box::new(AscendingStream {
+                classes: true,
                 next: 0,
                 pages: self.pages,
                 most: self.most,
@@ -127,6 +164,9 @@ mod tests {
                     break;
                 }
                 batch.push(self.next, self.next.is_multiple_of(3));
+                if self.classes {
+                    batch.classes.push(1 + (self.next % 2) as u32);
+                }
                 self.next += 1;
             }
             Ok(())
@@ -134,6 +174,11 @@ mod tests {
 
         fn progress(&self) -> f64 {
             self.next as f64 / self.pages as f64
+        }
+
+        fn classes(&self) -> Option<PageClasses> {
+            let names = || vec!["even".into(), "odd".into()];
+            self.classes.then(|| PageClasses::named(names()))
         }
     }
 
@@ -167,6 +212,27 @@ mod tests {
         assert_eq!(source.label(), "ascending");
         assert_eq!(source.formats().expect("no file"), [None]);
         assert!(source.files().is_empty());
+    }
+
+    #[test]
+    fn supplied_classes_are_read_where_they_are_requested() {
+        let options = |skip| ReadOptions {
+            skip,
+            ..ReadOptions::default()
+        };
+        let parts = [source(9, None, &options(1)), source(3, None, &options(0))];
+        let sequence = Source::sequence(&parts, &options(0));
+        let mut reader = sequence.open_with_classes().expect("it opens");
+        let (mut batch, mut classes) = (Batch::new(), Vec::new());
+        while reader.next_batch(&mut batch, 10).expect("references") {
+            classes.extend_from_slice(&batch.classes);
+        }
+        assert_eq!(classes, [2, 1, 2, 1, 2, 1, 2, 1, 1, 2, 1]);
+        let names = reader.classes().expect("classes");
+        assert_eq!(names.names(), ["even", "odd"]);
+        let mut reader = sequence.open().expect("it opens");
+        assert!(reader.next_batch(&mut batch, 10).expect("references"));
+        assert!(batch.classes.is_empty() && reader.classes().is_none());
     }
 
     #[test]

@@ -33,8 +33,8 @@ use crate::bad_lines::BadLines;
 use crate::classes::ClassesByPage;
 use crate::compression::{Codec, Sink};
 use crate::error::TraceError;
+use crate::read_options::ReadOptions;
 use crate::reference::{Batch, Metadata, PageClasses};
-use crate::source::ReadOptions;
 use crate::stream::Stream;
 
 /// A format's entry in the registry.

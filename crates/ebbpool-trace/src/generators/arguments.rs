@@ -7,7 +7,8 @@ use ebbpool_cost::{ByteSize, Decimal, did_you_mean, one_line, spec};
 use super::GeneratorInfo;
 use super::random::Chance;
 use crate::error::TraceError;
-use crate::source::{ReadOptions, Source};
+use crate::read_options::ReadOptions;
+use crate::source::Source;
 use crate::workload::WorkloadError;
 
 /// The default of a parameter that has none.

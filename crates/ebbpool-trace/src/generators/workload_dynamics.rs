@@ -20,8 +20,9 @@ use super::random::Random;
 use super::{Generator, GeneratorEntry, GeneratorInfo};
 use crate::error::TraceError;
 use crate::formats::{Decode, OpenedTrace};
+use crate::reader::Reader;
 use crate::reference::{Batch, Metadata};
-use crate::source::{Reader, Source};
+use crate::source::Source;
 
 pub(super) static ENTRY: GeneratorEntry = GeneratorEntry {
     info: GeneratorInfo {

@@ -1,0 +1,156 @@
+//! Reading a trace from its first reference to its last.
+
+use std::fmt;
+
+use crate::error::TraceError;
+use crate::formats::{Decode, OpenedTrace};
+use crate::read_options::ReadOptions;
+use crate::reference::{Batch, Metadata, PageClasses};
+
+/// Streams a trace's references.
+pub struct Reader {
+    decoder: Box<dyn Decode>,
+    metadata: Metadata,
+    references: Option<u64>,
+    notes: Vec<String>,
+    /// References still to skip.
+    to_skip: u64,
+    /// The number of references to return, if there is a limit.
+    limit: Option<u64>,
+    returned: u64,
+    /// True after the end or an error: there are no more references.
+    ended: bool,
+}
+
+impl Reader {
+    pub(crate) fn new(opened: OpenedTrace, options: &ReadOptions) -> Reader {
+        let rest = |all: u64| {
+            let rest = all.saturating_sub(options.skip);
+            options.limit.map_or(rest, |limit| rest.min(limit))
+        };
+        Reader {
+            decoder: opened.decoder,
+            metadata: opened.metadata,
+            references: opened.references.map(rest),
+            notes: opened.notes,
+            to_skip: options.skip,
+            limit: options.limit,
+            returned: 0,
+            ended: false,
+        }
+    }
+
+    /// What the trace states besides its references.
+    pub fn metadata(&self) -> &Metadata {
+        &self.metadata
+    }
+
+    /// The classes of the references read so far; `None` if the batches have none. Formats that name classes where they
+    /// appear know all names only at the end.
+    pub fn classes(&self) -> Option<PageClasses> {
+        self.decoder.classes()
+    }
+
+    /// The total number of references, if it is known beforehand: for Parquet,
+    /// uncompressed u32 and generators.
+    pub fn references(&self) -> Option<u64> {
+        self.references
+    }
+
+    /// Notes to print on standard error, one line each: a format that was guessed, or that
+    /// differs from the user's. [`Source::late_notes`](crate::Source::late_notes) has the notes that arise later.
+    pub fn notes(&self) -> &[String] {
+        &self.notes
+    }
+
+    /// Clears `batch` and fills it with the next `max` references (1 if `max` is 0), fewer
+    /// only at the end. False, with an empty batch, if there are no more.
+    ///
+    /// # Errors
+    ///
+    /// A [`TraceError`] with file and line or row. The batch is then empty, and
+    /// nothing more can be read.
+    pub fn next_batch(&mut self, batch: &mut Batch, max: usize) -> Result<bool, TraceError> {
+        batch.clear();
+        if self.ended {
+            return Ok(false);
+        }
+        let filled = self.fill(batch, max.max(1));
+        if filled.is_err() {
+            batch.clear();
+        }
+        self.returned += batch.len() as u64;
+        self.ended = batch.is_empty();
+        filled.map(|()| !self.ended)
+    }
+
+    fn fill(&mut self, batch: &mut Batch, max: usize) -> Result<(), TraceError> {
+        const SKIPPED_AT_ONCE: usize = 1 << 14;
+        let most = |references: u64, most: usize| {
+            usize::try_from(references).map_or(most, |references| references.min(most))
+        };
+        let left = self.limit.map_or(u64::MAX, |limit| limit - self.returned);
+        if left == 0 {
+            return Ok(());
+        }
+        while self.to_skip > 0 {
+            self.decoder
+                .fill(batch, most(self.to_skip, SKIPPED_AT_ONCE))?;
+            if batch.is_empty() {
+                return Ok(());
+            }
+            self.to_skip -= batch.len() as u64;
+            batch.clear();
+        }
+        self.decoder.fill(batch, most(left, max))
+    }
+
+    /// The share of the trace read so far, 0 to 1, by rows or by bytes of the (compressed)
+    /// file.
+    pub fn progress(&self) -> f64 {
+        if self.ended {
+            return 1.0;
+        }
+        let decoded = self.decoder.progress();
+        match self.limit {
+            Some(limit) => decoded.max(self.returned as f64 / limit.max(1) as f64),
+            None => decoded,
+        }
+    }
+}
+
+impl From<Reader> for OpenedTrace {
+    fn from(reader: Reader) -> Self {
+        OpenedTrace {
+            metadata: reader.metadata.clone(),
+            references: reader.references,
+            notes: reader.notes.clone(),
+            decoder: Box::new(reader),
+        }
+    }
+}
+
+impl Decode for Reader {
+    fn fill(&mut self, batch: &mut Batch, max: usize) -> Result<(), TraceError> {
+        self.next_batch(batch, max).map(drop)
+    }
+
+    fn progress(&self) -> f64 {
+        Reader::progress(self)
+    }
+
+    fn classes(&self) -> Option<PageClasses> {
+        Reader::classes(self)
+    }
+}
+
+impl fmt::Debug for Reader {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("Reader")
+            .field("metadata", &self.metadata)
+            .field("references", &self.references)
+            .field("progress", &self.progress())
+            .finish_non_exhaustive()
+    }
+}
