@@ -139,6 +139,7 @@ impl Runner<'_> {
         let spec = match &cell.policy {
             CellPolicy::Policy(policy) => runner::supported(policy.get(), &pricing.capabilities)?,
             CellPolicy::Pseudo(pseudo) => return Err(unsuitable(pseudo.name())),
+            CellPolicy::Guest(guest) => return Err(unsuitable(guest.0.name())),
         };
         if spec.entry().name != "fd-buffer" || spec.spelled("interval").as_deref() != Some("5000") {
             return Err(unsuitable(&spec.to_string()));

@@ -1,13 +1,15 @@
 //! Plans the simulations of an experiment. Every text of the experiment is parsed here, once.
 
+use std::hash::{Hash, Hasher};
 #[cfg(unix)]
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
+use std::sync::Arc;
 
 use ebbpool_device::changing::AsymmetrySpec;
 use ebbpool_lab::{MemorySize, PricingRequest, parse_warmup};
 use ebbpool_policy::PolicySpec;
-use ebbpool_sim::{AtEnd, Warmup};
+use ebbpool_sim::{AtEnd, GuestPolicy, SimPolicy, Warmup};
 
 use super::contenders::{self, Participant, PolicyChoice};
 use super::format::{Experiment, ExperimentKind, SEED, Scale, Setting, Trace, filled};
@@ -44,6 +46,25 @@ pub(crate) struct RunConfig {
 pub(crate) enum CellPolicy {
     Policy(Parsed<PolicySpec>),
     Pseudo(PseudoPolicy),
+    Guest(NamedGuest),
+}
+
+/// A policy from outside the registry. Two are equal if their names are.
+#[derive(Clone, Debug)]
+pub(crate) struct NamedGuest(pub(crate) Arc<dyn GuestPolicy>);
+
+impl PartialEq for NamedGuest {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.name() == other.0.name()
+    }
+}
+
+impl Eq for NamedGuest {}
+
+impl Hash for NamedGuest {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.0.name().hash(state);
+    }
 }
 
 /// A bound that takes the place of a policy.
@@ -87,6 +108,13 @@ impl CellPolicy {
         match PseudoPolicy::named(text) {
             Some(pseudo) => Ok(CellPolicy::Pseudo(pseudo)),
             None => Ok(CellPolicy::Policy(Parsed::new(text, str::parse)?)),
+        }
+    }
+
+    fn of(policy: &SimPolicy) -> Self {
+        match policy {
+            SimPolicy::Registered(policy) => CellPolicy::Policy(policy.clone().into()),
+            SimPolicy::Guest(guest) => CellPolicy::Guest(NamedGuest(Arc::clone(guest))),
         }
     }
 }
@@ -216,7 +244,7 @@ fn combinations(experiment: &Experiment, scale: Scale) -> Vec<Vec<(String, Strin
 pub(crate) fn points(
     experiment: &Experiment,
     scale: Scale,
-    extra: &[PolicySpec],
+    extra: &[SimPolicy],
 ) -> Result<Vec<PlannedPoint>, ExperimentError> {
     let mut points = Vec::new();
     if experiment.kind == ExperimentKind::Priorities {
@@ -257,10 +285,9 @@ pub(crate) fn points(
                 points.push(point(name.clone(), value.clone(), runs));
             }
             for policy in extra {
-                let runs = configured.iter().map(|run| {
-                    let policy = CellPolicy::Policy(policy.clone().into());
-                    RunSelection::Plain(Box::new(run.cell(policy)))
-                });
+                let runs = configured
+                    .iter()
+                    .map(|run| RunSelection::Plain(Box::new(run.cell(CellPolicy::of(policy)))));
                 points.push(point(policy.to_string(), None, runs.collect()));
             }
         }
@@ -428,7 +455,8 @@ window = [0.25]
         assert!(SMALL.contains(from), "{from}");
         let experiment = Experiment::parse(&SMALL.replacen(from, to, 1), "my.toml")
             .unwrap_or_else(|error| panic!("{error}"));
-        let extra = ["lru".parse().expect("a policy")];
+        let extra: PolicySpec = "lru".parse().expect("a policy");
+        let extra = [extra.into()];
         points(&experiment, Scale::Quick, &extra).map_err(|error| error.to_string())
     }
 

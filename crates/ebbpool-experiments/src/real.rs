@@ -1,6 +1,7 @@
 //! Runs experiments on a real file or block device, which replaces the device models.
 
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use ebbpool_lab::replay::{ReplayFile, ReplayOutputs, ReplayRequest, ReplayResult, ReplayStorage};
@@ -103,8 +104,13 @@ pub(super) fn measure(
     source: &ebbpool_trace::Source,
 ) -> Result<CellResult, ExperimentError> {
     let config = &cell.config;
-    let policy = match &cell.policy {
-        CellPolicy::Policy(policy) => policy.get().to_string(),
+    let mut guests = Vec::new();
+    let policies = match &cell.policy {
+        CellPolicy::Policy(policy) => PolicySelection::one(&policy.get().to_string()),
+        CellPolicy::Guest(guest) => {
+            guests.push(Arc::clone(&guest.0));
+            PolicySelection::lists([""])
+        }
         CellPolicy::Pseudo(pseudo) => {
             return Err(ExperimentError::Invalid(format!(
                 "'{}' is no policy, so it cannot run on {}; omit it",
@@ -121,7 +127,8 @@ pub(super) fn measure(
         warmup: *config.warmup.get(),
         at_end: *config.at_end.get(),
         cluster_size: *config.cluster_size.get(),
-        ..ReplayRequest::new(PolicySelection::one(&policy), cell.frames.get().clone())
+        guests,
+        ..ReplayRequest::new(policies, cell.frames.get().clone())
     };
     let events = ReplayEvents {
         events: runner.events,

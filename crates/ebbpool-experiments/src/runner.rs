@@ -4,6 +4,7 @@ use std::cell::{Cell as Counter, RefCell};
 use std::collections::HashMap;
 #[cfg(unix)]
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Instant;
 
 use ebbpool_cost::Unit;
@@ -11,8 +12,9 @@ use ebbpool_device::changing::AsymmetrySpec;
 use ebbpool_lab::{Capabilities, MemorySize, Pricing, RunResult, Settings, TraceSummary};
 use ebbpool_policy::PolicySpec;
 use ebbpool_sim::{
-    Cell as SimCell, DeviceOutcome, Moment, NoObserver, NoStore, Progress, ResolvedSweep, SimError,
-    SimOptions, Size, Store, Sweep, SweepResult, SweepRow, simulate_one,
+    Cell as SimCell, DeviceAtStart, DeviceOutcome, GuestCell, Moment, NoObserver, NoStore,
+    Progress, ResolvedSweep, SimError, SimOptions, Size, Store, Sweep, SweepResult, SweepRow,
+    simulate_guests, simulate_one,
 };
 use ebbpool_trace::{Batch, Source};
 
@@ -20,7 +22,7 @@ use super::listener::Listener;
 use super::metric::{Metric, Values};
 use super::optimum;
 use super::parsed::Parsed;
-use super::plan::{Cell, CellPolicy, PseudoPolicy, RunConfig, RunDevice};
+use super::plan::{Cell, CellPolicy, NamedGuest, PseudoPolicy, RunConfig, RunDevice};
 #[cfg(unix)]
 use super::real;
 use super::traces::Traces;
@@ -69,6 +71,7 @@ pub(crate) struct CellGroup {
 enum GroupPolicies {
     Policies(Vec<Parsed<PolicySpec>>),
     Pseudo(PseudoPolicy),
+    Guest(NamedGuest),
 }
 
 impl<'a> Runner<'a> {
@@ -132,6 +135,9 @@ impl<'a> Runner<'a> {
                 GroupPolicies::Policies(policies) => {
                     self.run_group(&group, policies, time_lines, &mut measured)?;
                 }
+                GroupPolicies::Guest(guest) => {
+                    self.run_guest(&group, guest, time_lines, &mut measured)?;
+                }
                 GroupPolicies::Pseudo(PseudoPolicy::Optimum) => {
                     self.run_optimum(&group, &mut measured)?;
                 }
@@ -152,12 +158,7 @@ impl<'a> Runner<'a> {
     ) -> Result<(), ExperimentError> {
         let config = &group.config;
         let source = self.traces.source(&config.trace)?;
-        let metadata = source.open()?.metadata().clone();
-        let pricings = group
-            .asymmetries
-            .iter()
-            .map(|asymmetry| pricing_of(config, asymmetry.as_ref(), &metadata))
-            .collect::<Result<Vec<_>, _>>()?;
+        let pricings = group.pricings(&source)?;
         let Some(first) = pricings.first() else {
             return Ok(());
         };
@@ -191,13 +192,10 @@ impl<'a> Runner<'a> {
                 warmup: resolved.warmup,
             };
             let spec = &specs[row.policy];
-            let result = self::measured(&of_trace, spec, pricing, &row);
-            if let Some(failed) = &result.failed {
-                self.note(format!(
-                    "{spec} with {} frames: {failed}; its figures end there",
-                    row.frames
-                ));
-            }
+            let result = CellResult {
+                simulated: Some(spec.clone()),
+                ..self.measured(&of_trace, spec.to_string(), pricing, &row)
+            };
             let cell = Cell {
                 config: config.clone(),
                 policy: CellPolicy::Policy(policies[row.policy].clone()),
@@ -207,6 +205,97 @@ impl<'a> Runner<'a> {
             measured.insert(cell, result);
         }
         Ok(())
+    }
+
+    /// Runs a policy from outside the registry, whose results are not stored.
+    fn run_guest(
+        &self,
+        group: &CellGroup,
+        guest: &NamedGuest,
+        time_lines: bool,
+        measured: &mut HashMap<Cell, CellResult>,
+    ) -> Result<(), ExperimentError> {
+        let config = &group.config;
+        let source = self.traces.source(&config.trace)?;
+        let pricings = group.pricings(&source)?;
+        let Some(first) = pricings.first() else {
+            return Ok(());
+        };
+        let resolved = self.resolved(group, &source)?;
+        let options = SimOptions {
+            warmup: resolved.warmup,
+            ..self.options(config)
+        };
+        let sizes = resolved.frames.iter().enumerate();
+        let cells = sizes.flat_map(|(size, &frames)| {
+            let prices = pricings.iter().enumerate();
+            prices.map(move |(price, pricing)| (size, price, frames, pricing.asymmetry.ratio()))
+        });
+        let cells: Vec<(usize, usize, u64, f64)> = cells.collect();
+        let simulated = cells.iter().map(|&(_, _, frames, asymmetry)| GuestCell {
+            policy: Arc::clone(&guest.0),
+            frames,
+            asymmetry,
+        });
+        let simulated: Vec<GuestCell> = simulated.collect();
+        let device = first.device.as_ref().map(DeviceAtStart::make).transpose()?;
+        let report = |share: f64| self.clock.advance(share);
+        let progress = Progress {
+            report: &report,
+            stop: self.events.stop(),
+        };
+        self.clock
+            .begin(group.kind(), group.work(references(&source)?));
+        let (outcome, extras) =
+            simulate_guests(&source, &simulated, device.as_ref(), &options, &progress)?;
+        self.clock.end(0.0);
+        self.computed.set(self.computed.get() + cells.len() as u64);
+        let of_trace = TraceSummary {
+            label: source.label(),
+            metadata: &resolved.metadata,
+            facts: outcome.facts,
+            warmup: resolved.warmup,
+        };
+        let results = cells.into_iter().zip(outcome.counts).zip(extras);
+        for (((size, price, frames, _), counts), (line, device)) in results {
+            let row = SweepRow {
+                policy: 0,
+                size,
+                asymmetry: price,
+                frames,
+                counts,
+                time_line: time_lines.then(|| Arc::new(line)),
+                device,
+            };
+            let name = guest.0.name().to_string();
+            let result = self.measured(&of_trace, name, &pricings[price], &row);
+            let cell = Cell {
+                config: config.clone(),
+                policy: CellPolicy::Guest(guest.clone()),
+                frames: group.frames[size].clone(),
+                asymmetry: group.asymmetries[price].clone(),
+            };
+            measured.insert(cell, result);
+        }
+        Ok(())
+    }
+
+    /// The result of a cell from a row of the sweep, without the policy.
+    fn measured(
+        &self,
+        trace: &TraceSummary,
+        spec: String,
+        pricing: &Pricing,
+        row: &SweepRow,
+    ) -> CellResult {
+        let result = measured(trace, spec, pricing, row);
+        if let Some(failed) = &result.failed {
+            self.note(format!(
+                "{} with {} frames: {failed}; its figures end there",
+                result.spec, row.frames
+            ));
+        }
+        result
     }
 
     /// Runs the cells one after the other on a real file. Such measurements are not stored.
@@ -406,7 +495,7 @@ impl CellGroup {
         };
         let each = match &self.policies {
             GroupPolicies::Policies(policies) => policies.iter().map(of_policy).sum(),
-            GroupPolicies::Pseudo(_) => asymmetries,
+            GroupPolicies::Pseudo(_) | GroupPolicies::Guest(_) => asymmetries,
         };
         (each * self.frames.len()) as f64
     }
@@ -434,6 +523,15 @@ impl CellGroup {
         }
     }
 
+    /// The pricing for each asymmetry.
+    fn pricings(&self, source: &Source) -> Result<Vec<Pricing>, ExperimentError> {
+        let metadata = source.open()?.metadata().clone();
+        let asymmetries = self.asymmetries.iter();
+        asymmetries
+            .map(|asymmetry| pricing_of(&self.config, asymmetry.as_ref(), &metadata))
+            .collect()
+    }
+
     fn sizes(&self) -> Vec<Size> {
         self.frames.iter().map(|frames| frames.get().size).collect()
     }
@@ -446,6 +544,7 @@ impl CellGroup {
                 policies.iter().cloned().map(CellPolicy::Policy).collect()
             }
             GroupPolicies::Pseudo(pseudo) => vec![CellPolicy::Pseudo(*pseudo)],
+            GroupPolicies::Guest(guest) => vec![CellPolicy::Guest(guest.clone())],
         };
         policies.into_iter().flat_map(move |policy| {
             self.frames.iter().flat_map(move |frames| {
@@ -467,6 +566,7 @@ impl CellGroup {
             policies: match &cell.policy {
                 CellPolicy::Policy(policy) => GroupPolicies::Policies(vec![policy.clone()]),
                 CellPolicy::Pseudo(pseudo) => GroupPolicies::Pseudo(*pseudo),
+                CellPolicy::Guest(guest) => GroupPolicies::Guest(guest.clone()),
             },
             frames: vec![cell.frames.clone()],
             asymmetries: vec![cell.asymmetry.clone()],
@@ -554,14 +654,8 @@ pub(crate) fn supported(
 }
 
 /// The result of a cell from a row of the sweep.
-fn measured(
-    trace: &TraceSummary,
-    policy: &PolicySpec,
-    pricing: &Pricing,
-    row: &SweepRow,
-) -> CellResult {
+fn measured(trace: &TraceSummary, spec: String, pricing: &Pricing, row: &SweepRow) -> CellResult {
     let asymmetry = pricing.asymmetry;
-    let spec = policy.to_string();
     let mut result = RunResult::new(trace, spec.clone(), row.frames, asymmetry, &row.counts);
     if let Some(device) = &row.device {
         result.charge_device(pricing, device);
@@ -585,7 +679,7 @@ fn measured(
         values,
         moments,
         spec,
-        simulated: Some(policy.clone()),
+        simulated: None,
         frames: row.frames,
         asymmetry: asymmetry.ratio(),
         read_cost: 1.0 / pricing.in_page_reads(1.0),

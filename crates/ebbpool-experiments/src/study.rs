@@ -3,12 +3,14 @@
 use std::collections::{HashMap, HashSet};
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use ebbpool_cost::did_you_mean;
 use ebbpool_lab::Settings;
 use ebbpool_policy::{PolicySpec, cluster_priority};
+use ebbpool_sim::{GuestPolicy, SimPolicy};
 
 use crate::contenders::{self, PolicyChoice};
 use crate::error::ExperimentError;
@@ -97,6 +99,8 @@ pub struct StudyRequest {
     pub scale: Scale,
     /// Additional policies for every figure.
     pub policies: Vec<PolicySpec>,
+    /// Additional policies from outside the registry, for every figure but those of computing times.
+    pub guests: Vec<Arc<dyn GuestPolicy>>,
     /// The directory of the report: index.html, a picture and a CSV for each figure.
     pub out: PathBuf,
     /// A file or block device that replaces the device models.
@@ -126,6 +130,7 @@ impl StudyRequest {
             experiments,
             scale,
             policies: Vec::new(),
+            guests: Vec::new(),
             out: out.into(),
             file: None,
             rerun: rerun_in_words,
@@ -239,11 +244,8 @@ fn read(file: &str) -> Result<Experiment, ExperimentError> {
     Ok(Experiment::parse(&text, file)?)
 }
 
-fn plan_of(
-    experiment: &Experiment,
-    scale: Scale,
-    extra: &[PolicySpec],
-) -> Result<Plan, ExperimentError> {
+fn plan_of(experiment: &Experiment, request: &StudyRequest) -> Result<Plan, ExperimentError> {
+    let scale = request.scale;
     let own: Vec<PolicySpec> = contenders::of(experiment)
         .into_iter()
         .filter_map(|participant| match participant.choice {
@@ -255,10 +257,13 @@ fn plan_of(
         experiment.kind,
         ExperimentKind::Sweep | ExperimentKind::Timing
     );
-    let extra: Vec<PolicySpec> = extra
-        .iter()
-        .filter(|policy| takes_more && !own.contains(policy))
-        .cloned()
+    let registered = request.policies.iter();
+    let registered = registered.filter(|policy| takes_more && !own.contains(policy));
+    let guests = request.guests.iter();
+    let guests = guests.filter(|_| experiment.kind == ExperimentKind::Sweep);
+    let extra: Vec<SimPolicy> = registered
+        .map(|policy| SimPolicy::Registered(policy.clone()))
+        .chain(guests.map(|guest| SimPolicy::Guest(Arc::clone(guest))))
         .collect();
     let mut points = plan::points(experiment, scale, &extra)?;
     #[cfg(unix)]
@@ -307,7 +312,7 @@ pub fn run(
     let planned: Vec<PlannedExperiment> = experiments
         .into_iter()
         .map(|(name, experiment)| PlannedExperiment {
-            plan: plan_of(&experiment, request.scale, &request.policies),
+            plan: plan_of(&experiment, request),
             name,
             experiment,
         })

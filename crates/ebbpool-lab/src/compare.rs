@@ -63,10 +63,7 @@ impl CompareRequest {
 
     /// The policies of the registry; none only if there are guests.
     fn registered(&self, capabilities: &Capabilities) -> Result<Vec<PolicySpec>, RequestError> {
-        match self.policies.resolve(capabilities) {
-            Err(RequestError::NoPolicy) if !self.guests.is_empty() => Ok(Vec::new()),
-            resolved => resolved,
-        }
+        self.policies.resolve_with(&self.guests, capabilities)
     }
 
     /// Checks everything that can be checked before the trace is read.

@@ -1,6 +1,9 @@
 //! The selection of policies in a request.
 
+use std::sync::Arc;
+
 use ebbpool_policy::{PolicySpec, registry, split_list};
+use ebbpool_sim::GuestPolicy;
 
 use crate::error::RequestError;
 use crate::pricing::Capabilities;
@@ -51,6 +54,22 @@ impl PolicySelection {
     pub fn with_recommended(mut self) -> Self {
         self.with_recommended = self.lists.is_empty();
         self
+    }
+
+    /// The policies, or none if the selection is empty, which a request with policies from outside may have.
+    ///
+    /// # Errors
+    ///
+    /// As [`resolve`](Self::resolve).
+    pub(crate) fn resolve_with(
+        &self,
+        guests: &[Arc<dyn GuestPolicy>],
+        capabilities: &Capabilities,
+    ) -> Result<Vec<PolicySpec>, RequestError> {
+        match self.resolve(capabilities) {
+            Err(RequestError::NoPolicy) if !guests.is_empty() => Ok(Vec::new()),
+            resolved => resolved,
+        }
     }
 
     /// The policies, each once.

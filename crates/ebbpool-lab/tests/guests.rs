@@ -5,8 +5,8 @@ use std::error::Error;
 use std::sync::{Arc, Mutex};
 
 use ebbpool_lab::{
-    CompareRequest, Comparison, Lab, LabError, MemorySize, PolicySelection, PricingRequest,
-    RequestError, ResultStorage, Settings, SharedStore, Silent,
+    CompareRequest, Comparison, CurveRequest, Lab, LabError, MemorySize, PolicySelection,
+    PricingRequest, RequestError, ResultStorage, Settings, SharedStore, Silent,
 };
 use ebbpool_policy::{Access, Frame, Page, Policy};
 use ebbpool_sim::{GuestEngine, GuestHost, GuestPolicy, SimError};
@@ -128,6 +128,58 @@ fn guests_alone_need_no_policy_of_the_registry() {
     };
     let refused = lab.compare(&source(), &nothing).expect_err("no policy");
     assert!(matches!(refused, LabError::Request(RequestError::NoPolicy)));
+}
+
+#[test]
+fn a_study_of_curves_has_guests_behind_the_others() {
+    let lab = Lab::new(Settings::default(), &Silent);
+    let request = CurveRequest {
+        guests: vec![Arc::new(queue(false))],
+        target: Some("writes -20%".parse().expect("a target")),
+        baseline: ("fifo".into(), MemorySize::frames(100)),
+        ..CurveRequest::new(
+            PolicySelection::lists(["fifo"]),
+            "8".parse().expect("an asymmetry"),
+        )
+    };
+    let study = lab.curve(&source(), &request).expect("curves");
+    let names: Vec<String> = study.policies.iter().map(ToString::to_string).collect();
+    assert_eq!(names, ["fifo", "queue"]);
+    assert_eq!(study.estimates[0], study.estimates[1]);
+    let answer = study.answer.as_ref().expect("an answer");
+    assert!(answer.smallest[0].is_some() && answer.smallest[0] == answer.smallest[1]);
+    assert!(study.sentence().contains("queue needs"));
+    let report = study.clone().into_comparison();
+    assert_eq!(report.policies, ["fifo", "queue"]);
+}
+
+#[cfg(unix)]
+#[test]
+fn a_replay_has_guests_behind_the_others() {
+    use ebbpool_lab::replay::{ReplayOutputs, ReplayRequest};
+
+    let lab = Lab::new(Settings::default(), &Silent);
+    let request = |refuses| ReplayRequest {
+        guests: vec![Arc::new(QueueGuest {
+            looks_at_costs: false,
+            refuses,
+        })],
+        asymmetry: Some("8".parse().expect("an asymmetry")),
+        ..ReplayRequest::new(PolicySelection::lists(["fifo"]), MemorySize::frames(50))
+    };
+    let outputs = ReplayOutputs::default();
+    let replayed = lab.replay(&source(), &request(false), &outputs);
+    let results = replayed.and_then(ebbpool_lab::replay::ReplayStudy::into_result);
+    let results = results.expect("results");
+    let figures = |at: usize| {
+        let one = &results[at].result;
+        (one.hits, one.reads, one.writes, one.cost)
+    };
+    assert_eq!(results[1].result.policy, "queue");
+    assert_eq!(figures(0), figures(1));
+    let refused = lab.replay(&source(), &request(true), &outputs);
+    let refused = refused.and_then(ebbpool_lab::replay::ReplayStudy::into_result);
+    assert!(refused.is_err_and(|error| error.to_string().contains("no")));
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use ebbpool_device::AnyDevice;
-use ebbpool_policy::{Foresight, Policy};
+use ebbpool_policy::{DynPolicy, Foresight, Policy, PolicySpec};
 use ebbpool_trace::Source;
 
 use crate::engine::{Chunk, Counts, Drive, Engine, Setup};
@@ -53,22 +53,117 @@ pub trait GuestPolicy: Send + Sync + fmt::Debug {
     }
 }
 
+/// A policy of the registry, or one from outside.
+#[derive(Clone, Debug)]
+pub enum SimPolicy {
+    /// A policy of the registry.
+    Registered(PolicySpec),
+    /// A policy from outside.
+    Guest(Arc<dyn GuestPolicy>),
+}
+
+impl fmt::Display for SimPolicy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            SimPolicy::Registered(policy) => policy.fmt(f),
+            SimPolicy::Guest(guest) => f.write_str(guest.name()),
+        }
+    }
+}
+
+impl From<PolicySpec> for SimPolicy {
+    fn from(policy: PolicySpec) -> Self {
+        SimPolicy::Registered(policy)
+    }
+}
+
 /// Takes the policy of a [`GuestPolicy`].
-pub struct GuestHost<'o> {
-    setup: Setup,
-    observer: Option<&'o mut dyn DynObserver>,
+pub struct GuestHost<'o>(HostKind<'o>);
+
+/// What a host does with the policy.
+enum HostKind<'o> {
+    Simulator {
+        setup: Setup,
+        observer: Option<&'o mut dyn DynObserver>,
+    },
+    /// Only hands it over.
+    Caller,
 }
 
 /// The run of a guest's policy.
-pub struct GuestEngine<'o>(Box<dyn Drive + 'o>);
+pub struct GuestEngine<'o>(EngineKind<'o>);
+
+enum EngineKind<'o> {
+    Simulator(Box<dyn Drive + 'o>),
+    Policy(Box<dyn DynPolicy + Send>),
+}
 
 impl<'o> GuestHost<'o> {
     /// Runs the policy.
     pub fn run<P: Policy + 'static>(self, policy: P) -> GuestEngine<'o> {
-        GuestEngine(match self.observer {
-            None => Box::new(Engine::new(policy, NoObserver, self.setup)),
-            Some(observer) => Box::new(Engine::new(policy, Listener(observer), self.setup)),
+        GuestEngine(match self.0 {
+            HostKind::Caller => EngineKind::Policy(Box::new(policy)),
+            HostKind::Simulator { setup, observer } => EngineKind::Simulator(match observer {
+                None => Box::new(Engine::new(policy, NoObserver, setup)),
+                Some(observer) => Box::new(Engine::new(policy, Listener(observer), setup)),
+            }),
         })
+    }
+}
+
+/// Makes the policy of a guest for a number of frames, to run it elsewhere than in the simulator.
+///
+/// # Errors
+///
+/// [`SimError::Guest`] if the policy cannot be made.
+pub fn guest_policy(
+    guest: &dyn GuestPolicy,
+    frames: u32,
+) -> Result<Box<dyn DynPolicy + Send>, SimError> {
+    let made = guest.make(frames, GuestHost(HostKind::Caller));
+    match made.map_err(|source| failed(guest, source))? {
+        GuestEngine(EngineKind::Policy(policy)) => Ok(policy),
+        GuestEngine(EngineKind::Simulator(_)) => {
+            Err(failed(guest, "the guest has answered another host".into()))
+        }
+    }
+}
+
+/// An error if a policy of the guest has failed since the last call.
+///
+/// # Errors
+///
+/// [`SimError::Guest`].
+pub fn check_guest(guest: &dyn GuestPolicy) -> Result<(), SimError> {
+    let failure = guest.take_failure();
+    failure.map_or(Ok(()), |source| Err(failed(guest, source)))
+}
+
+fn failed(guest: &dyn GuestPolicy, source: Box<dyn Error + Send + Sync>) -> SimError {
+    SimError::Guest {
+        policy: guest.name().into(),
+        source,
+    }
+}
+
+/// The run of a guest's policy with this setup.
+pub(crate) fn engine_of_guest<'o>(
+    guest: &Arc<dyn GuestPolicy>,
+    setup: Setup,
+    observer: Option<&'o mut dyn DynObserver>,
+) -> Result<Box<dyn Drive + 'o>, SimError> {
+    let frames = setup.frames;
+    let host = GuestHost(HostKind::Simulator { setup, observer });
+    let made = guest.make(frames, host);
+    match made.map_err(|source| failed(&**guest, source))? {
+        GuestEngine(EngineKind::Simulator(engine)) => Ok(Box::new(HostedEngine {
+            engine,
+            guest: Arc::clone(guest),
+        })),
+        GuestEngine(EngineKind::Policy(_)) => Err(failed(
+            &**guest,
+            "the guest has answered another host".into(),
+        )),
     }
 }
 
@@ -123,25 +218,11 @@ impl GuestCell {
         setup: Setup,
         observer: Option<&'o mut dyn DynObserver>,
     ) -> Result<Box<dyn Drive + 'o>, SimError> {
-        let frames = setup.frames;
-        let made = self.policy.make(frames, GuestHost { setup, observer });
-        let GuestEngine(engine) = made.map_err(|source| self.failed(source))?;
-        Ok(Box::new(HostedEngine {
-            engine,
-            guest: Arc::clone(&self.policy),
-        }))
-    }
-
-    fn failed(&self, source: Box<dyn Error + Send + Sync>) -> SimError {
-        SimError::Guest {
-            policy: self.policy.name().into(),
-            source,
-        }
+        engine_of_guest(&self.policy, setup, observer)
     }
 
     fn check(&self) -> Result<(), SimError> {
-        let failure = self.policy.take_failure();
-        failure.map_or(Ok(()), |source| Err(self.failed(source)))
+        check_guest(&*self.policy)
     }
 }
 

@@ -27,7 +27,10 @@ pub use curve::{
 };
 pub use engine::{AtEnd, Counts};
 pub use error::SimError;
-pub use guest::{GuestCell, GuestEngine, GuestExtras, GuestHost, GuestPolicy, simulate_guests};
+pub use guest::{
+    GuestCell, GuestEngine, GuestExtras, GuestHost, GuestPolicy, SimPolicy, check_guest,
+    guest_policy, simulate_guests,
+};
 pub use observer::{EventLog, NoObserver, Observer, Recorder, Sample, Series};
 pub use on_device::{DeviceAtStart, DeviceObserver, DeviceOutcome};
 pub use probabilities::check_policies;

@@ -5,10 +5,16 @@ mod common;
 use common::{QUIET, SPECS, cell, file};
 use ebbpool_policy::PolicySpec;
 use ebbpool_sim::{
-    AtEnd, Counts, CurveOptions, Curves, NoStore, SimOptions, Size, Traffic, Warmup, simulate,
+    AtEnd, Counts, CurveOptions, Curves, NoStore, SimOptions, SimPolicy, Size, Traffic, Warmup,
+    simulate,
 };
 use ebbpool_trace::Source;
 use proptest::prelude::*;
+
+fn policy(spec: &str) -> SimPolicy {
+    let spec: PolicySpec = spec.parse().expect("a policy");
+    spec.into()
+}
 
 fn curve_options(sample: Option<f64>, options: &SimOptions) -> CurveOptions {
     CurveOptions {
@@ -107,7 +113,7 @@ proptest! {
         flush: bool,
         at in 0..SPECS.len(),
     ) {
-        let policy: PolicySpec = SPECS[at].parse().expect("a policy");
+        let policy = policy(SPECS[at]);
         let (_directory, source) = file(&trace, "trace.u32");
         let options = SimOptions {
             warmup: (trace.len() as f64 * warm) as u64,
@@ -153,7 +159,7 @@ fn sampled_bills_are_within_their_stated_errors() {
         "clock",
         "belady",
     ] {
-        let spec: PolicySpec = policy.parse().expect("a policy");
+        let spec = self::policy(policy);
         let requests: Vec<_> = sizes.iter().map(|&frames| (&spec, frames)).collect();
         let found = curves.at(&requests, &QUIET).expect("estimates");
         let exact = simulated(&source, policy, &sizes, &options);
@@ -195,10 +201,7 @@ fn the_smallest_memory_is_found_for_stack_policies_and_others() {
         &QUIET,
     )
     .expect("curves");
-    let policies: Vec<PolicySpec> = ["lru", "fifo", "cflru"]
-        .iter()
-        .map(|policy| policy.parse().expect("a policy"))
-        .collect();
+    let policies = ["lru", "fifo", "cflru"].map(policy);
     let now = curves.lru().at(90).writes;
     let requests = |traffic: Traffic| 2 * traffic.writes <= now;
     let sizes = [50, 100, 400, 1600];

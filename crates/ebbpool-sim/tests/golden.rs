@@ -19,8 +19,8 @@ use std::sync::atomic::AtomicBool;
 use ebbpool_device::{AnyDevice, DeviceProfile};
 use ebbpool_policy::PolicySpec;
 use ebbpool_sim::{
-    CurveOptions, Curves, DeviceAtStart, Estimate, NoStore, Progress, SimOptions, Size, Store,
-    Sweep, SweepRow, Warmup,
+    CurveOptions, Curves, DeviceAtStart, Estimate, NoStore, Progress, SimOptions, SimPolicy, Size,
+    Store, Sweep, SweepRow, Warmup,
 };
 use ebbpool_trace::Source;
 use serde_json::Value;
@@ -89,8 +89,8 @@ fn estimates(store: &dyn Store) -> Vec<Estimate> {
     };
     let source = source();
     let mut curves = Curves::new(&source, store, &curve_options, &QUIET).expect("curves");
-    let policies = [policy("lru"), policy("cflru")];
-    let requests: Vec<(&PolicySpec, u64)> = policies.iter().map(|policy| (policy, 12)).collect();
+    let policies = [policy("lru"), policy("cflru")].map(SimPolicy::from);
+    let requests: Vec<(&SimPolicy, u64)> = policies.iter().map(|policy| (policy, 12)).collect();
     curves.at(&requests, &QUIET).expect("estimates")
 }
 

@@ -8,8 +8,9 @@ use std::sync::{Arc, Mutex};
 use ebbpool_device::{AnyDevice, DeviceProfile};
 use ebbpool_policy::{Access, Frame, Page, Policy};
 use ebbpool_sim::{
-    AtEnd, Cell, GuestCell, GuestEngine, GuestHost, GuestPolicy, Progress, SimError, SimOptions,
-    simulate, simulate_guests, simulate_on_device,
+    AtEnd, Cell, CurveOptions, Curves, GuestCell, GuestEngine, GuestHost, GuestPolicy, NoStore,
+    Progress, SimError, SimOptions, SimPolicy, Warmup, check_guest, guest_policy, simulate,
+    simulate_guests, simulate_on_device,
 };
 use ebbpool_trace::Source;
 
@@ -166,6 +167,75 @@ fn a_guest_runs_on_a_device() {
         let guests = guests.as_ref().expect("a device's outcome");
         assert_eq!(guests.report.bill().amount, ours.report.bill().amount);
     }
+}
+
+#[test]
+fn a_curve_of_a_guest_is_that_of_the_same_policy_in_the_registry() {
+    let source = Source::parse("zipf:pages=30000,refs=200000,write=0.3", None);
+    let source = source.expect("a generator");
+    let options = CurveOptions {
+        warmup: Warmup::References(5000),
+        options: SimOptions::default(),
+        asymmetry: 8.0,
+        sample: Some(0.1),
+    };
+    let fifo = SimPolicy::Registered("fifo".parse().expect("a policy"));
+    let queue = SimPolicy::Guest(Arc::new(QueueGuest::default()));
+    assert_eq!(queue.to_string(), "queue");
+    run(|progress| {
+        let mut curves = Curves::new(&source, &NoStore, &options, progress).expect("curves");
+        let sizes = [500, 5000, 1 << 20];
+        let requests = [&fifo, &queue].map(|policy| sizes.map(|frames| (policy, frames)));
+        let found = curves.at(requests.as_flattened(), progress);
+        let found = found.expect("estimates");
+        assert_eq!(found[..3], found[3..]);
+        assert!(!found[4].sample.is_all() && found[5].sample.is_all());
+        let enough = |traffic: ebbpool_sim::Traffic| traffic.reads < 60_000;
+        let policies = [fifo.clone(), queue.clone()];
+        let smallest = curves.smallest(&policies, &sizes, enough, progress);
+        let smallest = smallest.expect("sizes");
+        assert!(smallest[0].is_some() && smallest[0] == smallest[1]);
+    });
+}
+
+#[test]
+fn a_guest_that_fails_ends_a_curve() {
+    let options = CurveOptions {
+        warmup: Warmup::References(0),
+        options: SimOptions::default(),
+        asymmetry: 8.0,
+        sample: Some(1.0),
+    };
+    let queue = SimPolicy::Guest(Arc::new(QueueGuest {
+        fails_after: Some(5000),
+        ..QueueGuest::default()
+    }));
+    run(|progress| {
+        let source = source();
+        let mut curves = Curves::new(&source, &NoStore, &options, progress).expect("curves");
+        let failed = curves.at(&[(&queue, 100)], progress);
+        let failed = failed.expect_err("it fails").to_string();
+        assert!(failed.contains("reference 500"), "{failed}");
+    });
+}
+
+#[test]
+fn the_policy_of_a_guest_runs_elsewhere() {
+    let guest = QueueGuest::default();
+    let mut policy = guest_policy(&guest, 2).expect("a policy");
+    policy.admit(1, 77, Access::Read);
+    policy.admit(0, 78, Access::Write);
+    assert_eq!(policy.victim(None, &|_| true), Some(1));
+    assert_eq!(policy.victim(None, &|frame| frame == 0), Some(0));
+    check_guest(&guest).expect("no failure");
+    *guest.failure.lock().expect("no panic") = Some("late".into());
+    let failed = check_guest(&guest).expect_err("a failure").to_string();
+    assert!(failed.contains("late"), "{failed}");
+    let refuses = QueueGuest {
+        refuses: true,
+        ..QueueGuest::default()
+    };
+    assert!(guest_policy(&refuses, 2).is_err());
 }
 
 #[test]

@@ -147,8 +147,13 @@ impl PoolOptions {
 
     /// A policy of your own, for the pool's number of frames. If it panics, or names a victim that it does not hold,
     /// `lru` takes its place.
-    pub fn own_policy(mut self, policy: impl DynPolicy + Send + 'static) -> Self {
-        self.policy = PolicyChoice::Own(Box::new(policy));
+    pub fn own_policy(self, policy: impl DynPolicy + Send + 'static) -> Self {
+        self.own_boxed_policy(Box::new(policy))
+    }
+
+    /// The same for a policy whose type is known at run time only.
+    pub fn own_boxed_policy(mut self, policy: Box<dyn DynPolicy + Send>) -> Self {
+        self.policy = PolicyChoice::Own(policy);
         self
     }
 

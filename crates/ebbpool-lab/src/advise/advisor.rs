@@ -2,6 +2,7 @@
 
 use ebbpool_cost::Asymmetry;
 use ebbpool_policy::PolicySpec;
+use ebbpool_sim::SimPolicy;
 use ebbpool_trace::{Metadata, Source};
 
 use super::assumptions::{assumed, budget, present};
@@ -333,7 +334,7 @@ impl<'a> Advisor<'a> {
             estimate.map_or(f64::INFINITY, |estimate| study.bill(estimate.traffic))
         };
         let bills = study.policies.iter().zip(study.estimates.iter().map(bill));
-        let mut bills: Vec<(&PolicySpec, f64)> = bills.collect();
+        let mut bills: Vec<(&SimPolicy, f64)> = bills.collect();
         bills.sort_by(|(_, a), (_, b)| a.total_cmp(b));
         let now = self.now.to_string();
         let best = bills.iter().map(|(policy, _)| policy.to_string());

@@ -3,8 +3,7 @@
 //! The least memory that the target needs under any policy is one of the sizes, with that policy's result, and that of
 //! LRU, which is known at every size.
 
-use ebbpool_policy::PolicySpec;
-use ebbpool_sim::{Counts, Estimate, SmallestMemory, SweepRow, Traffic};
+use ebbpool_sim::{Counts, Estimate, SimPolicy, SmallestMemory, SweepRow, Traffic};
 
 use super::{CurveStudy, TargetAnswer, TargetFigure};
 use crate::compare::{Comparison, share_of};
@@ -81,7 +80,7 @@ fn least_memory(answer: &TargetAnswer) -> Option<(usize, &SmallestMemory)> {
 fn result<'a>(
     study: &'a CurveStudy,
     answer: Option<(usize, &'a SmallestMemory)>,
-    (policy, spec): (usize, &PolicySpec),
+    (policy, spec): (usize, &SimPolicy),
     frames: u64,
 ) -> Option<(Traffic, Option<&'a Estimate>)> {
     if let Ok(size) = study.sizes.binary_search(&frames) {

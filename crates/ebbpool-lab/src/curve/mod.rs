@@ -5,11 +5,13 @@ mod rows;
 mod sentence;
 mod target;
 
+use std::sync::Arc;
+
 use ebbpool_cost::Asymmetry;
 use ebbpool_policy::PolicySpec;
 use ebbpool_sim::{
-    AtEnd, CleanPool, CurveOptions, Curves, Estimate, LruCurve, Progress, SimError, SimOptions,
-    Size, SmallestMemory, TraceFacts, Traffic, Warmup, check_policies,
+    AtEnd, CleanPool, CurveOptions, Curves, Estimate, GuestPolicy, LruCurve, Progress, SimError,
+    SimOptions, SimPolicy, Size, SmallestMemory, TraceFacts, Traffic, Warmup, check_policies,
 };
 use ebbpool_trace::stats::TraceStatistics;
 use ebbpool_trace::{Metadata, Source};
@@ -36,6 +38,8 @@ const FEWEST_FRAMES: u64 = 4;
 pub struct CurveRequest {
     /// The policies.
     pub policies: PolicySelection,
+    /// Policies from outside the registry, which follow the others. If there are some, `policies` may be empty.
+    pub guests: Vec<Arc<dyn GuestPolicy>>,
     /// Memory sizes; if empty, all referenced pages, half of them, a quarter, and so on.
     pub sizes: Vec<MemorySize>,
     /// R.
@@ -62,6 +66,7 @@ impl CurveRequest {
     pub fn new(policies: PolicySelection, asymmetry: Asymmetry) -> Self {
         CurveRequest {
             policies,
+            guests: Vec::new(),
             sizes: Vec::new(),
             asymmetry,
             sample: None,
@@ -94,7 +99,7 @@ impl CurveRequest {
 }
 
 /// Curves of policies over one trace.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct CurveStudy {
     /// The name of the trace in the request.
     pub label: String,
@@ -113,7 +118,7 @@ pub struct CurveStudy {
     /// R.
     pub asymmetry: Asymmetry,
     /// The policies.
-    pub policies: Vec<PolicySpec>,
+    pub policies: Vec<SimPolicy>,
     /// Memory sizes in frames, ascending.
     pub sizes: Vec<u64>,
     /// The estimates of each policy, size by size.
@@ -127,7 +132,7 @@ pub struct CurveStudy {
 }
 
 /// The memory that a target needs.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct TargetAnswer {
     /// The target.
     pub target: Target,
@@ -142,7 +147,7 @@ pub struct TargetAnswer {
 }
 
 /// fd-static with a number of frames, by its clean pool.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct CleanPoolCurve {
     /// Frames.
     pub frames: u64,
@@ -151,7 +156,7 @@ pub struct CleanPoolCurve {
 }
 
 /// fd-static with one size of its clean pool.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct SplitPool {
     /// Clean pages.
     pub clean: u64,
@@ -214,9 +219,17 @@ impl Lab<'_> {
     /// the store.
     pub fn curve(&self, source: &Source, request: &CurveRequest) -> Result<CurveStudy, LabError> {
         let capabilities = Capabilities::default();
-        let policies = request.policies.resolve(&capabilities)?;
+        let registered = request
+            .policies
+            .resolve_with(&request.guests, &capabilities)?;
         let baseline = capabilities.policy(&request.baseline.0)?;
-        check_policies(source, policies.iter().chain([&baseline]))?;
+        check_policies(source, registered.iter().chain([&baseline]))?;
+        let guests = request.guests.iter().cloned().map(SimPolicy::Guest);
+        let policies: Vec<SimPolicy> = registered
+            .into_iter()
+            .map(Into::into)
+            .chain(guests)
+            .collect();
         if let Some(share) = request
             .sample
             .filter(|share| !(*share > 0.0 && *share <= 1.0))
@@ -245,7 +258,7 @@ impl Lab<'_> {
             let cells = policies
                 .iter()
                 .flat_map(|policy| sizes.iter().map(move |&frames| (policy, frames)));
-            let cells: Vec<(&PolicySpec, u64)> = cells.collect();
+            let cells: Vec<(&SimPolicy, u64)> = cells.collect();
             curves.at(&cells, progress)
         })?;
         let estimates = estimates.chunks(sizes.len()).map(<[Estimate]>::to_vec);
@@ -309,7 +322,7 @@ fn answer(
     frames: u64,
     progress: &Progress,
 ) -> Result<TargetAnswer, SimError> {
-    let estimate = curves.at(&[(&baseline, frames)], progress)?;
+    let estimate = curves.at(&[(&baseline.clone().into(), frames)], progress)?;
     let estimate = estimate.first().copied().ok_or(SimError::Interrupted)?;
     let references = study.lru.references();
     let figure = |traffic| target.figure.of(traffic, references, study.asymmetry);
@@ -346,10 +359,11 @@ fn clean_pools(
     shown.sort_unstable();
     shown.dedup();
     let shown = all.iter().filter(|pool| shown.contains(&pool.clean));
-    let pools: Vec<(&CleanPool, PolicySpec)> = shown
+    let pools: Vec<(&CleanPool, SimPolicy)> = shown
         .filter_map(|pool| {
             let policy = format!("fd-static:clean={}", pool.clean);
-            Some((pool, policy.parse().ok()?))
+            let policy: PolicySpec = policy.parse().ok()?;
+            Some((pool, policy.into()))
         })
         .collect();
     let cells: Vec<_> = pools.iter().map(|(_, policy)| (policy, frames)).collect();

@@ -19,8 +19,8 @@ use std::time::{Duration, Instant, SystemTime};
 use ebbpool::storage::Storage;
 use ebbpool::{Pool, PoolOptions, Stats};
 use ebbpool_cost::{OperationCosts, PAPERS_BASE};
-use ebbpool_policy::{PolicySpec, registry};
-use ebbpool_sim::{AtEnd, Counts, TraceFacts};
+use ebbpool_policy::{DynPolicy, PolicySpec, registry};
+use ebbpool_sim::{AtEnd, Counts, SimPolicy, TraceFacts, check_guest, guest_policy};
 use ebbpool_trace::output::OutputFile;
 use ebbpool_trace::{Metadata, Source};
 
@@ -165,12 +165,16 @@ impl Lab<'_> {
 }
 
 /// The policies of the request; an error if a pool cannot run one of them.
-fn policies_of(request: &ReplayRequest) -> Result<Vec<PolicySpec>, LabError> {
-    let specs = request.policies.resolve(&Capabilities::default())?;
-    match specs.iter().find(|spec| !spec.online()) {
-        Some(spec) => Err(ReplayError::Offline(spec.to_string()).into()),
-        None => Ok(specs),
+fn policies_of(request: &ReplayRequest) -> Result<Vec<SimPolicy>, LabError> {
+    let capabilities = Capabilities::default();
+    let specs = request
+        .policies
+        .resolve_with(&request.guests, &capabilities)?;
+    if let Some(spec) = specs.iter().find(|spec| !spec.online()) {
+        return Err(ReplayError::Offline(spec.to_string()).into());
     }
+    let guests = request.guests.iter().cloned().map(SimPolicy::Guest);
+    Ok(specs.into_iter().map(Into::into).chain(guests).collect())
 }
 
 fn page_size(request: &ReplayRequest, metadata: &Metadata) -> Result<usize, ReplayError> {
@@ -200,6 +204,21 @@ struct ReplaySession<'a> {
     store: PageStore<'a>,
 }
 
+/// The policy for a pool.
+enum MadePolicy<'p> {
+    Registered(&'p PolicySpec),
+    Guest(Box<dyn DynPolicy + Send>),
+}
+
+/// What sending the trace through a pool needs besides the pool.
+struct Play<'p> {
+    /// The policy's name.
+    policy: &'p str,
+    asks_classes: bool,
+    /// Distinguishes the writes of this run from earlier ones.
+    run: u64,
+}
+
 /// The state when the counting begins.
 struct CountingStart {
     stats: Stats,
@@ -209,16 +228,29 @@ struct CountingStart {
 
 impl ReplaySession<'_> {
     /// Replays one policy, in a pool of its own.
-    fn replay_policy(&mut self, policy: &PolicySpec) -> Result<ReplayResult, LabError> {
+    fn replay_policy(&mut self, policy: &SimPolicy) -> Result<ReplayResult, LabError> {
         let request = self.request;
         let alone = request.threads == 1 && !request.background && request.read_ahead == 0;
         let ledger = Arc::new(Ledger::new(self.events.take(), request.cluster_size, alone));
         let meter = Arc::new(Meter::default());
         let storage = self.store.open()?;
-        let pool = self.pool(policy, Arc::clone(&storage), &ledger, &meter)?;
+        let made = self.made_policy(policy)?;
+        let asks_classes = match &made {
+            MadePolicy::Registered(spec) => registry::boxed(spec, 1).asks_classes(),
+            MadePolicy::Guest(policy) => policy.asks_classes(),
+        };
+        let pool = self.pool(made, Arc::clone(&storage), &ledger, &meter)?;
         let run = run_number();
         let opened = Instant::now();
-        let (counts, start) = self.play(policy, &pool, run, &ledger, &meter)?;
+        let play = Play {
+            policy: &policy.to_string(),
+            asks_classes,
+            run,
+        };
+        let (counts, start) = self.play(&play, &pool, &ledger, &meter)?;
+        if let SimPolicy::Guest(guest) = policy {
+            check_guest(&**guest)?;
+        }
         let dirty_left = match request.at_end {
             AtEnd::Free => pool.stats().dirty,
             AtEnd::Flush => {
@@ -274,16 +306,15 @@ impl ReplaySession<'_> {
     /// warm-up.
     fn play(
         &self,
-        policy: &PolicySpec,
+        play: &Play<'_>,
         pool: &Pool,
-        run: u64,
         ledger: &Ledger,
         meter: &Meter,
     ) -> Result<(ReplayCounts, Option<CountingStart>), LabError> {
         let replay = ReplayPool {
             pool,
             page_size: self.extent.page_size,
-            run,
+            run: play.run,
         };
         let options = FeedOptions {
             stop: self.lab.events.stop(),
@@ -293,8 +324,7 @@ impl ReplaySession<'_> {
             pages: self.extent.pages,
             verify: self.request.verify,
         };
-        let asks_classes = registry::boxed(policy, 1).asks_classes();
-        let mut reader = match asks_classes || self.recorder.is_some() {
+        let mut reader = match play.asks_classes || self.recorder.is_some() {
             true => self.source.open_with_classes()?,
             false => self.source.open()?,
         };
@@ -303,7 +333,7 @@ impl ReplaySession<'_> {
             let (end, ended) = mpsc::channel::<()>();
             scope.spawn(|| {
                 let ended = ended;
-                self.report_activity(policy, pool, &ended);
+                self.report_activity(play.policy, pool, &ended);
             });
             let counts = drive::drive(replay, &options, &mut reader, || {
                 ledger.start_counting();
@@ -323,13 +353,12 @@ impl ReplaySession<'_> {
     }
 
     /// Reports the pool's statistics to the caller until `play` drops the other end of the channel.
-    fn report_activity(&self, policy: &PolicySpec, pool: &Pool, end: &Receiver<()>) {
-        let policy = policy.to_string();
+    fn report_activity(&self, policy: &str, pool: &Pool, end: &Receiver<()>) {
         while let Err(RecvTimeoutError::Timeout) = end.recv_timeout(REPORT_INTERVAL) {
             let all = self.survey.references;
-            self.lab.events.replaying(&policy, all, &pool.stats());
+            self.lab.events.replaying(policy, all, &pool.stats());
         }
-        self.lab.events.progress(&policy, 1.0);
+        self.lab.events.progress(policy, 1.0);
     }
 
     fn describe(&self, storage: &dyn Storage) -> String {
@@ -339,9 +368,19 @@ impl ReplaySession<'_> {
         }
     }
 
+    /// The policy for the pool's frames.
+    fn made_policy<'p>(&self, policy: &'p SimPolicy) -> Result<MadePolicy<'p>, LabError> {
+        Ok(match policy {
+            SimPolicy::Registered(spec) => MadePolicy::Registered(spec),
+            SimPolicy::Guest(guest) => {
+                MadePolicy::Guest(guest_policy(&**guest, self.survey.pool_frames)?)
+            }
+        })
+    }
+
     fn pool(
         &self,
-        policy: &PolicySpec,
+        policy: MadePolicy<'_>,
         storage: Arc<dyn Storage>,
         ledger: &Arc<Ledger>,
         meter: &Arc<Meter>,
@@ -349,8 +388,12 @@ impl ReplaySession<'_> {
         let request = self.request;
         let pages = self.extent.pages;
         let storage = MeteredStorage::new(storage, pages, Arc::clone(ledger), Arc::clone(meter));
-        let mut options = PoolOptions::new(self.survey.pool_frames)
-            .policy(&policy.to_string())
+        let options = PoolOptions::new(self.survey.pool_frames);
+        let options = match policy {
+            MadePolicy::Registered(spec) => options.policy(&spec.to_string()),
+            MadePolicy::Guest(policy) => Ok(options.own_boxed_policy(policy)),
+        };
+        let mut options = options
             .map_err(ReplayError::Pool)?
             .background(request.background || request.read_ahead > 0)
             .read_ahead(request.read_ahead)
@@ -403,7 +446,7 @@ impl ReplaySession<'_> {
 
     fn result(
         &self,
-        policy: &PolicySpec,
+        policy: &SimPolicy,
         replayed: &ReplayCounts,
         measurements: &PolicyMeasurements,
     ) -> RunResult {

@@ -1,10 +1,11 @@
 //! Requests for a replay.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use ebbpool::storage::Engine;
 use ebbpool_cost::Asymmetry;
-use ebbpool_sim::{AtEnd, Warmup};
+use ebbpool_sim::{AtEnd, GuestPolicy, Warmup};
 
 use crate::memory_size::MemorySize;
 use crate::policy_selection::PolicySelection;
@@ -54,6 +55,8 @@ impl ReplayFile {
 pub struct ReplayRequest {
     /// The policies, which run one after the other, each in its own pool.
     pub policies: PolicySelection,
+    /// Policies from outside the registry, which follow the others. If there are some, `policies` may be empty.
+    pub guests: Vec<Arc<dyn GuestPolicy>>,
     /// The memory size.
     pub size: MemorySize,
     /// The storage of the pages.
@@ -83,6 +86,7 @@ impl ReplayRequest {
     pub fn new(policies: PolicySelection, size: MemorySize) -> Self {
         ReplayRequest {
             policies,
+            guests: Vec::new(),
             size,
             storage: ReplayStorage::Memory,
             page_size: None,

@@ -4,6 +4,7 @@
 use ebbpool_policy::PolicySpec;
 
 use super::shards::PageSample;
+use crate::guest::SimPolicy;
 
 /// The least number of frames of a miniature: with fewer, results vary too much.
 pub const FEWEST_FRAMES: u64 = 64;
@@ -11,11 +12,14 @@ pub const FEWEST_FRAMES: u64 = 64;
 /// The sample over which the policy's miniatures of `frames` are run: the share of `rate`, doubled
 /// until each has [`FEWEST_FRAMES`]; all pages where that exceeds half, and for policies that
 /// cannot be scaled down.
-pub(crate) fn sample(policy: &PolicySpec, frames: u64, rate: f64) -> PageSample {
-    if policy.measures_windows() {
-        return PageSample::ALL;
-    }
-    let grain = policy.grain();
+///
+/// A guest states no clusters and no parameters, and is scaled by its frames alone.
+pub(crate) fn sample(policy: &SimPolicy, frames: u64, rate: f64) -> PageSample {
+    let grain = match policy {
+        SimPolicy::Guest(_) => 1,
+        SimPolicy::Registered(policy) if policy.measures_windows() => return PageSample::ALL,
+        SimPolicy::Registered(policy) => policy.grain(),
+    };
     // A miniature buffer of a few blocks varies as randomly as one of a few pages.
     let fewest = FEWEST_FRAMES.saturating_mul(grain.isqrt()) as f64;
     let mut sample = PageSample { rate, grain };
@@ -51,6 +55,10 @@ mod tests {
 
     fn spec(text: &str) -> PolicySpec {
         text.parse().expect("a policy")
+    }
+
+    fn sample(policy: &PolicySpec, frames: u64, rate: f64) -> PageSample {
+        super::sample(&policy.clone().into(), frames, rate)
     }
 
     #[test]

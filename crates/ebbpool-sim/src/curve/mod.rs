@@ -14,15 +14,13 @@ mod target;
 
 use hashbrown::HashMap;
 
-use ebbpool_policy::PolicySpec;
 use ebbpool_trace::{Metadata, Source, StackDistances};
 
 use crate::engine::Chunk;
 use crate::error::SimError;
+use crate::guest::SimPolicy;
 use crate::store::{Store, StoredResults, TraceExtent};
-use crate::stream::{
-    Cell, DistinctPages, Progress, SimOptions, TraceFacts, TraceScan, for_each_chunk,
-};
+use crate::stream::{DistinctPages, Progress, SimOptions, TraceFacts, TraceScan, for_each_chunk};
 use crate::sweep::{Size, Sweep, Warmup};
 
 pub use clean_pools::CleanPool;
@@ -35,7 +33,7 @@ pub use target::SmallestMemory;
 
 use errors::scaled_up;
 use lru::LruStack;
-use run::{MiniatureJob, Wave};
+use run::{MiniatureJob, MiniaturePolicy, Wave};
 
 /// The share of the pages that is sampled by default.
 const USUAL_RATE: f64 = 0.01;
@@ -208,7 +206,7 @@ impl<'a> Curves<'a> {
     /// results finished so far.
     pub fn at(
         &mut self,
-        requests: &[(&PolicySpec, u64)],
+        requests: &[(&SimPolicy, u64)],
         progress: &Progress,
     ) -> Result<Vec<Estimate>, SimError> {
         let mut todo: Vec<MiniatureJob> = Vec::new();
@@ -217,17 +215,19 @@ impl<'a> Curves<'a> {
             if self.estimates.contains_key(&key) {
                 continue;
             }
+            let is_guest = matches!(policy, SimPolicy::Guest(_));
             // Where no page has to be evicted, all policies do the same.
-            if key.0 == "lru" || frames >= self.lru.distinct_pages() {
+            if (key.0 == "lru" && !is_guest) || frames >= self.lru.distinct_pages() {
                 let exact = Estimate::exact(self.lru.at(frames));
                 self.estimates.insert(key, exact);
                 continue;
             }
             let job = self.job(policy, frames);
-            match self
-                .stored
-                .part_traffic(&job.cell, &self.options, &job.sample)
-            {
+            let stored = job
+                .policy
+                .cell()
+                .and_then(|cell| self.stored.part_traffic(cell, &self.options, &job.sample));
+            match stored {
                 Some(parts) => {
                     let estimate = self.estimate(&job, &parts);
                     self.estimates.insert(key, estimate);
@@ -237,22 +237,19 @@ impl<'a> Curves<'a> {
             }
         }
         self.run(todo, progress)?;
-        let find_estimate = |&(policy, frames): &(&PolicySpec, u64)| {
+        let find_estimate = |&(policy, frames): &(&SimPolicy, u64)| {
             let estimates = self.estimates.get(&(policy.to_string(), frames));
             estimates.copied().ok_or(SimError::Interrupted)
         };
         requests.iter().map(find_estimate).collect()
     }
 
-    fn job(&self, policy: &PolicySpec, frames: u64) -> MiniatureJob {
+    fn job(&self, policy: &SimPolicy, frames: u64) -> MiniatureJob {
         let sample = miniature::sample(policy, frames, self.rate);
+        let in_miniature = miniature::frames(sample, frames);
         MiniatureJob {
             stands_for: (policy.to_string(), frames),
-            cell: Cell {
-                policy: miniature::policy(policy, sample),
-                frames: miniature::frames(sample, frames),
-                asymmetry: self.asymmetry,
-            },
+            policy: MiniaturePolicy::new(policy, sample, in_miniature, self.asymmetry),
             sample,
         }
     }
@@ -272,8 +269,10 @@ impl<'a> Curves<'a> {
             };
             let found = wave.run(self.source, &self.options, &self.metadata, &progress)?;
             for (job, parts) in wave.jobs.into_iter().zip(found) {
-                let stored = &self.stored;
-                stored.put_part_traffic(&job.cell, &self.options, &job.sample, &parts);
+                if let Some(cell) = job.policy.cell() {
+                    let stored = &self.stored;
+                    stored.put_part_traffic(cell, &self.options, &job.sample, &parts);
+                }
                 let estimate = self.estimate(&job, &parts);
                 self.estimates.insert(job.stands_for, estimate);
             }
@@ -317,7 +316,7 @@ fn for_each_part(
     options: &SimOptions,
     progress: &Progress,
     asks_classes: bool,
-    mut step: impl FnMut(TraceStep),
+    mut step: impl FnMut(TraceStep) -> Result<(), SimError>,
 ) -> Result<TraceFacts, SimError> {
     let mut remaining = options.warmup;
     let mut pages = DistinctPages::new(asks_classes);
@@ -332,14 +331,13 @@ fn for_each_part(
             let warm = usize::try_from(remaining).map_or(length, |remaining| remaining.min(length));
             let (first, second) = split(chunk, warm);
             if warm > 0 {
-                step(TraceStep::Serve(&first));
+                step(TraceStep::Serve(&first))?;
                 remaining -= warm as u64;
                 if remaining == 0 {
-                    step(TraceStep::StartCounting);
+                    step(TraceStep::StartCounting)?;
                 }
             }
-            step(TraceStep::Serve(&second));
-            Ok(())
+            step(TraceStep::Serve(&second))
         },
     )
 }
@@ -357,14 +355,17 @@ fn lru_curve(
 ) -> Result<(TraceFacts, LruCurve), SimError> {
     let mut stack = LruStack::new();
     let mut too_many = false;
-    let facts = for_each_part(source, options, progress, false, |step| match step {
-        TraceStep::Serve(chunk) => {
-            too_many |= chunk.pages.len() as u64 > StackDistances::MOST_PAGES;
-            if !too_many {
-                stack.advance(chunk);
+    let facts = for_each_part(source, options, progress, false, |step| {
+        match step {
+            TraceStep::Serve(chunk) => {
+                too_many |= chunk.pages.len() as u64 > StackDistances::MOST_PAGES;
+                if !too_many {
+                    stack.advance(chunk);
+                }
             }
+            TraceStep::StartCounting => stack.start_counting(),
         }
-        TraceStep::StartCounting => stack.start_counting(),
+        Ok(())
     })?;
     if too_many {
         return Err(SimError::TooLarge {

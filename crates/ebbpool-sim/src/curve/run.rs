@@ -1,6 +1,8 @@
 //! Runs the miniatures of many policies and sizes in one pass of a trace.
 
-use ebbpool_policy::{Foresight, registry};
+use std::sync::Arc;
+
+use ebbpool_policy::{Foresight, PolicySpec, registry};
 use ebbpool_trace::{Metadata, Source};
 use hashbrown::HashMap;
 use rayon::prelude::*;
@@ -8,21 +10,95 @@ use rayon::prelude::*;
 use super::errors::PartTraffic;
 use super::lru::{LruCurve, LruStack, Traffic};
 use super::shards::{PageSample, Sampler};
-use super::{TraceStep, for_each_part};
+use super::{TraceStep, for_each_part, miniature};
 use crate::engine::{AtEnd, Chunk, Drive};
 use crate::error::SimError;
+use crate::guest::{GuestPolicy, SimPolicy, check_guest, engine_of_guest};
 use crate::probabilities;
 use crate::stream::{
-    Cell, FutureNotes, Progress, SimOptions, TraceFacts, TraceScan, check_references, setup,
-    unobserved, workers,
+    Cell, FutureNotes, Progress, SimOptions, TraceFacts, TraceScan, check_references, online_setup,
+    setup, unobserved, workers,
 };
 use crate::sweep::{ENTRIES_PER_WAVE, LEAST_CELLS_PER_THREAD, STEPS_PER_WAVE};
 
-/// A cell over a sample, and the policy and frames that it stands for.
+/// A policy over a sample, and the policy and frames that it stands for.
 pub(super) struct MiniatureJob {
     pub(super) stands_for: (String, u64),
-    pub(super) cell: Cell,
+    pub(super) policy: MiniaturePolicy,
     pub(super) sample: PageSample,
+}
+
+/// A policy with a number of frames, in proportion to a sample.
+pub(super) enum MiniaturePolicy {
+    /// A policy of the registry, whose results are stored.
+    Registered(Cell),
+    /// A policy from outside.
+    Guest {
+        guest: Arc<dyn GuestPolicy>,
+        frames: u64,
+        asymmetry: f64,
+    },
+}
+
+impl MiniaturePolicy {
+    pub(super) fn new(policy: &SimPolicy, sample: PageSample, frames: u64, asymmetry: f64) -> Self {
+        match policy {
+            SimPolicy::Registered(policy) => MiniaturePolicy::Registered(Cell {
+                policy: miniature::policy(policy, sample),
+                frames,
+                asymmetry,
+            }),
+            SimPolicy::Guest(guest) => MiniaturePolicy::Guest {
+                guest: Arc::clone(guest),
+                frames,
+                asymmetry,
+            },
+        }
+    }
+
+    /// The cell of a policy of the registry.
+    pub(super) fn cell(&self) -> Option<&Cell> {
+        match self {
+            MiniaturePolicy::Registered(cell) => Some(cell),
+            MiniaturePolicy::Guest { .. } => None,
+        }
+    }
+
+    fn spec(&self) -> Option<&PolicySpec> {
+        self.cell().map(|cell| &cell.policy)
+    }
+
+    fn frames(&self) -> u64 {
+        match self {
+            MiniaturePolicy::Registered(cell) => cell.frames,
+            MiniaturePolicy::Guest { frames, .. } => *frames,
+        }
+    }
+
+    fn foresight(&self) -> Foresight {
+        self.spec().map_or(Foresight::Nothing, registry::foresight)
+    }
+
+    fn engine(
+        &self,
+        options: &SimOptions,
+        scan: &TraceScan,
+        progress: &Progress,
+    ) -> Result<Box<dyn Drive>, SimError> {
+        match self {
+            MiniaturePolicy::Registered(cell) => {
+                Ok(unobserved(cell, setup(cell, options, scan, progress)?))
+            }
+            MiniaturePolicy::Guest {
+                guest,
+                frames,
+                asymmetry,
+            } => {
+                let setup = online_setup(*frames, *asymmetry, options, scan);
+                engine_of_guest(guest, setup, None)
+            }
+        }
+    }
 }
 
 /// Jobs that share a pass.
@@ -77,20 +153,32 @@ impl Wave {
             .map(|run| (run.from, LruStack::new()))
             .collect();
         let asks_classes = runs.iter().any(|run| run.engine.asks_classes());
-        for_each_part(source, options, progress, asks_classes, |step| match step {
-            TraceStep::Serve(chunk) => workers.install(|| {
-                samplers
-                    .par_iter_mut()
-                    .for_each(|sampler| sampler.take(chunk));
-                advance(&mut runs, &mut stacks, &samplers, &scans, progress);
-            }),
-            TraceStep::StartCounting => {
-                runs.iter_mut().for_each(|run| run.engine.start_counting());
-                stacks.values_mut().for_each(LruStack::start_counting);
+        for_each_part(source, options, progress, asks_classes, |step| {
+            match step {
+                TraceStep::Serve(chunk) => workers.install(|| {
+                    samplers
+                        .par_iter_mut()
+                        .for_each(|sampler| sampler.take(chunk));
+                    advance(&mut runs, &mut stacks, &samplers, &scans, progress);
+                }),
+                TraceStep::StartCounting => {
+                    runs.iter_mut().for_each(|run| run.engine.start_counting());
+                    stacks.values_mut().for_each(LruStack::start_counting);
+                }
             }
+            self.check_guests()
         })?;
         progress.check()?;
-        Ok(self.finish(runs, stacks, &samplers, options.at_end))
+        let traffic = self.finish(runs, stacks, &samplers, options.at_end);
+        self.check_guests()?;
+        Ok(traffic)
+    }
+
+    fn check_guests(&self) -> Result<(), SimError> {
+        self.jobs.iter().try_for_each(|job| match &job.policy {
+            MiniaturePolicy::Registered(_) => Ok(()),
+            MiniaturePolicy::Guest { guest, .. } => check_guest(&**guest),
+        })
     }
 
     /// A run for each part of each job's sample, which the job takes `from` a sampler.
@@ -113,13 +201,12 @@ impl Wave {
         };
         let parts: Vec<(usize, PartIndex)> = from.iter().enumerate().flat_map(parts_of).collect();
         let run = |(job, from): (usize, PartIndex)| {
-            let cell = &self.jobs[job].cell;
-            let setup = setup(cell, &uncut, &scans[from.0][from.1], progress)?;
+            let policy = &self.jobs[job].policy;
             Ok(PartRun {
                 job,
                 from,
-                ahead: !cell.policy.online(),
-                engine: unobserved(cell, setup),
+                ahead: policy.spec().is_some_and(|spec| !spec.online()),
+                engine: policy.engine(&uncut, &scans[from.0][from.1], progress)?,
             })
         };
         parts.into_par_iter().with_max_len(1).map(run).collect()
@@ -143,7 +230,7 @@ impl Wave {
             let counts = run.engine.finish(samplers[sampler].part_chunk(part).pages);
             let lru = curves.get(&run.from);
             let lru = lru.map_or_else(Traffic::default, |lru| {
-                lru.at(self.jobs[run.job].cell.frames)
+                lru.at(self.jobs[run.job].policy.frames())
             });
             traffic[run.job].push((Traffic::of(&counts), lru));
         }
@@ -166,7 +253,7 @@ impl Wave {
                 .iter()
                 .zip(from)
                 .filter(|&(_, &from)| from == sampler);
-            let foresight = jobs.map(|(job, _)| registry::foresight(&job.cell.policy));
+            let foresight = jobs.map(|(job, _)| job.policy.foresight());
             foresight.max().unwrap_or_default()
         };
         let mut ahead: Vec<(Sampler, Vec<FutureNotes>)> = Vec::new();
@@ -184,7 +271,7 @@ impl Wave {
             let options = SimOptions::default();
             for_each_part(source, &options, &quiet, false, |step| {
                 let TraceStep::Serve(chunk) = step else {
-                    return;
+                    return Ok(());
                 };
                 references += chunk.references.len() as u64;
                 for (sampler, notes) in &mut ahead {
@@ -194,10 +281,11 @@ impl Wave {
                         notes.push(part_chunk.references, &part_chunk.pages[notes.pages()..]);
                     }
                 }
+                Ok(())
             })?;
             check_references(source, references)?;
         }
-        let policies = self.jobs.iter().map(|job| &job.cell.policy);
+        let policies = self.jobs.iter().filter_map(|job| job.policy.spec());
         let probabilities = probabilities::for_policies(source, policies)?;
         let scan = |notes: FutureNotes| {
             let (future, recorded) = notes.finish();

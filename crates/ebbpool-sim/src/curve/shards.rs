@@ -30,6 +30,11 @@ impl PageSample {
         self.rate >= 1.0
     }
 
+    /// True if the page is in the sample.
+    pub fn contains(&self, page: u64) -> bool {
+        self.part_of(page).is_some()
+    }
+
     /// The number of disjoint samples that it consists of, each with the same share of the pages.
     pub fn parts(&self) -> u64 {
         if self.is_all() { 1 } else { PARTS }

@@ -1,9 +1,8 @@
 //! The smallest memory that satisfies a condition.
 
-use ebbpool_policy::PolicySpec;
-
 use super::{Curves, Estimate, Traffic};
 use crate::error::SimError;
+use crate::guest::SimPolicy;
 use crate::stream::Progress;
 
 /// Sizes tried at a time between one that is too small and one that is large enough.
@@ -37,7 +36,7 @@ impl Curves<'_> {
     /// The errors of [`Curves::at`].
     pub fn smallest(
         &mut self,
-        policies: &[PolicySpec],
+        policies: &[SimPolicy],
         sizes: &[u64],
         condition: impl Fn(Traffic) -> bool,
         progress: &Progress,
@@ -48,7 +47,8 @@ impl Curves<'_> {
         sizes.dedup();
         let mut found = self.narrowed(policies, |_| sizes.clone(), &condition, progress)?;
         for (policy, found) in policies.iter().zip(&mut found) {
-            if policy.to_string() == "lru"
+            if let SimPolicy::Registered(policy) = policy
+                && policy.to_string() == "lru"
                 && let Some(frames) = self.lru.smallest(&condition)
             {
                 *found = Some(SmallestMemory {
@@ -65,7 +65,7 @@ impl Curves<'_> {
             if open.is_empty() {
                 return Ok(found);
             }
-            let open_policies: Vec<PolicySpec> =
+            let open_policies: Vec<SimPolicy> =
                 open.iter().map(|&at| policies[at].clone()).collect();
             let between = |at: usize| found[open[at]].as_ref().map_or(Vec::new(), divided);
             let narrower = self.narrowed(&open_policies, between, &condition, progress)?;
@@ -78,13 +78,13 @@ impl Curves<'_> {
     /// For each policy the first of its sizes, in ascending order, that is large enough.
     fn narrowed(
         &mut self,
-        policies: &[PolicySpec],
+        policies: &[SimPolicy],
         sizes: impl Fn(usize) -> Vec<u64>,
         condition: &impl Fn(Traffic) -> bool,
         progress: &Progress,
     ) -> Result<Vec<Option<SmallestMemory>>, SimError> {
         let sizes: Vec<Vec<u64>> = (0..policies.len()).map(sizes).collect();
-        let requests: Vec<(&PolicySpec, u64)> = policies
+        let requests: Vec<(&SimPolicy, u64)> = policies
             .iter()
             .zip(&sizes)
             .flat_map(|(policy, sizes)| sizes.iter().map(move |&frames| (policy, frames)))
