@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import os
 import sys
+import tempfile
+from contextlib import ExitStack
 from typing import Any
 
 from . import _ebbpool
@@ -17,20 +20,22 @@ DASK = "--dask"
 def main() -> int:
     """Runs the command with the arguments of this process, and returns its exit code."""
     words = sys.argv[1:]
-    if words[:1] == ["compare"] and any(word == DASK or word.startswith(f"{DASK}=") for word in words):
-        try:
-            words = ["compare", *computed_elsewhere(words[1:])]
-        except EbbpoolError as error:
-            print(f"ebbpool: error: {error}", file=sys.stderr)
-            return 2 if isinstance(error, ValueError) else 1
-    return _ebbpool.main(["ebbpool", *words])
+    with ExitStack() as until_the_end:
+        if words[:1] == ["compare"] and any(word == DASK or word.startswith(f"{DASK}=") for word in words):
+            try:
+                words = ["compare", *computed_elsewhere(words[1:], until_the_end)]
+            except EbbpoolError as error:
+                print(f"ebbpool: error: {error}", file=sys.stderr)
+                return 2 if isinstance(error, ValueError) else 1
+        return _ebbpool.main(["ebbpool", *words])
 
 
-def computed_elsewhere(words: list[str]) -> list[str]:
+def computed_elsewhere(words: list[str], until_the_end: ExitStack) -> list[str]:
     """Has workers compute the results that the words of `ebbpool compare` ask for, and stores them. Returns the words without
-    the address: the command itself then finds everything in its store, and prints it."""
+    the address: the command itself then finds everything in its store, and prints it. With `--no-cache` the store is an empty
+    directory, which is removed at the end."""
     from ._lab import FRAMES, compare
-    from ._trace import Trace
+    from ._trace import Trace, concat_as_the_command
     from ._types import TraceLike
 
     distributed: Any = importlib.import_module("dask.distributed")
@@ -39,9 +44,8 @@ def computed_elsewhere(words: list[str]) -> list[str]:
     parser.add_argument(DASK, metavar="ADDRESS", required=True)
     rest = parser.parse_known_args(words)[1]
     parser.add_argument("traces", nargs="*")
-    for name in ("--policies", "--asymmetry"):
+    for name in ("--policies", "--asymmetry", "--frames"):
         parser.add_argument(name, action="append")
-    parser.add_argument("--frames", default=",".join(FRAMES))
     for name in ("--device", "--rate", "--trace-format", "--columns", "--page-size", "--threads", "--format", "--report"):
         parser.add_argument(name)
     parser.add_argument("--warmup", default="0")
@@ -52,7 +56,9 @@ def computed_elsewhere(words: list[str]) -> list[str]:
         parser.add_argument(name, action="store_true")
     given = parser.parse_args(words)
     if given.no_cache:
-        parser.error(f"{DASK} stores the results of workers, so --no-cache cannot be given with it")
+        # The command has to find the results of the workers, in a store without earlier ones.
+        os.environ["EBBPOOL_CACHE"] = until_the_end.enter_context(tempfile.TemporaryDirectory())
+        rest.remove("--no-cache")
     reading = {
         "format": given.trace_format,
         "columns": given.columns,
@@ -61,14 +67,16 @@ def computed_elsewhere(words: list[str]) -> list[str]:
         "limit": given.limit,
         "skip_bad_lines": given.skip_bad_lines,
     }
-    if given.concat:
-        parser.error(f"{DASK} takes traces one by one, so --concat cannot be given with it")
-    traces: list[TraceLike] = [Trace(name, **reading) for name in given.traces or [None]]
+    traces: list[TraceLike]
+    if given.concat and given.traces:
+        traces = [concat_as_the_command(given.traces, **reading)]
+    else:
+        traces = [Trace(name, **reading) for name in given.traces or [None]]
     with distributed.Client(given.dask) as client:
         compare(
             traces,
             given.policies,
-            given.frames,
+            given.frames or FRAMES,
             given.asymmetry,
             device=given.device,
             rate=given.rate,

@@ -190,7 +190,7 @@ class Curve(Table):
         return {row.policy: row for row in self if row.target is not None}
 
     def report(self, path: str | os.PathLike[str]) -> None:
-        """Writes the report, once: one page of HTML with charts and tables."""
+        """Writes the report: one page of HTML with charts and tables."""
         self._native.report(path_of(path))
 
 

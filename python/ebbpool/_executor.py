@@ -19,7 +19,7 @@ from typing import Any
 from . import _ebbpool
 from ._errors import EbbpoolError, Interrupted, UsageError
 from ._store import Layered, Recording, ResultStore
-from ._trace import Trace, _Parts, _is_function
+from ._trace import Trace, _Files, _Parts, _Sampled, _is_function, everywhere
 
 #: The time of a simulation in that of lru (docs/performance.md), where it is more than twice that.
 DEAR = {
@@ -195,18 +195,12 @@ def bytes_in_memory(trace: Trace) -> int:
     source = trace._source
     if isinstance(source, _Parts):
         return sum(bytes_in_memory(part) for part in source.parts)
-    if source is None or isinstance(source, (str, os.PathLike)) or _is_function(source):
+    if isinstance(source, _Sampled):
+        return bytes_in_memory(source.whole)
+    if source is None or isinstance(source, (str, os.PathLike, _Files)) or _is_function(source):
         return 0
     _, _, references = trace._native.stated()
     return 9 * (references or 0)
-
-
-def everywhere(trace: Trace) -> Trace:
-    """The trace by a name that does not depend on the current directory."""
-    source = trace._source
-    if isinstance(source, (str, os.PathLike)) and os.path.exists(source):
-        return Trace(os.path.abspath(source), **trace._options)
-    return trace
 
 
 def key_of(trace: Trace) -> bytes:
@@ -418,10 +412,16 @@ def curve_with(
     here = _ebbpool.Results.mapping(store)
     key = key_of(trace)
     stored = here.of_trace(key)
-    names = [policy for policy, _, _ in _ebbpool.canonical_policies(request["policies"] or ["fifo"])]
-    if not request["policies"]:
+    given = request["policies"]
+    by_name = [policy for policy in given or [] if isinstance(policy, str)]
+    if not given:
         names = [name for name, _, _ in _ebbpool.canonical_policies([]) if name != "ebb"]
-    found = _ebbpool.curve(trace._native, request, stored, threads=1, progress=None, stored=True)
+    else:
+        names = [name for name, _, _ in _ebbpool.canonical_policies(by_name)] if by_name else []
+    if given and not by_name:
+        return _answer_of_curve(trace, request, stored, threads, show)
+    asked = {**request, "policies": by_name or None}
+    found = _ebbpool.curve(trace._native, asked, stored, threads=1, progress=None, stored=True)
     if found is None:
         first = {**request, "policies": ["lru"], "frames": ["1"], "target": None, "clean_pools": None, "report": False}
         run_tasks(executor, [trace], [key], [Task(0, "curve", (first,), 1.0)], store, None)
@@ -431,6 +431,12 @@ def curve_with(
         part = [{**request, "policies": group, "clean_pools": None, "report": False} for group, _ in parts]
         tasks = [Task(0, "curve", (one,), cost) for one, (_, cost) in zip(part, parts)]
         run_tasks(executor, [trace], [key], tasks, store, show)
+    return _answer_of_curve(trace, request, stored, threads, show)
+
+
+def _answer_of_curve(
+    trace: Trace, request: dict[str, Any], stored: _ebbpool.Results, threads: int | None, show: Show
+) -> _ebbpool.Curve:
     answer = _ebbpool.curve(trace._native, request, stored, threads=threads, progress=show)
     assert answer is not None, "only stored=True has no answer"
     return answer
@@ -439,6 +445,7 @@ def curve_with(
 def reproduce_with(executor: Any, names: list[str], request: tuple[Any, ...], results: ResultStore, show: Show) -> ResultStore:
     """A store with the results of experiments, of which workers have run each."""
     _, full, policies, _ = request
+    policies = [policy for policy in policies if isinstance(policy, str)]
     store = Layered(results)
     tasks = [Task(0, "reproduce", ([name], full, policies), 1.0) for name in names]
     run_tasks(executor, [], [], tasks, store, show)

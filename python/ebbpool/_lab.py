@@ -35,15 +35,6 @@ def policies_of(policies: Any) -> list[Any] | None:
     return given
 
 
-def only_names(policies: Any, function: str) -> list[str]:
-    """The names of policies, for functions that take no others."""
-    given = policies_of(policies) or []
-    for policy in given:
-        if not isinstance(policy, str):
-            raise UsageError(f"policies=: {function} takes policies by name only, and {policy!r} is not one")
-    return given
-
-
 def compare(
     trace: TraceLike | Sequence[TraceLike] | None = None,
     policies: PolicyLike | Sequence[PolicyLike] | None = None,
@@ -174,7 +165,7 @@ def _one(given: list[str], name: str) -> list[str]:
 
 def curve(
     trace: TraceLike | None = None,
-    policies: str | Sequence[str] | None = None,
+    policies: PolicyLike | Sequence[PolicyLike] | None = None,
     *,
     frames: Size | Sequence[Size] = (),
     asymmetry: float | str = 32,
@@ -192,6 +183,9 @@ def curve(
 ) -> Curve:
     """Reads, writes and bill against memory size, and the memory that a target needs.
 
+    * `policies`: names and classes. Classes follow the names in the result. At large sizes they run over a sample of the
+      pages, with frames in proportion, so that only policies whose parameters are shares of their frames suit it;
+      `sample=1` runs them over all pages
     * `frames`: memory sizes; without any, all referenced pages, half of them, a quarter, and so on
     * `sample`: the share of the pages that is sampled at large sizes, above 0 and up to 1, which is exact
     * `target`: what should be reached, such as `"writes -50%"` or `"bill 1.5"`
@@ -208,7 +202,7 @@ def curve(
     policy, _, size = baseline.rpartition("@")
     clean = None if clean_pools is None else _one(sizes("clean_pools", clean_pools), "clean_pools")[0]
     request = {
-        "policies": only_names(policies, "curve()"),
+        "policies": policies_of(policies),
         "frames": sizes("frames", frames),
         "asymmetry": number("asymmetry", asymmetry),
         "sample": None if sample is None else float(sample),

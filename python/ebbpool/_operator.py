@@ -13,11 +13,11 @@ from . import _ebbpool
 from ._arguments import counting, number, numbers, path_of, shown, sizes, text_or_none, threads_or_none, whole
 from ._errors import EbbpoolError, UsageError
 from ._executor import reproduce_with
-from ._lab import _one, only_names
+from ._lab import _one, policies_of
 from ._store import results_of
 from ._table import Row, Table, table_of
 from ._trace import trace_of
-from ._types import Size, TraceLike, Watch
+from ._types import PolicyLike, Size, TraceLike, Watch
 
 
 class Advice(Row):
@@ -174,7 +174,7 @@ def _named_json(name: str, result: Any) -> tuple[str, str]:
 
 def replay(
     trace: TraceLike | None,
-    policies: str | Sequence[str],
+    policies: PolicyLike | Sequence[PolicyLike],
     frames: Size,
     file: str | os.PathLike[str] | None = None,
     *,
@@ -197,6 +197,7 @@ def replay(
 ) -> Table:
     """Runs a trace through the pool with one policy after the other, on a file or a block device, or without one in memory.
 
+    * `policies`: names and classes, of which a pool of each runs; classes follow the names in the result
     * `create`, `overwrite`: create the file, or overwrite one whatever it contains
     * `engine`, `direct`: `"auto"`, `"uring"` or `"threads"`, and whether I/O bypasses the kernel's page cache
     * `asymmetry`: R for policies and bill; without it, the measured one
@@ -209,7 +210,7 @@ def replay(
     """
     one = trace_of(trace)
     request = {
-        "policies": only_names(policies, "replay()"),
+        "policies": policies_of(policies),
         "frames": _one(sizes("frames", frames), "frames")[0],
         "file": None if file is None else path_of(file),
         "create": bool(create),
@@ -269,7 +270,7 @@ class Reproduction(Table):
 def reproduce(
     *experiments: str,
     full: bool = False,
-    policies: Sequence[str] | str = (),
+    policies: PolicyLike | Sequence[PolicyLike] = (),
     out: str | os.PathLike[str] | None = None,
     threads: int | None = None,
     executor: Any = None,
@@ -281,11 +282,12 @@ def reproduce(
     * `experiments`: names of `experiments()`, papers (`"cikm"`, `"tc"`, `"adlru"`, `"ppe"`, `"cfdc"`), `"ebb"`, or files;
       without any, the experiments of all papers
     * `full`: at the scale of the papers, as far as it is known
-    * `policies`: additional policies for every figure
+    * `policies`: additional policies for every figure, names and classes. Classes run at the client also with `executor`,
+      and not in the study of `ebb`'s estimates or in timings
     * `out`: a directory for the report; without one there is none
     """
     names = list(experiments)
-    added = only_names(policies, "reproduce()") if policies else []
+    added = (policies_of(policies) or []) if policies else []
     with tempfile.TemporaryDirectory() as directory:
         request = (names, bool(full), added, directory if out is None else path_of(out))
         results = results_of(cache)

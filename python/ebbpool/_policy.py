@@ -26,6 +26,7 @@ class Compiled:
     | `admit` | `void(state, uint32 frame, uint64 page, uint8 write)` | when a page has been read into a frame |
     | `evicted` | `void(state, uint32 frame)` | when a page has left a frame |
     | `hit` | `void(state, uint32 frame, uint8 write)` | when a resident page is referenced |
+    | `page_class` | `void(state, uint32 number)` | before `miss`, with the page's class, if the trace has classes |
     | `miss` | `void(state, uint64 page, uint8 write)` | when another page is referenced, first |
     | `cleaned` | `void(state, uint32 frame)` | when a page was written and stays |
     """
@@ -39,6 +40,7 @@ class Compiled:
         admit: Any = None,
         evicted: Any = None,
         hit: Any = None,
+        page_class: Any = None,
         miss: Any = None,
         cleaned: Any = None,
     ) -> None:
@@ -47,6 +49,7 @@ class Compiled:
         self._state = state
         self._functions = {
             "hit": hit,
+            "page_class": page_class,
             "miss": miss,
             "victim": victim,
             "admit": admit,

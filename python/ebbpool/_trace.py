@@ -20,12 +20,13 @@ SAMPLE = "pg-tpcc"
 class Trace:
     """Page references with the options for reading them. It never changes.
 
-    `source` is a path, a URL that fsspec can open, a generator, a table with `__arrow_c_stream__`, a pair of arrays
-    (pages, writes), or a function that returns a new Arrow stream each time it is called.
+    `source` is a path, a URL that fsspec can open, a generator, a table with `__arrow_c_stream__`, arrays of NumPy or others
+    (pages, writes) or (pages, writes, classes), or a function that returns a new Arrow stream each time it is called.
 
     * `format`: the format of a file whose name and content do not show it
     * `columns`: the columns of a CSV or a table, as a text (`"page=blk,write=op:W"`) or a dict
-      (`{"page": "blk", "write": "op:W"}`); of a table without `write` all references read
+      (`{"page": "blk", "write": "op:W", "class": "relation"}`); of a table without `write` all references read. `class` has
+      the classes of pages, whole numbers or texts; without `columns` a table's column `class` has them, if there is one
     * `page_size`: bytes of a page, or a text such as `"8k"`
     * `database_pages`: pages of the database, of which memory sizes in per cent are shares; only for references that are not
       in a file, since a file states its own
@@ -81,6 +82,21 @@ class Trace:
         """
         return Trace(_Parts(tuple(trace_of(part) for part in parts)), skip=skip, limit=limit, page_size=page_size)
 
+    def sample(self, rate: float, grain: int = 1) -> Trace:
+        """The references to a share of the pages, chosen by a hash of their numbers: the pages that `curve(sample=rate)`
+        samples (Waldspurger et al. 2015).
+
+        Memory scales along: a policy with 1 % of the frames of the sample behaves about as with 1 % of those of the whole.
+        `grain` neighbouring pages are in the sample together or not at all, for policies with clusters or blocks.
+
+        >>> whole = Trace("zipf:pages=1000,refs=5000")
+        >>> 50 < whole.sample(0.1).info().distinct_pages < 150
+        True
+        """
+        if not 0 < rate <= 1:
+            raise UsageError(f"rate=: {rate!r} is not a share above 0 and up to 1")
+        return Trace(_Sampled(self, float(rate), whole("grain", grain, 1)))
+
     @property
     def name(self) -> str:
         """The name in results."""
@@ -120,11 +136,10 @@ class Trace:
     def __reduce__(self) -> tuple[Any, ...]:
         source, options = self._source, dict(self._options)
         if not _goes_by_name(source):
-            pages, writes = self._native.bytes()
             page_size, database_pages, _ = self._native.stated()
             # The references are those after all options.
             options = {"name": self.name, "page_size": page_size, "database_pages": database_pages}
-            return (_of_bytes, (pages, writes, options))
+            return (_of_bytes, (*self._native.bytes(), options))
         return (_of_name, (source, options, self._expected_key))
 
 
@@ -135,10 +150,49 @@ class _Parts:
         self.parts = parts
 
 
+class _Files:
+    """The files or generators of a trace of which each is named, and which is read as the command reads them."""
+
+    def __init__(self, names: tuple[str, ...]) -> None:
+        self.names = names
+
+
+class _Sampled:
+    """A share of the pages of a trace."""
+
+    def __init__(self, whole: Trace, rate: float, grain: int) -> None:
+        self.whole = whole
+        self.rate = rate
+        self.grain = grain
+
+
 def _goes_by_name(source: Any) -> bool:
     if isinstance(source, _Parts):
         return all(_goes_by_name(part._source) for part in source.parts)
-    return source is None or isinstance(source, (str, os.PathLike)) or _is_function(source)
+    if isinstance(source, _Sampled):
+        return _goes_by_name(source.whole._source)
+    return source is None or isinstance(source, _Files) or isinstance(source, (str, os.PathLike)) or _is_function(source)
+
+
+def concat_as_the_command(names: Sequence[str], **options: Any) -> Trace:
+    """Files or generators one after the other, as `--concat` of the command has them: its results are those of this trace."""
+    return Trace(_Files(tuple(names)), **options)
+
+
+def everywhere(trace: Trace) -> Trace:
+    """The trace by a name that does not depend on the current directory."""
+    source = trace._source
+    if isinstance(source, (str, os.PathLike)):
+        moved: Any = os.path.abspath(source) if os.path.exists(source) else source
+    elif isinstance(source, _Parts):
+        moved = _Parts(tuple(everywhere(part) for part in source.parts))
+    elif isinstance(source, _Files):
+        moved = _Files(tuple(os.path.abspath(name) if os.path.exists(name) else name for name in source.names))
+    elif isinstance(source, _Sampled):
+        moved = _Sampled(everywhere(source.whole), source.rate, source.grain)
+    else:
+        return trace
+    return Trace(moved, **trace._options)
 
 
 def _is_function(source: Any) -> bool:
@@ -151,8 +205,9 @@ def _of_name(source: Any, options: dict[str, Any], key: bytes | None) -> Trace:
     return trace
 
 
-def _of_bytes(pages: bytes, writes: bytes, options: dict[str, Any]) -> Trace:
-    return Trace((memoryview(pages).cast("Q"), memoryview(writes)), **options)
+def _of_bytes(pages: bytes, writes: bytes, classes: bytes | None, options: dict[str, Any]) -> Trace:
+    arrays = (memoryview(pages).cast("Q"), memoryview(writes))
+    return Trace(arrays if classes is None else (*arrays, memoryview(classes).cast("I")), **options)
 
 
 def sample() -> Trace:
@@ -174,20 +229,21 @@ def traces_of(given: TraceLike | Sequence[TraceLike] | None) -> list[Trace]:
     return [trace_of(given)]
 
 
-def _columns(given: str | dict[str, str] | None) -> tuple[str, str | None, list[str]]:
-    """The columns of a table: page, write, and the texts that mean a write."""
+def _columns(given: str | dict[str, str] | None) -> _ebbpool._Columns:
+    """The columns of a table: page, write, the texts that mean a write, and class."""
     if given is None:
-        return ("page", "write", [])
+        return ("page", "write", [], ("class", False))
     if isinstance(given, str):
         given = dict(item.strip().split("=", 1) for item in given.split(",") if "=" in item)
-    unknown = [role for role in given if role not in ("page", "write")]
+    unknown = [role for role in given if role not in ("page", "write", "class")]
     if unknown or "page" not in given:
         raise UsageError(
-            f"columns=: a table has the columns page and write, not {', '.join(unknown) or 'none'}; give them as in "
+            f"columns=: a table has the columns page, write and class, not {', '.join(unknown) or 'none'}; give them as in "
             "columns={'page': 'blk', 'write': 'dirty'}"
         )
     write, _, values = given.get("write", "").partition(":")
-    return (given["page"], write or None, [value for value in values.split("|") if value])
+    classes = (given["class"], True) if "class" in given else None
+    return (given["page"], write or None, [value for value in values.split("|") if value], classes)
 
 
 def _open(source: Any, options: dict[str, Any]) -> _ebbpool.Trace:
@@ -200,7 +256,7 @@ def _open(source: Any, options: dict[str, Any]) -> _ebbpool.Trace:
         "limit": options["limit"],
         "skip_bad_lines": options["skip_bad_lines"],
     }
-    named = source is None or isinstance(source, (str, os.PathLike, _Parts))
+    named = source is None or isinstance(source, (str, os.PathLike, _Parts, _Files, _Sampled))
     if named:
         for name in ("name", "database_pages", "key", "references"):
             if options[name] is not None:
@@ -209,15 +265,20 @@ def _open(source: Any, options: dict[str, Any]) -> _ebbpool.Trace:
         return _ebbpool.Trace.sample(reading)
     if isinstance(source, _Parts):
         return _ebbpool.Trace.sequence([part._native for part in source.parts], reading)
+    if isinstance(source, _Sampled):
+        return _ebbpool.Trace.sampled(source.whole._native, source.rate, source.grain)
+    if isinstance(columns, dict) and named:
+        columns = ",".join(f"{role}={column}" for role, column in columns.items())
+    if isinstance(source, _Files):
+        return _ebbpool.Trace.concatenated([local(name) for name in source.names], {**reading, "columns": columns})
     if isinstance(source, (str, os.PathLike)):
-        if isinstance(columns, dict):
-            columns = ",".join(f"{role}={column}" for role, column in columns.items())
         return _ebbpool.Trace.named(local(os.fspath(source)), {**reading, "columns": columns}, False)
     if options["format"] is not None:
         raise UsageError("format=: only a file has a format; leave it out")
     stated = (options["name"] or _name_of(source), options["database_pages"])
-    if isinstance(source, tuple) and len(source) == 2:
-        return _ebbpool.Trace.arrays(source[0], _bytes_of(source[1]), stated, reading)
+    if isinstance(source, tuple) and len(source) in (2, 3):
+        classes = source[2] if len(source) == 3 else None
+        return _ebbpool.Trace.arrays(source[0], _bytes_of(source[1]), classes, stated, reading)
     if hasattr(source, "__arrow_c_stream__"):
         return _ebbpool.Trace.arrow(source, _columns(columns), stated, reading)
     if callable(source):
@@ -227,7 +288,7 @@ def _open(source: Any, options: dict[str, Any]) -> _ebbpool.Trace:
         return _ebbpool.Trace.stream(source, _columns(columns), stated, references, key, reading)
     raise UsageError(
         f"trace=: {type(source).__name__} is not a trace; give a path, a generator such as 'zipf:pages=1000,refs=50000', a "
-        "table with __arrow_c_stream__, a pair of arrays (pages, writes), or a function that returns a new stream"
+        "table with __arrow_c_stream__, arrays (pages, writes), or a function that returns a new stream"
     )
 
 

@@ -21,6 +21,8 @@ class Policy(Protocol):
     to `frames - 1`. For each reference it calls either `hit`, or `miss`, then, if no frame is free, `victim` and
     `evicted`, and last `admit`. Other methods that it calls where the policy has them:
 
+    * `page_class(number)`: the class of the page that the next call of `miss` is about, 0 if it is unknown; where the trace has
+      classes
     * `also_leaving(frame) -> list[int]`: frames that are evicted together with the victim
     * `write_with(frame) -> list[int]`: dirty frames that are written together with the victim, and stay
     * `cleaned(frame)`: the page in the frame was written, and stays
@@ -35,10 +37,16 @@ Array: TypeAlias = Any
 """An array with the buffer protocol, such as that of NumPy."""
 
 TraceLike: TypeAlias = Union[
-    str, "PathLike[str]", "Any", SupportsArrowStream, tuple[Array, Array], Callable[[], SupportsArrowStream]
+    str,
+    "PathLike[str]",
+    "Any",
+    SupportsArrowStream,
+    tuple[Array, Array],
+    tuple[Array, Array, Array],
+    Callable[[], SupportsArrowStream],
 ]
-"""A path, a URL, a generator such as `zipf:pages=1000,refs=50000`, a `Trace`, a table, a pair of arrays (pages, writes), or
-a function that returns a new stream each time."""
+"""A path, a URL, a generator such as `zipf:pages=1000,refs=50000`, a `Trace`, a table, arrays (pages, writes) or (pages,
+writes, classes), or a function that returns a new stream each time."""
 
 PolicyLike: TypeAlias = Union[str, Callable[[int], Any], "Any"]
 """The name of a policy, such as `cfdc:cluster=16`, a class of policies, or a `Compiled` one."""

@@ -180,6 +180,13 @@ def test_a_policy_in_python_runs_beside_work_elsewhere() -> None:
     answer = ebbpool.compare(TRACE, ["lru", Lru], [50], 8, cache=False, executor=Counting())
     lru, mine = answer
     assert (mine.policy, mine.reads, mine.writes) == ("python-lru", lru.reads, lru.writes)
+    executor = Counting()
+    study = ebbpool.curve(TRACE, ["cflru", Lru], frames=[50], cache=False, executor=executor)
+    assert len(executor.tasks) == 2 and [row.policy for row in study] == ["cflru", "python-lru"]
+    executor = Counting()
+    assert len(ebbpool.curve(TRACE, Lru, frames=[50], cache=False, executor=executor)) == 1 and executor.tasks == []
+    claims = ebbpool.reproduce("cikm-table2", policies=["arc", Lru], executor=executor, cache=False)
+    assert "python-lru" in {point["policy"] for point in claims.experiments[0]["points"]}
 
 
 def test_wrong_executors_are_refused() -> None:
@@ -214,6 +221,15 @@ def test_a_dask_cluster_gives_the_same_results_also_if_a_worker_is_killed(expect
         assert "2 of 2 results were computed before" in finished.stderr
         same = ebbpool.compare(ebbpool.Trace(TRACE, limit=5000), "lru,ebb", "3%", 8, cache=False)
         assert finished.stdout == same.to_json()
+        # Several traces as one, and nothing of what is stored.
+        words[2:2] = ["zipf:pages=50,refs=900", "--concat", "--no-cache", "--frames", "20"]
+        for where in (["--dask", cluster.scheduler_address], []):
+            shell = [sys.executable, "-m", "ebbpool", *words, *where, "--format", "json"]
+            finished = subprocess.run(shell, capture_output=True, text=True, env=environment, check=False)
+            assert finished.returncode == 0, finished.stderr
+            assert ("4 of 4 results were computed before" in finished.stderr) == bool(where)
+            same_again = finished.stdout if where else same_again
+            assert finished.stdout == same_again
 
 
 def test_ray_gives_the_same_results(expected: str) -> None:

@@ -142,10 +142,82 @@ def test_wrong_policies_are_refused() -> None:
         ebbpool.compare(TRACE, [], 10, 8)
     with pytest.raises(ebbpool.UsageError, match="policies=: unknown policy 'nope'"):
         ebbpool.compare(TRACE, "nope", 10, 8)
-    with pytest.raises(ebbpool.UsageError, match=r"curve\(\) takes policies by name"):
-        ebbpool.curve(TRACE, [Lru])  # type: ignore[list-item]
     with pytest.raises(ebbpool.UsageError, match="events="):
         ebbpool.run(TRACE, Lru, 10, events=True)
+
+
+def test_a_curve_of_a_policy_in_python_is_that_of_the_same_policy_in_rust(tmp_path: pathlib.Path) -> None:
+    trace = "zipf:pages=40000,refs=200000,write=0.4"
+    options: Any = {"target": "writes -20%", "baseline": "lru@5%", "sample": 0.1, "warmup": 1000}
+    # Both run over the same sample; lru itself would be exact at every size.
+    study = ebbpool.curve(trace, ["cflru:window=0.5", Cflru], frames=[500, 2000, 8000], **options)
+    columns = ["frames", "reads", "writes", "cost", "sampled", "error_writes", "target"]
+    theirs, mine = ([[row[name] for name in columns if name in study.columns] for row in study if name_is(row)] for name_is in (
+        lambda row: row.policy == ebbpool.policy("cflru:window=0.5").policy,
+        lambda row: row.policy == "python-cflru",
+    ))
+    assert len(mine) == 4 and mine == theirs
+    assert "python-cflru needs" in study.advice
+    for number in range(2):
+        page = tmp_path / f"{number}.html"
+        study.report(page)
+        assert "python-cflru" in page.read_text()
+    alone = ebbpool.curve(trace, Lru, frames=[500, 39_999], sample=1)
+    exact = ebbpool.curve(trace, "lru", frames=[500, 39_999])
+    assert [(row.reads, row.writes) for row in alone] == [(row.reads, row.writes) for row in exact]
+
+
+def test_exceptions_of_policies_reach_the_caller_of_curves_replays_and_experiments() -> None:
+    class Fails(Lru):
+        name = "fails"
+
+        def hit(self, frame: int, write: bool) -> None:
+            raise ZeroDivisionError("a hit")
+
+    class Wrong(Lru):
+        name = "wrong"
+
+        def victim(self) -> int:
+            return 10**6
+
+    calls: list[Any] = [
+        lambda policy: ebbpool.curve(TRACE, ["cflru", policy], frames=[50]),
+        lambda policy: ebbpool.replay(TRACE, policy, 50, asymmetry=8),
+        lambda policy: ebbpool.reproduce("cikm-table2", policies=policy),
+    ]
+    for call in calls:
+        with pytest.raises(ZeroDivisionError, match="a hit"):
+            call(Fails)
+    for call in calls[:2]:
+        with pytest.raises(ebbpool.PolicyError, match=r"policy wrong: victim\(\) returned 1000000"):
+            call(Wrong)
+
+
+def test_a_replay_of_a_policy_in_python_has_the_counts_of_a_simulation() -> None:
+    simulated = ebbpool.compare(TRACE, ["lru", Lru, Cflru], 50, 8, at_end="flush")
+    replayed = ebbpool.replay(TRACE, ["lru", Lru, Cflru], 50, asymmetry=8, at_end="flush")
+    assert [(row.policy, row.hits, row.writes, row.cost) for row in replayed] == [
+        (row.policy, row.hits, row.writes, row.cost) for row in simulated
+    ]
+    # Threads pin pages, which then are no victims.
+    (several,) = ebbpool.replay(TRACE, Lru, 5, asymmetry=8, threads=3)
+    assert several.hits + several.misses == 30_000
+
+
+def test_an_experiment_has_a_policy_in_python(tmp_path: pathlib.Path) -> None:
+    ours = ebbpool.reproduce("adlru-fig12", policies=["arc", Lru], out=tmp_path)
+    (experiment,) = ours.experiments
+
+    def points(policy: str) -> list[Any]:
+        without = ("policy", "spelled")
+        return [
+            {name: value for name, value in point.items() if name not in without}
+            for point in experiment["points"]
+            if point["policy"] == policy
+        ]
+
+    assert points("arc") and points("python-lru") == points("LRU") != []
+    assert "python-lru" in (tmp_path / "index.html").read_text()
 
 
 def compiled_lru() -> ebbpool.Compiled:

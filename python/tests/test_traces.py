@@ -119,11 +119,34 @@ def test_a_trace_has_information_and_is_written(tmp_path: Path) -> None:
 def test_skip_limit_and_concat() -> None:
     table = frame()
     part = ebbpool.Trace(table, skip=10, limit=5)
-    pages, writes = part._native.bytes()
+    pages, writes, _ = part._native.bytes()
     assert list(memoryview(pages).cast("Q")) == table["page"][10:15].to_list()
     assert [bool(write) for write in writes] == table["write"][10:15].to_list()
     both = ebbpool.Trace.concat(part, ebbpool.Trace(table, limit=2), "zipf:pages=10,refs=3")
     assert both.info().references == 10
+
+
+def test_a_sample_has_the_pages_that_a_curve_samples() -> None:
+    whole = ebbpool.Trace("zipf:pages=40000,refs=200000,write=0.4")
+    part = whole.sample(0.1)
+    info = part.info()
+    assert info.database_pages == 4000 and 0.08 < info.distinct_pages / whole.info().distinct_pages < 0.12
+    assert part.name == "zipf:pages=40000,refs=200000,write=0.4, 10 % of the pages"
+    assert part.key() != whole.key() != whole.sample(0.1, grain=8).key()
+    assert part.key() == whole.sample(0.1).key()
+    again = pickle.loads(pickle.dumps(part))
+    assert again.key() == part.key() and again._native.bytes() == part._native.bytes()
+    table = frame()
+    assert ebbpool.Trace(table).sample(1.0)._native.bytes() == ebbpool.Trace(table)._native.bytes()
+    half = ebbpool.Trace(table).sample(0.5, grain=16)
+    pages = set(memoryview(half._native.bytes()[0]).cast("Q"))
+    blocks = {page // 16 for page in pages}
+    assert pages == {page for page in table["page"].to_list() if page // 16 in blocks}
+    with pytest.raises(ebbpool.UsageError, match="rate=: 0 is not a share"):
+        whole.sample(0)
+    # Memory scales along.
+    full, sampled = (ebbpool.compare(one, "cflru", "5%", 8)[0] for one in (whole, part))
+    assert abs(sampled.cost / full.cost - 1) < 0.1
 
 
 def test_a_trace_pickles_by_name_or_as_its_references() -> None:

@@ -53,3 +53,11 @@ def test_columns_have_units_and_meanings() -> None:
     assert list(fields) == columns
     with pytest.raises(ebbpool.UsageError):
         _ebbpool.fields("nothing")
+
+
+def test_the_docstrings_make_reference_pages(tmp_path: Path) -> None:
+    pytest.importorskip("pdoc")
+    run("pdoc", "ebbpool", "-o", str(tmp_path), cwd=ROOT / "python")
+    page = (tmp_path / "ebbpool.html").read_text()
+    missing = [name for name in ebbpool.__all__ if f'id="{name}"' not in page]
+    assert missing == []

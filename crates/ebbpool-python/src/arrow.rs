@@ -9,9 +9,9 @@ use arrow_array::ffi_stream::{FFI_ArrowArrayStream, RecordBatchStreamReader};
 use arrow_array::types::{
     Int8Type, Int16Type, Int32Type, Int64Type, UInt8Type, UInt16Type, UInt32Type, UInt64Type,
 };
-use arrow_array::{Array, RecordBatch, RecordBatchIterator, RecordBatchReader};
+use arrow_array::{Array, ArrayRef, RecordBatch, RecordBatchIterator, RecordBatchReader};
 use arrow_schema::{DataType, Schema, SchemaRef};
-use ebbpool_trace::Batch;
+use ebbpool_trace::{Batch, ClassNumbers};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
@@ -59,6 +59,8 @@ pub(crate) struct ColumnNames {
     pub(crate) write: Option<String>,
     /// The texts that mean a write, in a column of texts.
     pub(crate) write_values: Vec<String>,
+    /// The column of classes, and whether its absence is an error; `None` if the pages have no classes.
+    pub(crate) class: Option<(String, bool)>,
 }
 
 /// The columns of a trace in batches of one schema.
@@ -67,6 +69,7 @@ pub(crate) struct TraceColumns {
     page: usize,
     write: Option<usize>,
     write_values: Vec<String>,
+    class: Option<usize>,
 }
 
 impl TraceColumns {
@@ -83,11 +86,48 @@ impl TraceColumns {
                 )
             })
         };
+        let class = match &names.class {
+            None => None,
+            Some((name, true)) => Some(find(name)?),
+            // A column that has the name by chance is no column of classes.
+            Some((name, false)) => schema.index_of(name).ok().filter(|&at| {
+                let found = schema.field(at).data_type();
+                has_classes(found)
+            }),
+        };
+        if let Some(at) = class
+            && !has_classes(schema.field(at).data_type())
+        {
+            return Err(format!(
+                "the column of classes has the type {}; it must have whole numbers or texts",
+                schema.field(at).data_type()
+            ));
+        }
         Ok(TraceColumns {
             page: find(&names.page)?,
             write: names.write.as_deref().map(find).transpose()?,
             write_values: names.write_values.clone(),
+            class,
         })
+    }
+
+    /// True if the pages have classes.
+    pub(crate) fn have_classes(&self) -> bool {
+        self.class.is_some()
+    }
+
+    /// Appends the classes of the references of a record batch, if there is a column of classes. Texts get numbers in the
+    /// order in which they appear, and nulls are of no known class.
+    pub(crate) fn read_classes(
+        &self,
+        from: &RecordBatch,
+        numbers: &mut ClassNumbers<String>,
+        to: &mut Vec<u32>,
+    ) -> Result<(), String> {
+        match self.class {
+            Some(at) => read_classes(from.column(at), numbers, to),
+            None => Ok(()),
+        }
     }
 
     /// Appends the references of a record batch. The error says what is wrong in it.
@@ -143,6 +183,84 @@ impl TraceColumns {
             }
         }
         Ok(())
+    }
+}
+
+/// True if a column of this type can have classes.
+fn has_classes(found: &DataType) -> bool {
+    match found {
+        DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => true,
+        DataType::Dictionary(_, values) => {
+            matches!(
+                **values,
+                DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View
+            )
+        }
+        found => found.is_integer(),
+    }
+}
+
+fn read_classes(
+    from: &ArrayRef,
+    numbers: &mut ClassNumbers<String>,
+    to: &mut Vec<u32>,
+) -> Result<(), String> {
+    macro_rules! whole {
+        ($type:ty) => {
+            for value in from.as_primitive::<$type>().iter() {
+                let class = value.map_or(Ok(0), u32::try_from);
+                to.push(class.map_err(|_| {
+                    format!(
+                        "{} is not a class; classes are whole numbers from 0 to 2^32-1",
+                        value.map_or(0, i128::from)
+                    )
+                })?);
+            }
+        };
+    }
+    match from.data_type() {
+        DataType::UInt64 => whole!(UInt64Type),
+        DataType::Int64 => whole!(Int64Type),
+        DataType::UInt32 => whole!(UInt32Type),
+        DataType::Int32 => whole!(Int32Type),
+        DataType::UInt16 => whole!(UInt16Type),
+        DataType::Int16 => whole!(Int16Type),
+        DataType::UInt8 => whole!(UInt8Type),
+        DataType::Int8 => whole!(Int8Type),
+        DataType::Dictionary(_, _) => {
+            let dictionary = from.as_any_dictionary();
+            let texts = texts_of(dictionary.values())?;
+            let keys = dictionary.normalized_keys();
+            for (row, key) in keys.into_iter().enumerate() {
+                let text = texts.get(key).copied().flatten();
+                to.push(numbered(text.filter(|_| from.is_valid(row)), numbers)?);
+            }
+        }
+        _ => {
+            for text in texts_of(from)? {
+                to.push(numbered(text, numbers)?);
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The number of the class with this name; 0 without a name.
+fn numbered(name: Option<&str>, numbers: &mut ClassNumbers<String>) -> Result<u32, String> {
+    let Some(name) = name.filter(|name| !name.is_empty()) else {
+        return Ok(0);
+    };
+    let name = name.to_owned();
+    let number = numbers.number(&name, || name.clone());
+    number.ok_or_else(|| "the column of classes has more than 2^20 different texts".into())
+}
+
+fn texts_of(from: &ArrayRef) -> Result<Vec<Option<&str>>, String> {
+    match from.data_type() {
+        DataType::Utf8 => Ok(from.as_string::<i32>().iter().collect()),
+        DataType::LargeUtf8 => Ok(from.as_string::<i64>().iter().collect()),
+        DataType::Utf8View => Ok(from.as_string_view().iter().collect()),
+        other => Err(format!("the column of classes has the type {other}")),
     }
 }
 

@@ -132,6 +132,7 @@ pub(crate) struct Comparing<'py> {
 impl Comparing<'_> {
     fn request(self, py: Python<'_>) -> PyResult<CompareRequest> {
         let (selection, guests) = policies(py, self.policies)?;
+        let selection = selection.with_recommended();
         let pricing = pricing(py, &self.asymmetry, self.device.as_deref())?;
         let request = CompareRequest {
             counting: self.counting.rules(py)?,

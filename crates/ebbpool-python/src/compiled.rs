@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use ebbpool_policy::{Access, Frame, Ghost, Page, Policy};
+use ebbpool_policy::{Access, Frame, Ghost, Page, PageClass, Policy};
 use ebbpool_sim::{GuestEngine, GuestHost, GuestPolicy};
 use pyo3::prelude::*;
 
@@ -21,12 +21,14 @@ type HitFunction = extern "C" fn(usize, u32, u8);
 type MissFunction = extern "C" fn(usize, u64, u8);
 type VictimFunction = extern "C" fn(usize) -> u32;
 type AdmitFunction = extern "C" fn(usize, u32, u64, u8);
+/// Takes a frame, or a class.
 type FrameFunction = extern "C" fn(usize, u32);
 
 /// A policy of C functions, each of which gets the address of the policy's state first.
 struct CompiledPolicy {
     state: usize,
     hit: Option<HitFunction>,
+    page_class: Option<FrameFunction>,
     miss: Option<MissFunction>,
     victim: VictimFunction,
     admit: Option<AdmitFunction>,
@@ -44,6 +46,7 @@ struct Addresses {
     state: usize,
     owner: Py<PyAny>,
     hit: Option<usize>,
+    page_class: Option<usize>,
     miss: Option<usize>,
     victim: usize,
     admit: Option<usize>,
@@ -69,6 +72,7 @@ impl CompiledPolicy {
         CompiledPolicy {
             state: at.state,
             hit: at.hit.map(|at| function!(at, HitFunction)),
+            page_class: at.page_class.map(|at| function!(at, FrameFunction)),
             miss: at.miss.map(|at| function!(at, MissFunction)),
             victim: function!(at.victim, VictimFunction),
             admit: at.admit.map(|at| function!(at, AdmitFunction)),
@@ -124,17 +128,28 @@ impl Policy for CompiledPolicy {
     fn victim<F: Fn(Frame) -> bool>(
         &mut self,
         _incoming: Option<(Page, Access)>,
-        _may_evict: F,
+        may_evict: F,
     ) -> Option<Frame> {
         if self.resident.has_failed {
-            return self.resident.any();
+            return self.resident.any(may_evict);
         }
         let frame = (self.victim)(self.state);
-        if self.resident.is_resident(frame) {
+        if !self.resident.is_resident(frame) {
+            self.resident.refuse("victim", &frame.to_string());
+        } else if may_evict(frame) {
             return Some(frame);
         }
-        self.resident.refuse("victim", &frame.to_string());
-        self.resident.any()
+        self.resident.any(may_evict)
+    }
+
+    fn asks_classes(&self) -> bool {
+        self.page_class.is_some()
+    }
+
+    fn class(&mut self, class: PageClass) {
+        if let Some(page_class) = self.page_class {
+            page_class(self.state, class);
+        }
     }
 
     #[inline]

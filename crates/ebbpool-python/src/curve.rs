@@ -1,28 +1,29 @@
 //! Curves against memory size, and lower bounds.
 
-use std::sync::Mutex;
+use std::sync::{Mutex, PoisonError};
 use std::time::SystemTime;
 
 use ebbpool_cost::Asymmetry;
 use ebbpool_lab::report::{self, ReportOptions};
 use ebbpool_lab::{
-    BoundRequest, BoundResult, CurveRequest, CurveStudy, Lab, MemorySize, PolicySelection, Target,
-    parse_warmup, schema,
+    BoundRequest, BoundResult, CurveRequest, CurveStudy, Lab, MemorySize, Target, parse_warmup,
+    schema,
 };
 use ebbpool_trace::output::OutputFile;
 use pyo3::prelude::*;
 
 use crate::errors::{Class, lab_error, raise, wrong};
-use crate::requests::{all_parsed, at_end, parsed, sizes};
+use crate::requests::{all_parsed, at_end, parsed, policies, sizes};
 use crate::store::Results;
 use crate::table::Table;
 use crate::trace::Trace;
 use crate::watch::{Watch, watched};
 
-/// The answer of a study of curves. The report takes it, so that it can be written once.
+/// The answer of a study of curves.
 #[pyclass(frozen, module = "ebbpool._ebbpool")]
 pub(crate) struct Curve {
-    study: Mutex<Option<CurveStudy>>,
+    // Python's threads share the object; the study itself is for one thread.
+    study: Mutex<CurveStudy>,
     rows: Vec<ebbpool_lab::CurveRow>,
     #[pyo3(get)]
     sentence: String,
@@ -47,16 +48,7 @@ impl Curve {
     /// Writes the report.
     fn report(&self, py: Python<'_>, path: &str) -> PyResult<()> {
         let study = self.study.lock();
-        let study = study
-            .unwrap_or_else(std::sync::PoisonError::into_inner)
-            .take();
-        let study = study.ok_or_else(|| {
-            raise(
-                py,
-                Class::Usage,
-                "the report of a curve can be written once",
-            )
-        })?;
+        let study = study.unwrap_or_else(PoisonError::into_inner).clone();
         let options = ReportOptions {
             command: None,
             date: Some(SystemTime::now()),
@@ -82,8 +74,8 @@ pub(crate) fn json_of<T: serde::Serialize + ?Sized>(
 /// What curves are about, besides the trace.
 #[derive(FromPyObject)]
 #[pyo3(from_item_all)]
-pub(crate) struct Curving {
-    policies: Vec<String>,
+pub(crate) struct Curving<'py> {
+    policies: Option<Vec<Bound<'py, PyAny>>>,
     frames: Vec<String>,
     asymmetry: String,
     sample: Option<f64>,
@@ -95,9 +87,9 @@ pub(crate) struct Curving {
     report: bool,
 }
 
-impl Curving {
-    fn request(&self, py: Python<'_>) -> PyResult<CurveRequest> {
-        let policies = PolicySelection::lists(&self.policies);
+impl Curving<'_> {
+    fn request(self, py: Python<'_>) -> PyResult<CurveRequest> {
+        let (selection, guests) = policies(py, self.policies)?;
         let asymmetry: Asymmetry = parsed(py, "asymmetry", &self.asymmetry)?;
         let target = self.target.as_deref();
         let target = target.map(|text| parsed::<Target>(py, "target", text));
@@ -113,7 +105,8 @@ impl Curving {
             warmup: parse_warmup(&self.warmup).map_err(|error| wrong(py, "warmup", error))?,
             at_end: at_end(py, &self.at_end)?,
             for_report: self.report,
-            ..CurveRequest::new(policies, asymmetry)
+            guests,
+            ..CurveRequest::new(selection, asymmetry)
         })
     }
 }
@@ -124,7 +117,7 @@ impl Curving {
 pub(crate) fn curve(
     py: Python<'_>,
     trace: &Trace,
-    request: Curving,
+    request: Curving<'_>,
     results: &Results,
     threads: Option<usize>,
     progress: Option<Py<PyAny>>,
@@ -146,7 +139,7 @@ pub(crate) fn curve(
         sentence: study.sentence(),
         title: study.title(),
         notes,
-        study: Mutex::new(Some(study)),
+        study: Mutex::new(study),
     }))
 }
 

@@ -15,6 +15,7 @@ mod replay;
 mod reproduce;
 mod requests;
 mod run;
+mod sampled;
 mod store;
 mod supply;
 mod table;

@@ -5,7 +5,7 @@ use std::fmt;
 use std::iter::repeat_with;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use ebbpool_policy::{Access, Costs, Frame, Ghost, Page, Policy};
+use ebbpool_policy::{Access, Costs, Frame, Ghost, Page, PageClass, Policy};
 use ebbpool_sim::{GuestEngine, GuestHost, GuestPolicy};
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
@@ -155,12 +155,15 @@ impl ResidentFrames {
         self.put_failure(text.into());
     }
 
-    /// A frame that holds a page, until the failed pass ends.
+    /// A frame that holds a page which may be evicted: until the failed pass ends, or in place of a page that a thread has
+    /// pinned.
     #[cold]
-    pub(crate) fn any(&mut self) -> Option<Frame> {
+    pub(crate) fn any(&mut self, may_evict: impl Fn(Frame) -> bool) -> Option<Frame> {
         let frames = self.resident.len();
         let order = (self.cursor..frames).chain(0..self.cursor.min(frames));
-        let found = order.into_iter().find(|&frame| self.resident[frame]);
+        let found = order
+            .into_iter()
+            .find(|&frame| self.resident[frame] && may_evict(frame as Frame));
         self.cursor = found.map_or(0, |frame| frame + 1);
         found.map(|frame| frame as Frame)
     }
@@ -172,6 +175,7 @@ const MOST_STORED_ARGUMENTS: usize = 1 << 16;
 /// The methods of an object, as far as it has them.
 struct PythonPolicy {
     hit: Option<Py<PyAny>>,
+    page_class: Option<Py<PyAny>>,
     miss: Option<Py<PyAny>>,
     victim: Py<PyAny>,
     also_leaving: Option<Py<PyAny>>,
@@ -203,6 +207,7 @@ impl PythonPolicy {
         let stored = MOST_STORED_ARGUMENTS.min(resident.frames as usize);
         Ok(PythonPolicy {
             hit: method("hit")?,
+            page_class: method("page_class")?,
             miss: method("miss")?,
             victim,
             also_leaving: method("also_leaving")?,
@@ -302,12 +307,12 @@ impl Policy for PythonPolicy {
     fn victim<F: Fn(Frame) -> bool>(
         &mut self,
         _incoming: Option<(Page, Access)>,
-        _may_evict: F,
+        may_evict: F,
     ) -> Option<Frame> {
         let resident = self.resident.get_mut();
         let resident = resident.unwrap_or_else(PoisonError::into_inner);
         if resident.has_failed {
-            return resident.any();
+            return resident.any(may_evict);
         }
         let frame = Python::attach(|py| match self.victim.bind(py).call0() {
             Ok(frame) => {
@@ -324,7 +329,16 @@ impl Policy for PythonPolicy {
                 None
             }
         });
-        frame.or_else(|| resident.any())
+        let frame = frame.filter(|&frame| may_evict(frame));
+        frame.or_else(|| resident.any(may_evict))
+    }
+
+    fn asks_classes(&self) -> bool {
+        self.page_class.is_some()
+    }
+
+    fn class(&mut self, class: PageClass) {
+        call!(self.page_class, class);
     }
 
     fn also_leaving(&self, victim: Frame, evictions: &mut Vec<Frame>) {

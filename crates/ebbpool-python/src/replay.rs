@@ -5,20 +5,20 @@ use std::path::PathBuf;
 use ebbpool::storage::Engine;
 use ebbpool_cost::Asymmetry;
 use ebbpool_lab::replay::{ReplayFile, ReplayOutputs, ReplayRequest, ReplayStorage};
-use ebbpool_lab::{Lab, MemorySize, PolicySelection, Settings};
+use ebbpool_lab::{Lab, MemorySize, Settings};
 use pyo3::prelude::*;
 
 use crate::curve::json_of;
 use crate::errors::wrong;
-use crate::requests::{Counting, parsed};
+use crate::requests::{Counting, parsed, policies};
 use crate::trace::Trace;
 use crate::watch::{Watch, watched};
 
 /// What a replay is about, besides the trace.
 #[derive(FromPyObject)]
 #[pyo3(from_item_all)]
-pub(crate) struct Replaying {
-    policies: Vec<String>,
+pub(crate) struct Replaying<'py> {
+    policies: Option<Vec<Bound<'py, PyAny>>>,
     frames: String,
     file: Option<String>,
     create: bool,
@@ -36,8 +36,9 @@ pub(crate) struct Replaying {
     record: Option<String>,
 }
 
-impl Replaying {
-    fn request(&self, py: Python<'_>) -> PyResult<ReplayRequest> {
+impl Replaying<'_> {
+    fn request(&mut self, py: Python<'_>) -> PyResult<ReplayRequest> {
+        let (selection, guests) = policies(py, self.policies.take())?;
         let engine = match self.engine.as_str() {
             "auto" => Engine::Auto,
             "uring" => Engine::Uring,
@@ -72,7 +73,8 @@ impl Replaying {
             at_end: counting.at_end,
             cluster_size: counting.cluster_size,
             verify: self.verify,
-            ..ReplayRequest::new(PolicySelection::lists(&self.policies), size)
+            guests,
+            ..ReplayRequest::new(selection, size)
         })
     }
 }
@@ -82,7 +84,7 @@ impl Replaying {
 pub(crate) fn replay(
     py: Python<'_>,
     trace: &Trace,
-    request: Replaying,
+    mut request: Replaying<'_>,
     progress: Option<Py<PyAny>>,
 ) -> PyResult<(String, Vec<String>)> {
     let lab_request = request.request(py)?;

@@ -7,20 +7,27 @@ use ebbpool_experiments::{
     StudyRequest,
 };
 use ebbpool_lab::{ErrorKind, LabError, LabEvents, Note};
-use ebbpool_policy::PolicySpec;
+use ebbpool_policy::{PolicySpec, split_list};
+use ebbpool_sim::SimError;
 use pyo3::prelude::*;
 
 use crate::curve::json_of;
 use crate::errors::{Class, lab_error, raise};
+use crate::policy::guest;
 use crate::requests::all_parsed;
 use crate::store::Results;
 use crate::watch::{Watch, watched};
 
 impl Listener for Watch {
     fn ended(&self, end: &ExperimentEnd<'_>) {
-        if let Err(error) = end.result {
-            self.note(&Note::Remark(format!("{} failed: {error}", end.id)));
+        let Err(error) = end.result else { return };
+        if let ExperimentError::Lab(LabError::Sim(SimError::Guest { source, .. })) = error
+            && let Some(exception) = source.downcast_ref::<PyErr>()
+        {
+            // The policy of the caller has raised it, and would raise it in the other experiments as well.
+            self.stop_with(Python::attach(|py| exception.clone_ref(py)));
         }
+        self.note(&Note::Remark(format!("{} failed: {error}", end.id)));
     }
 }
 
@@ -52,14 +59,14 @@ pub(crate) fn experiments_json(py: Python<'_>, names: Vec<String>) -> PyResult<S
 }
 
 /// What to run: names, whether at the scale of the papers, additional policies, and the directory of the report.
-type Reproducing = (Vec<String>, bool, Vec<String>, String);
+type Reproducing<'py> = (Vec<String>, bool, Vec<Bound<'py, PyAny>>, String);
 
 /// Runs experiments; returns their results as JSON, the number of those that failed, and notes.
 #[pyfunction]
 #[pyo3(signature = (request, results, *, threads, progress))]
 pub(crate) fn reproduce(
     py: Python<'_>,
-    request: Reproducing,
+    request: Reproducing<'_>,
     results: &Results,
     threads: Option<usize>,
     progress: Option<Py<PyAny>>,
@@ -71,8 +78,16 @@ pub(crate) fn reproduce(
         true => Scale::Full,
         false => Scale::Quick,
     };
+    let (mut names, mut guests) = (Vec::new(), Vec::new());
+    for policy in policies {
+        match policy.extract::<String>() {
+            Ok(list) => names.extend(split_list(&list)),
+            Err(_) => guests.push(guest(py, &policy)?),
+        }
+    }
     let request = StudyRequest {
-        policies: all_parsed::<PolicySpec>(py, "policies", &policies)?,
+        policies: all_parsed::<PolicySpec>(py, "policies", &names)?,
+        guests,
         rerun: call,
         ..StudyRequest::new(selected, scale, out)
     };
@@ -87,7 +102,7 @@ pub(crate) fn reproduce(
             },
         })?;
         match outcome.interrupted {
-            true => Err(ebbpool_sim::SimError::Interrupted.into()),
+            true => Err(SimError::Interrupted.into()),
             false => Ok(outcome),
         }
     };

@@ -95,14 +95,13 @@ pub(crate) fn pricing(
 pub(crate) type Policies = (PolicySelection, Vec<Arc<dyn GuestPolicy>>);
 
 /// The policies of a list, in which texts are names and all else is a policy of the caller. `None` stands for the
-/// policies of the papers and the recommended one.
+/// policies of the papers.
 pub(crate) fn policies(
     py: Python<'_>,
     policies: Option<Vec<Bound<'_, PyAny>>>,
 ) -> PyResult<Policies> {
     let Some(policies) = policies else {
-        let selection = PolicySelection::of_the_papers().with_recommended();
-        return Ok((selection, Vec::new()));
+        return Ok((PolicySelection::of_the_papers(), Vec::new()));
     };
     let mut names: Vec<String> = Vec::new();
     let mut guests: Vec<Arc<dyn GuestPolicy>> = Vec::new();

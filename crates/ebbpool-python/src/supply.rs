@@ -5,7 +5,9 @@ use std::sync::{Arc, OnceLock};
 
 use arrow_array::RecordBatch;
 use arrow_array::ffi_stream::RecordBatchStreamReader;
-use ebbpool_trace::{Batch, Metadata, ReferenceStream, ReferenceSupplier, TraceError};
+use ebbpool_trace::{
+    Batch, ClassNumbers, Metadata, PageClasses, ReferenceStream, ReferenceSupplier, TraceError,
+};
 use pyo3::buffer::{Element, PyBuffer};
 use pyo3::prelude::*;
 use pyo3::types::PySlice;
@@ -32,7 +34,7 @@ fn io_error(label: &str, error: impl Into<Box<dyn std::error::Error + Send + Syn
     }
 }
 
-/// The key of the references that a stream yields.
+/// The key of the references that a stream yields, and of their classes.
 fn key_of(mut stream: Box<dyn ReferenceStream>) -> Result<[u8; 32], TraceError> {
     let mut hasher = blake3::Hasher::new();
     let mut batch = Batch::with_capacity(AT_ONCE);
@@ -49,6 +51,9 @@ fn key_of(mut stream: Box<dyn ReferenceStream>) -> Result<[u8; 32], TraceError> 
             bytes.extend_from_slice(&page.to_le_bytes());
         }
         bytes.extend(batch.writes.iter().map(|&write| u8::from(write)));
+        for class in &batch.classes {
+            bytes.extend_from_slice(&class.to_le_bytes());
+        }
         hasher.update(&bytes);
     }
 }
@@ -77,19 +82,28 @@ impl ArrowReferences {
             key: OnceLock::new(),
         }
     }
-}
 
-impl ReferenceSupplier for ArrowReferences {
-    fn open(&self) -> Result<Box<dyn ReferenceStream>, TraceError> {
-        Ok(Box::new(BatchStream {
+    fn stream(&self, classes: Option<ClassNumbers<String>>) -> BatchStream {
+        BatchStream {
             label: self.label.clone(),
             batches: Arc::clone(&self.batches),
             columns: self.columns.clone(),
+            classes,
             batch: 0,
             row: 0,
             served: 0,
             references: self.references().unwrap_or(0),
-        }))
+        }
+    }
+}
+
+impl ReferenceSupplier for ArrowReferences {
+    fn open(&self) -> Result<Box<dyn ReferenceStream>, TraceError> {
+        Ok(Box::new(self.stream(None)))
+    }
+
+    fn open_with_classes(&self) -> Result<Box<dyn ReferenceStream>, TraceError> {
+        Ok(Box::new(self.stream(class_numbers(&self.columns))))
     }
 
     fn metadata(&self) -> Metadata {
@@ -106,7 +120,28 @@ impl ReferenceSupplier for ArrowReferences {
     }
 
     fn key(&self) -> Option<[u8; 32]> {
-        *self.key.get_or_init(|| key_of(self.open().ok()?).ok())
+        *self
+            .key
+            .get_or_init(|| key_of(self.open_with_classes().ok()?).ok())
+    }
+}
+
+/// Numbers for classes with names, if there is a column of classes.
+fn class_numbers(columns: &TraceColumns) -> Option<ClassNumbers<String>> {
+    columns.have_classes().then(ClassNumbers::default)
+}
+
+/// Appends rows of a record batch; their classes if there are numbers for them.
+fn append(
+    columns: &TraceColumns,
+    rows: &RecordBatch,
+    classes: &mut Option<ClassNumbers<String>>,
+    to: &mut Batch,
+) -> Result<(), String> {
+    columns.read(rows, to)?;
+    match classes {
+        Some(numbers) => columns.read_classes(rows, numbers, &mut to.classes),
+        None => Ok(()),
     }
 }
 
@@ -114,6 +149,8 @@ struct BatchStream {
     label: String,
     batches: Arc<[RecordBatch]>,
     columns: TraceColumns,
+    /// `None` if the references have no classes.
+    classes: Option<ClassNumbers<String>>,
     /// The current batch, and the next row in it.
     batch: usize,
     row: usize,
@@ -132,7 +169,8 @@ impl ReferenceStream for BatchStream {
                 self.row = 0;
                 continue;
             }
-            let read = self.columns.read(&current.slice(self.row, rows), batch);
+            let part = current.slice(self.row, rows);
+            let read = append(&self.columns, &part, &mut self.classes, batch);
             read.map_err(|problem| row_error(&self.label, self.served, problem))?;
             self.row += rows;
             self.served += rows as u64;
@@ -142,6 +180,10 @@ impl ReferenceStream for BatchStream {
 
     fn progress(&self) -> f64 {
         self.served as f64 / self.references.max(1) as f64
+    }
+
+    fn classes(&self) -> Option<PageClasses> {
+        self.classes.as_ref().map(ClassNumbers::classes)
     }
 }
 
@@ -155,8 +197,8 @@ pub(crate) struct StreamReferences {
     pub(crate) key: Option<[u8; 32]>,
 }
 
-impl ReferenceSupplier for StreamReferences {
-    fn open(&self) -> Result<Box<dyn ReferenceStream>, TraceError> {
+impl StreamReferences {
+    fn stream(&self, classes: bool) -> Result<Box<dyn ReferenceStream>, TraceError> {
         let reader = Python::attach(|py| import(&self.make.bind(py).call0()?));
         let reader = reader.map_err(|error| io_error(&self.label, error))?;
         let columns = TraceColumns::of(&schema_of(&reader), &self.columns);
@@ -167,12 +209,23 @@ impl ReferenceSupplier for StreamReferences {
         Ok(Box::new(ReaderStream {
             label: self.label.clone(),
             reader,
+            classes: class_numbers(&columns).filter(|_| classes),
             columns,
             current: None,
             row: 0,
             served: 0,
             references: self.references,
         }))
+    }
+}
+
+impl ReferenceSupplier for StreamReferences {
+    fn open(&self) -> Result<Box<dyn ReferenceStream>, TraceError> {
+        self.stream(false)
+    }
+
+    fn open_with_classes(&self) -> Result<Box<dyn ReferenceStream>, TraceError> {
+        self.stream(true)
     }
 
     fn metadata(&self) -> Metadata {
@@ -192,6 +245,8 @@ struct ReaderStream {
     label: String,
     reader: RecordBatchStreamReader,
     columns: TraceColumns,
+    /// `None` if the references have no classes.
+    classes: Option<ClassNumbers<String>>,
     /// The current batch, and the next row in it.
     current: Option<RecordBatch>,
     row: usize,
@@ -212,7 +267,8 @@ impl ReferenceStream for ReaderStream {
                 continue;
             };
             let rows = (current.num_rows() - self.row).min(max - batch.len());
-            let read = self.columns.read(&current.slice(self.row, rows), batch);
+            let part = current.slice(self.row, rows);
+            let read = append(&self.columns, &part, &mut self.classes, batch);
             read.map_err(|problem| row_error(&self.label, self.served, problem))?;
             self.row += rows;
             self.served += rows as u64;
@@ -226,6 +282,10 @@ impl ReferenceStream for ReaderStream {
     fn progress(&self) -> f64 {
         let references = self.references.unwrap_or(u64::MAX);
         self.served as f64 / references.max(1) as f64
+    }
+
+    fn classes(&self) -> Option<PageClasses> {
+        self.classes.as_ref().map(ClassNumbers::classes)
     }
 }
 
@@ -291,23 +351,35 @@ where
     Ok(Ok(()))
 }
 
-/// Two arrays of the caller: pages, and numbers that are not 0 where the page is written.
+/// Arrays of the caller: pages, numbers that are not 0 where the page is written, and classes if there are any.
 pub(crate) struct ArrayReferences {
     pub(crate) label: String,
     pub(crate) pages: Arc<ArrayView>,
     pub(crate) writes: Arc<ArrayView>,
+    pub(crate) classes: Option<Arc<ArrayView>>,
     pub(crate) metadata: Metadata,
+}
+
+impl ArrayReferences {
+    fn stream(&self, classes: Option<Arc<ArrayView>>) -> Box<dyn ReferenceStream> {
+        Box::new(ArrayStream {
+            label: self.label.clone(),
+            pages: Arc::clone(&self.pages),
+            writes: Arc::clone(&self.writes),
+            classes,
+            numbers: Vec::new(),
+            next: 0,
+        })
+    }
 }
 
 impl ReferenceSupplier for ArrayReferences {
     fn open(&self) -> Result<Box<dyn ReferenceStream>, TraceError> {
-        Ok(Box::new(ArrayStream {
-            label: self.label.clone(),
-            pages: Arc::clone(&self.pages),
-            writes: Arc::clone(&self.writes),
-            written: Vec::new(),
-            next: 0,
-        }))
+        Ok(self.stream(None))
+    }
+
+    fn open_with_classes(&self) -> Result<Box<dyn ReferenceStream>, TraceError> {
+        Ok(self.stream(self.classes.clone()))
     }
 
     fn metadata(&self) -> Metadata {
@@ -320,7 +392,7 @@ impl ReferenceSupplier for ArrayReferences {
 
     /// Computed each time, because the caller may change the arrays between two requests.
     fn key(&self) -> Option<[u8; 32]> {
-        key_of(self.open().ok()?).ok()
+        key_of(self.open_with_classes().ok()?).ok()
     }
 }
 
@@ -328,8 +400,9 @@ struct ArrayStream {
     label: String,
     pages: Arc<ArrayView>,
     writes: Arc<ArrayView>,
-    /// The writes of the current part.
-    written: Vec<u64>,
+    classes: Option<Arc<ArrayView>>,
+    /// The writes, then the classes, of the current part.
+    numbers: Vec<u64>,
     next: usize,
 }
 
@@ -337,18 +410,38 @@ impl ReferenceStream for ArrayStream {
     fn fill(&mut self, batch: &mut Batch, max: usize) -> Result<(), TraceError> {
         let end = self.next.saturating_add(max).min(self.pages.len());
         let range = self.next..end;
-        self.written.clear();
-        let pages = self.pages.append(range.clone(), &mut batch.pages);
-        let read = pages.and_then(|()| self.writes.append(range, &mut self.written));
+        let read = self.append(range, batch);
         read.map_err(|problem| row_error(&self.label, self.next as u64, problem))?;
-        batch
-            .writes
-            .extend(self.written.iter().map(|&write| write != 0));
         self.next = end;
         Ok(())
     }
 
     fn progress(&self) -> f64 {
         self.next as f64 / self.pages.len().max(1) as f64
+    }
+
+    fn classes(&self) -> Option<PageClasses> {
+        self.classes.as_ref().map(|_| PageClasses::default())
+    }
+}
+
+impl ArrayStream {
+    fn append(&mut self, range: std::ops::Range<usize>, batch: &mut Batch) -> Result<(), String> {
+        self.pages.append(range.clone(), &mut batch.pages)?;
+        self.numbers.clear();
+        self.writes.append(range.clone(), &mut self.numbers)?;
+        let writes = self.numbers.iter();
+        batch.writes.extend(writes.map(|&write| write != 0));
+        let Some(classes) = &self.classes else {
+            return Ok(());
+        };
+        self.numbers.clear();
+        classes.append(range, &mut self.numbers)?;
+        for &number in &self.numbers {
+            let class = u32::try_from(number);
+            let class = class.map_err(|_| format!("{number} is more than a class may be"))?;
+            batch.classes.push(class);
+        }
+        Ok(())
     }
 }

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use arrow_array::RecordBatch;
 use arrow_schema::ArrowError;
 use ebbpool_lab::{Lab, Settings};
+use ebbpool_sim::PageSample;
 use ebbpool_trace::{Batch, Columns, Format, Metadata, ReadOptions, Source, TraceError, Writer};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
@@ -14,6 +15,7 @@ use pyo3::types::PyBytes;
 use crate::arrow::{ColumnNames, TraceColumns, import, schema_of};
 use crate::errors::{Class, raise, trace_error, wrong};
 use crate::requests::parsed;
+use crate::sampled::SampledReferences;
 use crate::supply::{ArrayReferences, ArrayView, ArrowReferences, StreamReferences};
 use crate::watch::watched;
 
@@ -61,16 +63,24 @@ impl Reading {
     }
 }
 
-/// The columns of a table: page, write, and the texts that mean a write.
-type NamedColumns = (String, Option<String>, Vec<String>);
+/// The columns of a table: page, write, the texts that mean a write, and class with whether it has to exist.
+type NamedColumns = (String, Option<String>, Vec<String>, Option<(String, bool)>);
 
-fn column_names((page, write, write_values): NamedColumns) -> ColumnNames {
+fn column_names((page, write, write_values, class): NamedColumns) -> ColumnNames {
     ColumnNames {
         page,
         write,
         write_values,
+        class,
     }
 }
+
+/// Pages, writes and classes.
+type ReferenceBytes<'py> = (
+    Bound<'py, PyBytes>,
+    Bound<'py, PyBytes>,
+    Option<Bound<'py, PyBytes>>,
+);
 
 /// The name of a trace and its number of database pages, for references that are not in a file.
 type Stated = (String, Option<u64>);
@@ -125,12 +135,13 @@ impl Trace {
         Ok(Trace { source })
     }
 
-    /// Two arrays with the buffer protocol, whose parts are copied when they are read: whole numbers both.
+    /// Arrays with the buffer protocol, whose parts are copied when they are read: whole numbers all.
     #[staticmethod]
     fn arrays(
         py: Python<'_>,
         pages: &Bound<'_, PyAny>,
         writes: &Bound<'_, PyAny>,
+        classes: Option<&Bound<'_, PyAny>>,
         stated: Stated,
         reading: Reading,
     ) -> PyResult<Self> {
@@ -152,10 +163,25 @@ impl Trace {
             );
             return Err(raise(py, Class::Trace, &text));
         }
+        let classes = classes
+            .map(|classes| view(classes, "classes"))
+            .transpose()?;
+        if let Some(classes) = classes
+            .as_ref()
+            .filter(|classes| classes.len() != pages.len())
+        {
+            let text = format!(
+                "there are {} pages and {} classes; each reference has one of both",
+                pages.len(),
+                classes.len()
+            );
+            return Err(raise(py, Class::Trace, &text));
+        }
         let references = ArrayReferences {
             label: stated.0.clone(),
             pages: Arc::new(pages),
             writes: Arc::new(writes),
+            classes: classes.map(Arc::new),
             metadata: metadata(&stated),
         };
         let source = Source::supplied(&stated.0, Arc::new(references), &options);
@@ -197,6 +223,30 @@ impl Trace {
         Ok(Trace {
             source: Source::sequence(&parts, &options),
         })
+    }
+
+    /// Files or generators one after the other, read as the command reads them with `--concat`.
+    #[staticmethod]
+    fn concatenated(py: Python<'_>, names: Vec<String>, reading: Reading) -> PyResult<Self> {
+        let options = reading.options(py)?;
+        if names.is_empty() {
+            return Err(wrong(py, "parts", "a trace has at least one part"));
+        }
+        let source = py.detach(|| Source::concat(&names, &options));
+        let source = source.map_err(|error| trace_error(py, error))?;
+        Ok(Trace { source })
+    }
+
+    /// The references to a share of the pages.
+    #[staticmethod]
+    fn sampled(py: Python<'_>, trace: &Trace, rate: f64, grain: u64) -> PyResult<Self> {
+        let sample = PageSample { rate, grain };
+        let references = py.detach(|| SampledReferences::new(&trace.source, sample));
+        let references = references.map_err(|error| trace_error(py, error))?;
+        let label = references.label.clone();
+        let options = ReadOptions::default();
+        let source = Source::supplied(&label, Arc::new(references), &options);
+        Ok(Trace { source })
     }
 
     /// The name in results.
@@ -285,21 +335,28 @@ impl Trace {
         Ok((written.references, written.bytes))
     }
 
-    /// All page numbers, 8 bytes each, and all writes, a byte each.
-    fn bytes<'py>(&self, py: Python<'py>) -> PyResult<(Bound<'py, PyBytes>, Bound<'py, PyBytes>)> {
-        let read = || -> Result<(Vec<u8>, Vec<u8>), TraceError> {
-            let mut reader = self.source.open()?;
+    /// All page numbers, 8 bytes each, all writes, a byte each, and all classes, 4 bytes each, if there are any.
+    fn bytes<'py>(&self, py: Python<'py>) -> PyResult<ReferenceBytes<'py>> {
+        let read = || -> Result<_, TraceError> {
+            let mut reader = self.source.open_with_classes()?;
             let (mut pages, mut writes, mut batch) = (Vec::new(), Vec::new(), Batch::new());
+            let mut classes = reader.classes().map(|_| Vec::new());
             while reader.next_batch(&mut batch, 1 << 16)? {
                 for page in &batch.pages {
                     pages.extend_from_slice(&page.to_ne_bytes());
                 }
                 writes.extend(batch.writes.iter().map(|&write| u8::from(write)));
+                if let Some(classes) = &mut classes {
+                    classes.extend(batch.classes.iter().flat_map(|class| class.to_ne_bytes()));
+                }
             }
-            Ok((pages, writes))
+            Ok((pages, writes, classes))
         };
-        let (pages, writes) = py.detach(read).map_err(|error| trace_error(py, error))?;
-        Ok((PyBytes::new(py, &pages), PyBytes::new(py, &writes)))
+        let read = py.detach(read);
+        let (pages, writes, classes) = read.map_err(|error| trace_error(py, error))?;
+        let bytes = |bytes: &[u8]| PyBytes::new(py, bytes);
+        let classes = classes.map(|classes: Vec<u8>| bytes(&classes));
+        Ok((bytes(&pages), bytes(&writes), classes))
     }
 }
 

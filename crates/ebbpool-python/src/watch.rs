@@ -24,6 +24,8 @@ pub(crate) struct Watch {
     /// The bits of the share.
     share: AtomicU64,
     notes: Mutex<Vec<String>>,
+    /// Why the work stops before its end.
+    failure: Mutex<Option<PyErr>>,
 }
 
 impl LabEvents for Watch {
@@ -48,6 +50,13 @@ impl Watch {
     /// Stops the work before it begins, so that it takes only what is stored.
     pub(crate) fn stop_if(&self, stored: bool) {
         self.stop.store(stored, Ordering::Relaxed);
+    }
+
+    /// Stops the work, which then ends with this exception.
+    pub(crate) fn stop_with(&self, exception: PyErr) {
+        let mut failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner);
+        failure.get_or_insert(exception);
+        self.stop.store(true, Ordering::Relaxed);
     }
 }
 
@@ -124,7 +133,11 @@ pub(crate) fn watched<T: Send>(
             (answer, exception)
         })
     });
-    let exception = exception.or_else(|| match progress {
+    let failure = watch
+        .failure
+        .into_inner()
+        .unwrap_or_else(PoisonError::into_inner);
+    let exception = exception.or(failure).or_else(|| match progress {
         Some(progress) if answer.is_ok() => progress.call1(py, (1.0,)).err(),
         _ => None,
     });
