@@ -157,13 +157,14 @@ except KeyboardInterrupt:
 
 def interrupt() -> None:
     """Ctrl-C stops within 0.2 s with few cells and 2 s with many."""
-    dear = ["ebb", "auto", "fd-buffer", "cflru-e", "lrfu", "dulo", "lru-k", "cfdc"]
+    dear = ["ebb", "auto", "fd-buffer", "lrfu", "dulo", "lru-k", "cfdc"]
     few = (["lru", "cflru", "arc"], ["3%"])
     many = (dear, [f"{share}%" for share in (0.5, 1, 2, 3, 4, 6, 8, 10)])
-    for name, (policies, sizes), wait in (("3 cells", few, 1), ("many dear cells", many, 4)):
+    long = "zipf:pages=200000,refs=300000000"
+    for name, (policies, sizes), wait in (("3 cells", few, 2), ("many dear cells", many, 5)):
         for _ in range(3):
-            words = [sys.executable, "-c", INTERRUPTED, trace(), repr(policies), repr(sizes), str(wait)]
-            print(f"{name}:", subprocess.run(words, capture_output=True, text=True, check=False).stdout.strip())
+            words = [sys.executable, "-c", INTERRUPTED, long, repr(policies), repr(sizes), str(wait)]
+            print(f"{name}:", subprocess.run(words, capture_output=True, text=True, check=True).stdout.strip())
 
 
 MEMORY = """

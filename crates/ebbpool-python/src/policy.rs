@@ -169,8 +169,57 @@ impl ResidentFrames {
     }
 }
 
-/// Frames whose arguments are stored; each takes some 200 bytes.
-const MOST_STORED_ARGUMENTS: usize = 1 << 16;
+/// Frames whose objects are stored; each takes some 250 bytes.
+const MOST_STORED_FRAMES: usize = 1 << 16;
+
+/// The number of a frame, and arguments with it. Most calls are hits, and making their arguments each time would take a
+/// quarter of their time. All have the same object for the number: a dict of the policy then finds a key without a
+/// comparison.
+struct FrameObjects {
+    number: Py<PyAny>,
+    alone: Py<PyTuple>,
+    /// With a read, and with a write.
+    hits: [Py<PyTuple>; 2],
+}
+
+impl FrameObjects {
+    fn new(py: Python<'_>, frame: Frame) -> PyResult<Self> {
+        let number = frame.into_pyobject(py)?.into_any();
+        Ok(FrameObjects {
+            alone: (&number,).into_pyobject(py)?.unbind(),
+            hits: [
+                (&number, false).into_pyobject(py)?.unbind(),
+                (&number, true).into_pyobject(py)?.unbind(),
+            ],
+            number: number.unbind(),
+        })
+    }
+}
+
+/// The objects of the first frames, made when they are needed.
+struct StoredFrames(Vec<Option<FrameObjects>>);
+
+impl StoredFrames {
+    fn new(frames: u32) -> Self {
+        let stored = MOST_STORED_FRAMES.min(frames as usize);
+        StoredFrames(repeat_with(|| None).take(stored).collect())
+    }
+
+    /// The objects of a frame, for the call of a method; new ones for frames that are not stored.
+    #[inline]
+    fn with<T>(
+        &mut self,
+        py: Python<'_>,
+        frame: Frame,
+        call: impl FnOnce(&FrameObjects) -> PyResult<T>,
+    ) -> PyResult<T> {
+        match self.0.get_mut(frame as usize) {
+            Some(Some(objects)) => call(objects),
+            Some(empty) => call(empty.insert(FrameObjects::new(py, frame)?)),
+            None => call(&FrameObjects::new(py, frame)?),
+        }
+    }
+}
 
 /// The methods of an object, as far as it has them.
 struct PythonPolicy {
@@ -184,9 +233,7 @@ struct PythonPolicy {
     evicted: Option<Py<PyAny>>,
     cleaned: Option<Py<PyAny>>,
     costs: Option<Py<PyAny>>,
-    /// By frame, for the first frames, the arguments of `hit` for a read and for a write. Most calls are hits, and making
-    /// their arguments each time would take a quarter of their time.
-    hits: Vec<[Option<Py<PyTuple>>; 2]>,
+    frames: StoredFrames,
     /// In a cell, because the driver asks for companions of a victim without changing the policy.
     resident: Mutex<ResidentFrames>,
 }
@@ -204,7 +251,6 @@ impl PythonPolicy {
             );
             return Err(raise(object.py(), Class::Policy, &text));
         };
-        let stored = MOST_STORED_ARGUMENTS.min(resident.frames as usize);
         Ok(PythonPolicy {
             hit: method("hit")?,
             page_class: method("page_class")?,
@@ -216,7 +262,7 @@ impl PythonPolicy {
             evicted: method("evicted")?,
             cleaned: method("cleaned")?,
             costs: method("costs")?,
-            hits: repeat_with(|| [None, None]).take(stored).collect(),
+            frames: StoredFrames::new(resident.frames),
             resident: Mutex::new(resident),
         })
     }
@@ -258,12 +304,22 @@ impl PythonPolicy {
 /// Calls a method of the policy, if it has the method and has not failed.
 macro_rules! call {
     ($policy:ident.$method:ident, $($argument:expr),+) => {
+        call!(@ $policy.$method, |py, method| method.call1(($($argument,)+)))
+    };
+    // With the objects of a frame.
+    ($policy:ident.$method:ident of $frame:expr, |$objects:ident| $arguments:expr) => {
+        call!(@ $policy.$method, |py, method| {
+            $policy.frames.with(py, $frame, |$objects| method.call1($arguments))
+        })
+    };
+    (@ $policy:ident.$method:ident, |$py:ident, $bound:ident| $called:expr) => {
         if let Some(method) = &$policy.$method {
             let resident = $policy.resident.get_mut().unwrap_or_else(PoisonError::into_inner);
             if !resident.has_failed {
-                Python::attach(|py| {
-                    if let Err(error) = method.bind(py).call1(($($argument,)+)) {
-                        resident.fail(py, error);
+                Python::attach(|$py| {
+                    let $bound = method.bind($py);
+                    if let Err(error) = $called {
+                        resident.fail($py, error);
                     }
                 });
             }
@@ -274,29 +330,9 @@ macro_rules! call {
 impl Policy for PythonPolicy {
     #[inline]
     fn hit(&mut self, frame: Frame, access: Access) {
-        let resident = self.resident.get_mut();
-        let resident = resident.unwrap_or_else(PoisonError::into_inner);
-        resident.references += 1;
-        let Some(method) = &self.hit else { return };
-        if resident.has_failed {
-            return;
-        }
-        let write = access.is_write();
-        let called = Python::attach(|py| {
-            let method = method.bind(py);
-            let Some(stored) = self.hits.get_mut(frame as usize) else {
-                return method.call1((frame, write)).map(drop);
-            };
-            let stored = &mut stored[usize::from(write)];
-            let arguments = match stored {
-                Some(arguments) => arguments,
-                None => stored.insert((frame, write).into_pyobject(py)?.unbind()),
-            };
-            method.call1(arguments.bind(py)).map(drop)
-        });
-        if let Err(error) = called {
-            Python::attach(|py| resident.fail(py, error));
-        }
+        self.resident().references += 1;
+        let at = usize::from(access.is_write());
+        call!(self.hit of frame, |objects| &objects.hits[at]);
     }
 
     fn miss(&mut self, page: Page, _ghost: Option<Ghost>, access: Access) {
@@ -353,16 +389,17 @@ impl Policy for PythonPolicy {
 
     fn admit(&mut self, frame: Frame, page: Page, access: Access) {
         self.resident().resident[frame as usize] = true;
-        call!(self.admit, frame, page, access.is_write());
+        let write = access.is_write();
+        call!(self.admit of frame, |objects| (&objects.number, page, write));
     }
 
     fn evicted(&mut self, frame: Frame) {
         self.resident().resident[frame as usize] = false;
-        call!(self.evicted, frame);
+        call!(self.evicted of frame, |objects| &objects.alone);
     }
 
     fn cleaned(&mut self, frame: Frame) {
-        call!(self.cleaned, frame);
+        call!(self.cleaned of frame, |objects| &objects.alone);
     }
 
     fn costs(&mut self, costs: Costs) {
