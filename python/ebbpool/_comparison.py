@@ -11,7 +11,7 @@ from typing import Any
 from . import _ebbpool
 from ._arguments import path_of
 from ._errors import UsageError
-from ._table import Row, Table, shown, table_of
+from ._table import Row, Table, table_of
 
 #: How far above the least bill a cell has no tint.
 _FARTHEST = 0.25
@@ -106,12 +106,13 @@ class Comparison(Table):
         for row in self:
             blocks.setdefault((row.trace, row.asymmetry), []).append(row)
         traces = {trace for trace, _ in blocks}
+        spelled = {frames: size for _, _, sizes in self._native.answers() for size, frames in sizes if size != str(frames)}
         for (trace, asymmetry), rows in blocks.items():
             name = f"{trace}, " if len(traces) > 1 else ""
-            parts.append(_block(f"{name}R = {asymmetry:g}", rows))
+            parts.append(_block(f"{name}R = {asymmetry:g}", rows, spelled))
         for title, sentences in answers.items():
             text = "<br>".join(html.escape(sentence) for sentence in sentences)
-            parts.append(f"<p>{html.escape(title)}<br>{text}</p>")
+            parts.append(f"<p>{html.escape(title)}<br>bill per reference in page reads<br>{text}</p>")
         return "".join(parts)
 
 
@@ -141,7 +142,7 @@ def _names(rows: list[Row]) -> list[str]:
     return list(dict.fromkeys(row.policy for row in rows))
 
 
-def _block(head: str, rows: list[Row]) -> str:
+def _block(head: str, rows: list[Row], spelled: dict[int, str]) -> str:
     """One table; the tint lies over the page's own background, so that it suits light and dark pages."""
     sizes = sorted({row.frames for row in rows})
     cells = {(row.policy, row.frames): row.cost for row in rows}
@@ -156,11 +157,12 @@ def _block(head: str, rows: list[Row]) -> str:
                 continue
             above = cost / least[size] - 1 if least[size] > 0 else 0.0
             tint = 0.5 * max(0.0, 1 - above / _FARTHEST)
-            text = shown(cost)
-            text = f"<b>{text}</b>" if cost <= least[size] else text
-            line.append(f'<td style="background:rgba(0,150,110,{tint:.2f})" title="{100 * above:.1f} % above">{text}</td>')
+            text = f"<b>{cost:.4f}</b>" if cost <= least[size] else f"{cost:.4f}"
+            style = f"text-align:right;background:rgba(0,150,110,{tint:.2f})"
+            line.append(f'<td style="{style}" title="{100 * above:.1f} % above">{text}</td>')
         lines.append(f"<tr>{''.join(line)}</tr>")
-    heads = "".join(f"<th>{size}</th>" for size in sizes)
+    spellings = (f"{html.escape(spelled[size])}<br>" if size in spelled else "" for size in sizes)
+    heads = "".join(f'<th style="text-align:right">{spelling}{size}</th>' for spelling, size in zip(spellings, sizes))
     return (
         f'<table><thead><tr><th style="text-align:left">{html.escape(head)}</th>{heads}</tr></thead>'
         f"<tbody>{''.join(lines)}</tbody></table>"
