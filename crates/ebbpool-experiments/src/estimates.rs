@@ -9,10 +9,11 @@ use ebbpool_trace::{Batch, Source};
 use hashbrown::HashMap;
 use serde::{Deserialize, Serialize};
 
+use super::cell_group::CellGroup;
 use super::format::ESTIMATORS;
 use super::metric::{Metric, Values};
 use super::plan::{Cell, CellPolicy};
-use super::runner::{self, CellGroup, CellResult, Runner};
+use super::runner::{self, CellResult, Runner};
 use super::work::WorkKind;
 use crate::error::ExperimentError;
 

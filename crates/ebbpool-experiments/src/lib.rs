@@ -3,6 +3,8 @@
 //! [`select`] finds experiments by name or path, [`run`] runs them and writes a report, and [`json`] returns
 //! their results for programs. The crate prints nothing: it reports its progress to a [`Listener`].
 
+mod cell_group;
+mod cell_values;
 mod chart;
 mod contenders;
 mod data;
@@ -10,6 +12,7 @@ mod error;
 mod estimates;
 mod files;
 mod format;
+mod guest_runs;
 mod json;
 mod listener;
 mod lower;

@@ -6,9 +6,10 @@ use ebbpool_sim::bound::{BoundQuestion, RecordedTrace, solve_all};
 use ebbpool_sim::{AtEnd, Progress, ResolvedSweep, SimError, Store};
 use serde::{Deserialize, Serialize};
 
+use super::cell_group::CellGroup;
 use super::metric::{Metric, Values};
 use super::plan::{Cell, CellPolicy, PseudoPolicy};
-use super::runner::{CellGroup, CellResult, Runner, pricing_of};
+use super::runner::{CellResult, Runner, pricing_of};
 use super::work::WorkKind;
 use crate::error::ExperimentError;
 

@@ -4,25 +4,24 @@ use std::cell::{Cell as Counter, RefCell};
 use std::collections::HashMap;
 #[cfg(unix)]
 use std::path::Path;
-use std::sync::Arc;
 use std::time::Instant;
 
-use ebbpool_cost::Unit;
 use ebbpool_device::changing::AsymmetrySpec;
-use ebbpool_lab::{Capabilities, MemorySize, Pricing, RunResult, Settings, TraceSummary};
+use ebbpool_lab::{Capabilities, Pricing, Settings, TraceSummary};
 use ebbpool_policy::PolicySpec;
 use ebbpool_sim::{
-    Cell as SimCell, DeviceAtStart, DeviceOutcome, GuestCell, Moment, NoObserver, NoStore,
-    Progress, ResolvedSweep, SimError, SimOptions, Size, Store, Sweep, SweepResult, SweepRow,
-    simulate_guests, simulate_one,
+    Cell as SimCell, Moment, NoObserver, NoStore, Progress, ResolvedSweep, SimError, SimOptions,
+    Store, Sweep, SweepResult, SweepRow, simulate_one,
 };
 use ebbpool_trace::{Batch, Source};
 
+use super::cell_group::{CellGroup, GroupPolicies, groups};
+use super::cell_values;
 use super::listener::Listener;
 use super::metric::{Metric, Values};
 use super::optimum;
 use super::parsed::Parsed;
-use super::plan::{Cell, CellPolicy, NamedGuest, PseudoPolicy, RunConfig, RunDevice};
+use super::plan::{Cell, CellPolicy, PseudoPolicy, RunConfig};
 #[cfg(unix)]
 use super::real;
 use super::traces::Traces;
@@ -57,21 +56,6 @@ pub(crate) struct Runner<'a> {
     pub(crate) stored: Counter<u64>,
     pub(crate) computed: Counter<u64>,
     notes: RefCell<Vec<String>>,
-}
-
-/// Cells that run in one pass over a trace.
-pub(crate) struct CellGroup {
-    pub(crate) config: RunConfig,
-    policies: GroupPolicies,
-    pub(crate) frames: Vec<Parsed<MemorySize>>,
-    pub(crate) asymmetries: Vec<Option<Parsed<AsymmetrySpec>>>,
-}
-
-/// The policies of a group of cells, or the bound that takes their place.
-enum GroupPolicies {
-    Policies(Vec<Parsed<PolicySpec>>),
-    Pseudo(PseudoPolicy),
-    Guest(NamedGuest),
 }
 
 impl<'a> Runner<'a> {
@@ -207,88 +191,15 @@ impl<'a> Runner<'a> {
         Ok(())
     }
 
-    /// Runs a policy from outside the registry, whose results are not stored.
-    fn run_guest(
-        &self,
-        group: &CellGroup,
-        guest: &NamedGuest,
-        time_lines: bool,
-        measured: &mut HashMap<Cell, CellResult>,
-    ) -> Result<(), ExperimentError> {
-        let config = &group.config;
-        let source = self.traces.source(&config.trace)?;
-        let pricings = group.pricings(&source)?;
-        let Some(first) = pricings.first() else {
-            return Ok(());
-        };
-        let resolved = self.resolved(group, &source)?;
-        let options = SimOptions {
-            warmup: resolved.warmup,
-            ..self.options(config)
-        };
-        let sizes = resolved.frames.iter().enumerate();
-        let cells = sizes.flat_map(|(size, &frames)| {
-            let prices = pricings.iter().enumerate();
-            prices.map(move |(price, pricing)| (size, price, frames, pricing.asymmetry.ratio()))
-        });
-        let cells: Vec<(usize, usize, u64, f64)> = cells.collect();
-        let simulated = cells.iter().map(|&(_, _, frames, asymmetry)| GuestCell {
-            policy: Arc::clone(&guest.0),
-            frames,
-            asymmetry,
-        });
-        let simulated: Vec<GuestCell> = simulated.collect();
-        let device = first.device.as_ref().map(DeviceAtStart::make).transpose()?;
-        let report = |share: f64| self.clock.advance(share);
-        let progress = Progress {
-            report: &report,
-            stop: self.events.stop(),
-        };
-        self.clock
-            .begin(group.kind(), group.work(references(&source)?));
-        let (outcome, extras) =
-            simulate_guests(&source, &simulated, device.as_ref(), &options, &progress)?;
-        self.clock.end(0.0);
-        self.computed.set(self.computed.get() + cells.len() as u64);
-        let of_trace = TraceSummary {
-            label: source.label(),
-            metadata: &resolved.metadata,
-            facts: outcome.facts,
-            warmup: resolved.warmup,
-        };
-        let results = cells.into_iter().zip(outcome.counts).zip(extras);
-        for (((size, price, frames, _), counts), (line, device)) in results {
-            let row = SweepRow {
-                policy: 0,
-                size,
-                asymmetry: price,
-                frames,
-                counts,
-                time_line: time_lines.then(|| Arc::new(line)),
-                device,
-            };
-            let name = guest.0.name().to_string();
-            let result = self.measured(&of_trace, name, &pricings[price], &row);
-            let cell = Cell {
-                config: config.clone(),
-                policy: CellPolicy::Guest(guest.clone()),
-                frames: group.frames[size].clone(),
-                asymmetry: group.asymmetries[price].clone(),
-            };
-            measured.insert(cell, result);
-        }
-        Ok(())
-    }
-
     /// The result of a cell from a row of the sweep, without the policy.
-    fn measured(
+    pub(crate) fn measured(
         &self,
         trace: &TraceSummary,
         spec: String,
         pricing: &Pricing,
         row: &SweepRow,
     ) -> CellResult {
-        let result = measured(trace, spec, pricing, row);
+        let result = cell_values::measured(trace, spec, pricing, row);
         if let Some(failed) = &result.failed {
             self.note(format!(
                 "{} with {} frames: {failed}; its figures end there",
@@ -485,95 +396,6 @@ pub(crate) fn work_of(cells: &[Cell], traces: &Traces) -> Result<WorkAmount, Exp
     Ok(work)
 }
 
-impl CellGroup {
-    /// The number of simulations. A policy that does not look at costs has one for all asymmetries.
-    fn simulations(&self) -> f64 {
-        let asymmetries = self.asymmetries.len();
-        let of_policy = |policy: &Parsed<PolicySpec>| match policy.get().looks_at_costs() {
-            true => asymmetries,
-            false => asymmetries.min(1),
-        };
-        let each = match &self.policies {
-            GroupPolicies::Policies(policies) => policies.iter().map(of_policy).sum(),
-            GroupPolicies::Pseudo(_) | GroupPolicies::Guest(_) => asymmetries,
-        };
-        (each * self.frames.len()) as f64
-    }
-
-    /// The work over a trace with that many references. A flash device that is filled first takes some time before.
-    fn work(&self, references: f64) -> f64 {
-        const FILLING: f64 = 1e6;
-        let is_filled = match &self.config.device {
-            Some(RunDevice::Model(name)) => ["precondition=full", "precondition=steady"]
-                .iter()
-                .any(|it| name.contains(it)),
-            _ => false,
-        };
-        let before = if is_filled { FILLING } else { 0.0 };
-        self.simulations() * (before + references)
-    }
-
-    /// What takes most of the time.
-    fn kind(&self) -> WorkKind {
-        match (&self.policies, &self.config.device) {
-            _ if self.config.is_on_file() => WorkKind::File,
-            (GroupPolicies::Pseudo(PseudoPolicy::LowerBound), _) => WorkKind::Bound,
-            (_, Some(RunDevice::Model(name))) if name.starts_with("flash:") => WorkKind::Flash,
-            _ => WorkKind::Counting,
-        }
-    }
-
-    /// The pricing for each asymmetry.
-    fn pricings(&self, source: &Source) -> Result<Vec<Pricing>, ExperimentError> {
-        let metadata = source.open()?.metadata().clone();
-        let asymmetries = self.asymmetries.iter();
-        asymmetries
-            .map(|asymmetry| pricing_of(&self.config, asymmetry.as_ref(), &metadata))
-            .collect()
-    }
-
-    fn sizes(&self) -> Vec<Size> {
-        self.frames.iter().map(|frames| frames.get().size).collect()
-    }
-
-    /// All cells of the group.
-    #[cfg(unix)]
-    fn all(&self) -> impl Iterator<Item = Cell> {
-        let policies: Vec<CellPolicy> = match &self.policies {
-            GroupPolicies::Policies(policies) => {
-                policies.iter().cloned().map(CellPolicy::Policy).collect()
-            }
-            GroupPolicies::Pseudo(pseudo) => vec![CellPolicy::Pseudo(*pseudo)],
-            GroupPolicies::Guest(guest) => vec![CellPolicy::Guest(guest.clone())],
-        };
-        policies.into_iter().flat_map(move |policy| {
-            self.frames.iter().flat_map(move |frames| {
-                let policy = policy.clone();
-                self.asymmetries.iter().map(move |asymmetry| Cell {
-                    config: self.config.clone(),
-                    policy: policy.clone(),
-                    frames: frames.clone(),
-                    asymmetry: asymmetry.clone(),
-                })
-            })
-        })
-    }
-
-    /// The group of a single cell.
-    pub(crate) fn of(cell: &Cell) -> Self {
-        CellGroup {
-            config: cell.config.clone(),
-            policies: match &cell.policy {
-                CellPolicy::Policy(policy) => GroupPolicies::Policies(vec![policy.clone()]),
-                CellPolicy::Pseudo(pseudo) => GroupPolicies::Pseudo(*pseudo),
-                CellPolicy::Guest(guest) => GroupPolicies::Guest(guest.clone()),
-            },
-            frames: vec![cell.frames.clone()],
-            asymmetries: vec![cell.asymmetry.clone()],
-        }
-    }
-}
-
 /// All references of a short trace.
 fn references_of(source: &Source) -> Result<Vec<(u64, bool)>, ExperimentError> {
     let mut reader = source.open()?;
@@ -586,53 +408,6 @@ fn references_of(source: &Source) -> Result<Vec<(u64, bool)>, ExperimentError> {
         }
     }
     Ok(references)
-}
-
-fn push_new<T: PartialEq + Clone>(all: &mut Vec<T>, one: &T) {
-    if !all.contains(one) {
-        all.push(one.clone());
-    }
-}
-
-/// Groups the cells into grids: policies with the same config, sizes and asymmetries form one group. The
-/// order is that of the first cell of each group.
-fn groups(cells: &[Cell]) -> Vec<CellGroup> {
-    let mut of_policies: Vec<CellGroup> = Vec::new();
-    let mut group_of: HashMap<(&RunConfig, &CellPolicy), usize> = HashMap::new();
-    for cell in cells {
-        let key = (&cell.config, &cell.policy);
-        let at = *group_of.entry(key).or_insert(of_policies.len());
-        if at == of_policies.len() {
-            of_policies.push(CellGroup::of(cell));
-        } else {
-            push_new(&mut of_policies[at].frames, &cell.frames);
-            push_new(&mut of_policies[at].asymmetries, &cell.asymmetry);
-        }
-    }
-    let mut groups: Vec<CellGroup> = Vec::new();
-    for group in of_policies {
-        let GroupPolicies::Policies(policies) = &group.policies else {
-            groups.push(group);
-            continue;
-        };
-        let same = groups
-            .iter_mut()
-            .find_map(|other| match &mut other.policies {
-                GroupPolicies::Policies(same)
-                    if other.config == group.config
-                        && other.frames == group.frames
-                        && other.asymmetries == group.asymmetries =>
-                {
-                    Some(same)
-                }
-                _ => None,
-            });
-        match same {
-            Some(same) => same.extend(policies.iter().cloned()),
-            None => groups.push(group),
-        }
-    }
-    groups
 }
 
 /// The pricing of the cells with this config and asymmetry.
@@ -651,100 +426,4 @@ pub(crate) fn supported(
     capabilities: &Capabilities,
 ) -> Result<PolicySpec, ExperimentError> {
     Ok(capabilities.policy(&policy.to_string())?)
-}
-
-/// The result of a cell from a row of the sweep.
-fn measured(trace: &TraceSummary, spec: String, pricing: &Pricing, row: &SweepRow) -> CellResult {
-    let asymmetry = pricing.asymmetry;
-    let mut result = RunResult::new(trace, spec.clone(), row.frames, asymmetry, &row.counts);
-    if let Some(device) = &row.device {
-        result.charge_device(pricing, device);
-    }
-    let moments: Vec<Moment> = match &row.time_line {
-        Some(line) => line.moments().copied().collect(),
-        None => Vec::new(),
-    };
-    let mut values = Values::new();
-    let mut put = |metric: Metric, value: Option<f64>| {
-        if let Some(value) = value.filter(|value| value.is_finite()) {
-            values.insert(metric, value);
-        }
-    };
-    put_counts(&result, &mut put);
-    put_moments(&moments, row.frames as f64, &mut put);
-    if let Some(device) = &row.device {
-        put_device(device, result.writes as f64, &mut put);
-    }
-    CellResult {
-        values,
-        moments,
-        spec,
-        simulated: None,
-        frames: row.frames,
-        asymmetry: asymmetry.ratio(),
-        read_cost: 1.0 / pricing.in_page_reads(1.0),
-        failed: row.device.as_ref().and_then(|device| device.failed.clone()),
-    }
-}
-
-fn put_counts(result: &RunResult, put: &mut impl FnMut(Metric, Option<f64>)) {
-    let (reads, writes) = (result.reads as f64, result.writes as f64);
-    let switches = result.cluster_switches as f64;
-    put(Metric::Cost, Some(result.cost));
-    put(Metric::CostUs, result.cost_us);
-    put(Metric::PerSecond, result.cost_us.map(|us| 1e6 / us));
-    put(Metric::Reads, Some(reads));
-    put(Metric::Writes, Some(writes));
-    put(Metric::Transfers, Some(reads + writes));
-    put(Metric::HitRatio, Some(result.hit_ratio));
-    put(Metric::ClusterSwitches, Some(switches));
-    let factor = result.cluster_switch_factor;
-    put(Metric::ClusterSwitchFactor, Some(factor));
-    put(Metric::PagesPerSwitch, Some(writes / switches));
-}
-
-fn put_moments(moments: &[Moment], frames: f64, put: &mut impl FnMut(Metric, Option<f64>)) {
-    let clean = mean(moments.iter().map(|moment| Some(moment.clean)));
-    put(Metric::Clean, clean);
-    put(Metric::CleanShare, clean.map(|clean| clean / frames));
-    let target = mean(moments.iter().map(|moment| moment.target));
-    put(Metric::TargetShare, target.map(|target| target / frames));
-    let spread = clean.map(|mean| spread(moments, mean) / frames);
-    put(Metric::CleanSpread, spread);
-}
-
-fn put_device(device: &DeviceOutcome, writes: f64, put: &mut impl FnMut(Metric, Option<f64>)) {
-    let report = &device.report;
-    let bill = report.bill();
-    let timed = bill.unit == Unit::Microseconds;
-    let seconds = timed.then_some(bill.amount / 1e6);
-    put(Metric::Seconds, seconds);
-    let read = report.read_cost / report.reads as f64;
-    let write = report.write_cost / report.writes as f64;
-    put(Metric::UsPerWrite, timed.then_some(write));
-    put(Metric::ReadInWrites, Some(read / write));
-    let joules = device.energy.map(|energy| energy.total_j());
-    put(Metric::Joules, joules);
-    let elapsed = seconds.map(|seconds| seconds + device.idle_us.unwrap_or(0.0) / 1e6);
-    put(Metric::Watts, joules.zip(elapsed).map(|(j, s)| j / s));
-    let flash = device.flash.as_ref();
-    let erases = flash.map(|flash| flash.erases as f64);
-    put(Metric::Erases, erases);
-    put(Metric::ErasesPerWrite, erases.map(|erases| erases / writes));
-    let amplification = flash.and_then(|flash| flash.write_amplification);
-    put(Metric::WriteAmplification, amplification);
-}
-
-/// The mean; `None` without values, or if one is missing.
-fn mean(values: impl Iterator<Item = Option<u64>>) -> Option<f64> {
-    let values: Vec<u64> = values.collect::<Option<_>>()?;
-    (!values.is_empty()).then(|| values.iter().sum::<u64>() as f64 / values.len() as f64)
-}
-
-/// The standard deviation of the clean pages over time.
-fn spread(moments: &[Moment], mean: f64) -> f64 {
-    let squares = moments
-        .iter()
-        .map(|moment| (moment.clean as f64 - mean).powi(2));
-    (squares.sum::<f64>() / moments.len().max(1) as f64).sqrt()
 }

@@ -79,6 +79,28 @@ impl CurveRequest {
         }
     }
 
+    /// Checks all that can be checked before a pass over the trace; returns the policies.
+    fn check(
+        &self,
+        source: &Source,
+        capabilities: &Capabilities,
+        baseline: &PolicySpec,
+    ) -> Result<Vec<SimPolicy>, LabError> {
+        let registered = self.policies.resolve_with(&self.guests, capabilities)?;
+        check_policies(source, registered.iter().chain([baseline]))?;
+        let is_share = |share: f64| share > 0.0 && share <= 1.0;
+        if let Some(share) = self.sample.filter(|share| !is_share(*share)) {
+            return Err(RequestError::Sample(share).into());
+        }
+        self.check_sizes(source)?;
+        let guests = self.guests.iter().cloned().map(SimPolicy::Guest);
+        Ok(registered
+            .into_iter()
+            .map(Into::into)
+            .chain(guests)
+            .collect())
+    }
+
     /// Checks that the trace states what the sizes of the request need.
     fn check_sizes(&self, source: &Source) -> Result<(), LabError> {
         let baseline = self.target.map(|_| &self.baseline.1);
@@ -219,24 +241,8 @@ impl Lab<'_> {
     /// the store.
     pub fn curve(&self, source: &Source, request: &CurveRequest) -> Result<CurveStudy, LabError> {
         let capabilities = Capabilities::default();
-        let registered = request
-            .policies
-            .resolve_with(&request.guests, &capabilities)?;
         let baseline = capabilities.policy(&request.baseline.0)?;
-        check_policies(source, registered.iter().chain([&baseline]))?;
-        let guests = request.guests.iter().cloned().map(SimPolicy::Guest);
-        let policies: Vec<SimPolicy> = registered
-            .into_iter()
-            .map(Into::into)
-            .chain(guests)
-            .collect();
-        if let Some(share) = request
-            .sample
-            .filter(|share| !(*share > 0.0 && *share <= 1.0))
-        {
-            return Err(RequestError::Sample(share).into());
-        }
-        request.check_sizes(source)?;
+        let policies = request.check(source, &capabilities, &baseline)?;
         let store = self.store(source);
         let options = CurveOptions {
             warmup: request.warmup,

@@ -210,6 +210,15 @@ enum MadePolicy<'p> {
     Guest(Box<dyn DynPolicy + Send>),
 }
 
+impl MadePolicy<'_> {
+    fn asks_classes(&self) -> bool {
+        match self {
+            MadePolicy::Registered(spec) => registry::boxed(spec, 1).asks_classes(),
+            MadePolicy::Guest(policy) => policy.asks_classes(),
+        }
+    }
+}
+
 /// What sending the trace through a pool needs besides the pool.
 struct Play<'p> {
     /// The policy's name.
@@ -235,10 +244,7 @@ impl ReplaySession<'_> {
         let meter = Arc::new(Meter::default());
         let storage = self.store.open()?;
         let made = self.made_policy(policy)?;
-        let asks_classes = match &made {
-            MadePolicy::Registered(spec) => registry::boxed(spec, 1).asks_classes(),
-            MadePolicy::Guest(policy) => policy.asks_classes(),
-        };
+        let asks_classes = made.asks_classes();
         let pool = self.pool(made, Arc::clone(&storage), &ledger, &meter)?;
         let run = run_number();
         let opened = Instant::now();
