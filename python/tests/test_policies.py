@@ -162,6 +162,16 @@ def test_a_curve_of_a_policy_in_python_is_that_of_the_same_policy_in_rust(tmp_pa
         page = tmp_path / f"{number}.html"
         study.report(page)
         assert "python-cflru" in page.read_text()
+
+    class Fifo(Lru):
+        # The name of the baseline.
+        name = "lru"
+
+        def hit(self, frame: int, write: bool) -> None:
+            pass
+
+    other = ebbpool.curve(trace, [Fifo], frames=[500], sample=1, target="writes -20%", baseline="lru@500")
+    assert other[0].reads == ebbpool.curve(trace, "fifo", frames=[500], sample=1)[0].reads
     alone = ebbpool.curve(trace, Lru, frames=[500, 39_999], sample=1)
     exact = ebbpool.curve(trace, "lru", frames=[500, 39_999])
     assert [(row.reads, row.writes) for row in alone] == [(row.reads, row.writes) for row in exact]

@@ -62,6 +62,16 @@ pub enum SimPolicy {
     Guest(Arc<dyn GuestPolicy>),
 }
 
+impl SimPolicy {
+    /// The policy of the registry, if it is one. A guest may have the name of such a policy.
+    pub fn registered(&self) -> Option<&PolicySpec> {
+        match self {
+            SimPolicy::Registered(policy) => Some(policy),
+            SimPolicy::Guest(_) => None,
+        }
+    }
+}
+
 impl fmt::Display for SimPolicy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

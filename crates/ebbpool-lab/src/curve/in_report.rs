@@ -91,7 +91,12 @@ fn result<'a>(
         Some((best, smallest)) if best == policy && smallest.frames == frames => {
             Some((smallest.estimate.traffic, Some(&smallest.estimate)))
         }
-        _ => (spec.to_string() == BASELINE).then(|| (study.lru.at(frames), None)),
+        _ => {
+            let is_lru = spec
+                .registered()
+                .is_some_and(|spec| spec.to_string() == BASELINE);
+            is_lru.then(|| (study.lru.at(frames), None))
+        }
     }
 }
 

@@ -211,13 +211,12 @@ impl<'a> Curves<'a> {
     ) -> Result<Vec<Estimate>, SimError> {
         let mut todo: Vec<MiniatureJob> = Vec::new();
         for &(policy, frames) in requests {
-            let key = (policy.to_string(), frames);
+            let key = (key_of(policy), frames);
             if self.estimates.contains_key(&key) {
                 continue;
             }
-            let is_guest = matches!(policy, SimPolicy::Guest(_));
             // Where no page has to be evicted, all policies do the same.
-            if (key.0 == "lru" && !is_guest) || frames >= self.lru.distinct_pages() {
+            if key.0 == "lru" || frames >= self.lru.distinct_pages() {
                 let exact = Estimate::exact(self.lru.at(frames));
                 self.estimates.insert(key, exact);
                 continue;
@@ -238,7 +237,7 @@ impl<'a> Curves<'a> {
         }
         self.run(todo, progress)?;
         let find_estimate = |&(policy, frames): &(&SimPolicy, u64)| {
-            let estimates = self.estimates.get(&(policy.to_string(), frames));
+            let estimates = self.estimates.get(&(key_of(policy), frames));
             estimates.copied().ok_or(SimError::Interrupted)
         };
         requests.iter().map(find_estimate).collect()
@@ -248,7 +247,7 @@ impl<'a> Curves<'a> {
         let sample = miniature::sample(policy, frames, self.rate);
         let in_miniature = miniature::frames(sample, frames);
         MiniatureJob {
-            stands_for: (policy.to_string(), frames),
+            stands_for: (key_of(policy), frames),
             policy: MiniaturePolicy::new(policy, sample, in_miniature, self.asymmetry),
             sample,
         }
@@ -292,6 +291,14 @@ impl<'a> Curves<'a> {
             sample,
             errors: Some(Errors::of(parts, &sample, lru, self.asymmetry)),
         }
+    }
+}
+
+/// The policy in the keys of estimates. A guest may have the name of a policy of the registry.
+fn key_of(policy: &SimPolicy) -> String {
+    match policy {
+        SimPolicy::Registered(policy) => policy.to_string(),
+        SimPolicy::Guest(guest) => format!("guest {}", guest.name()),
     }
 }
 
