@@ -23,10 +23,10 @@ from ._trace import Trace, _Files, _Parts, _Sampled, _is_function, everywhere
 
 #: The time of a simulation in that of lru (docs/performance.md), where it is more than twice that.
 DEAR = {
-    "auto": 9.3,
-    "ebb": 5.6,
-    "fd-buffer": 5.1,
+    "auto": 7.6,
+    "fd-buffer": 4.9,
     "cflru-e": 4.7,
+    "ebb": 4.5,
     "dl-cflru-e": 4.0,
     "lrfu": 4.0,
     "belady": 2.8,
