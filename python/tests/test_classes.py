@@ -117,6 +117,20 @@ def test_texts_are_classes_with_names() -> None:
     assert ebbpool.Trace(with_nulls).key() == ebbpool.Trace(names).key()
 
 
+def test_batches_without_a_text_have_no_classes() -> None:
+    pa = pytest.importorskip("pyarrow")
+    texts = pa.dictionary(pa.int32(), pa.string())
+    schema = pa.schema([("page", pa.int64()), ("write", pa.bool_()), ("class", texts)])
+
+    def batch(pages: list[int], keys: list[int | None], values: list[str]) -> Any:
+        classes = pa.DictionaryArray.from_arrays(pa.array(keys, pa.int32()), pa.array(values, pa.string()))
+        return pa.record_batch([pa.array(pages), pa.array([True] * len(pages)), classes], schema=schema)
+
+    batches = [batch([1, 2], [None, None], []), batch([3, 4], [0, 1], ["heap", "index"])]
+    answer = ebbpool.compare(lambda: pa.RecordBatchReader.from_batches(schema, batches), "ebb", 2, 8, cache=False)
+    assert answer[0].references == 4
+
+
 def test_columns_of_classes_are_checked() -> None:
     table = frame().with_columns((pl.col("class") + 0.5).alias("share"))
     with pytest.raises(ebbpool.TraceError, match="column of classes has the type Float64"):

@@ -230,7 +230,11 @@ fn read_classes(
         DataType::Dictionary(_, _) => {
             let dictionary = from.as_any_dictionary();
             let texts = texts_of(dictionary.values())?;
-            let keys = dictionary.normalized_keys();
+            // Arrow panics where a dictionary has no values; then no row has a text.
+            let keys = match texts.is_empty() {
+                true => vec![0; from.len()],
+                false => dictionary.normalized_keys(),
+            };
             for (row, key) in keys.into_iter().enumerate() {
                 let text = texts.get(key).copied().flatten();
                 to.push(numbered(text.filter(|_| from.is_valid(row)), numbers)?);
