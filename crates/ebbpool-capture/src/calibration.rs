@@ -1,0 +1,109 @@
+//! What a probe costs on this machine: a function of our own is probed as the target's are.
+
+#![allow(unsafe_code)]
+
+use std::hint::black_box;
+use std::time::Duration;
+
+use crate::arch::Arch;
+use crate::assembler::Assembler;
+use crate::error::CaptureError;
+use crate::event;
+use crate::kernel::{self, ProgramKind};
+use crate::probes::Channel;
+use crate::target::Process;
+
+/// Processor time of one event.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct EventCost {
+    /// For an event that is handed over.
+    pub captured: Duration,
+    /// For an event whose page does not belong to the sample.
+    pub left_out: Duration,
+}
+
+const CALLS: u32 = 100_000;
+
+/// Begins with a `nop`, as USDT probes do. The kernel emulates that and needs one trap; an instruction that it has to step
+/// over takes a second one.
+#[cfg(target_arch = "x86_64")]
+#[unsafe(naked)]
+extern "C" fn probed(number: u32) -> u32 {
+    core::arch::naked_asm!("nop", "mov eax, edi", "ret")
+}
+
+#[cfg(target_arch = "aarch64")]
+#[unsafe(naked)]
+extern "C" fn probed(number: u32) -> u32 {
+    core::arch::naked_asm!("nop", "ret")
+}
+
+/// Processor time of this thread.
+fn processor_time() -> Duration {
+    let mut time = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    // SAFETY: the pointer is to a local structure of the right type.
+    unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut time) };
+    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
+}
+
+/// Processor time of a call, after some that warm the caches.
+fn call_time() -> Duration {
+    let mut start = processor_time();
+    for call in 0..CALLS + CALLS / 10 {
+        if call == CALLS / 10 {
+            start = processor_time();
+        }
+        black_box(probed(black_box(call)));
+    }
+    (processor_time() - start) / CALLS
+}
+
+/// The program of the calibration: an event as a request of a page makes one.
+fn program(address: u64, channel: &Channel) -> Vec<u64> {
+    let (arch, maps) = (Arch::THIS, channel.maps());
+    let mut program = Assembler::default();
+    event::begin(&mut program, arch, address);
+    event::reserve(&mut program, maps, 1);
+    event::copy_register(&mut program, event::field::PAGE, arch.argument(0));
+    event::sample(&mut program, maps);
+    event::submit(&mut program, maps)
+}
+
+/// Measures for some 0.1 s of processor time.
+///
+/// # Errors
+///
+/// [`CaptureError::Privilege`] and [`CaptureError::Kernel`].
+pub fn calibrate() -> Result<EventCost, CaptureError> {
+    let address = probed as *const () as u64;
+    let mappings = Process::this().mappings();
+    let mapping = mappings
+        .iter()
+        .find(|it| (it.start..it.end).contains(&address))
+        .ok_or_else(|| CaptureError::NotFound("this program is not in its own memory".into()))?;
+    let offset = address - mapping.start + mapping.offset;
+    let bare = call_time();
+    // Large enough that no event of the calibration is lost, which would cost less.
+    let mut channel = Channel::new(16 << 20)?;
+    let loaded = kernel::load_program(ProgramKind::Kprobe, &program(address, &channel))?;
+    let own = Some(Process::this().0);
+    let _probe = kernel::probe(&mapping.path, offset, &loaded, own)?;
+    let captured = call_time().saturating_sub(bare);
+    channel.drain_all();
+    channel.leave_all_out()?;
+    let left_out = call_time().saturating_sub(bare);
+    Ok(EventCost { captured, left_out })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_probed_function_returns_its_argument() {
+        assert_eq!(probed(7), 7);
+    }
+}

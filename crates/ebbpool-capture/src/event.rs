@@ -1,0 +1,207 @@
+//! What programs hand over for each request of a page, and the parts that these programs have in common.
+
+use crate::arch::Arch;
+use crate::assembler::{Assembler, Helper, NO_WAKE_UP, R0, R1, R2, R3, R6, R7};
+
+/// Bytes of an event.
+pub(crate) const EVENT_BYTES: usize = 32;
+
+/// Offsets in an event: its kind, the process, four words that identify the object, the page in the object, and a word whose
+/// meaning depends on the kind.
+pub(crate) mod field {
+    pub(crate) const KIND: i16 = 0;
+    pub(crate) const PROCESS: i16 = 4;
+    pub(crate) const OBJECT: i16 = 8;
+    pub(crate) const PAGE: i16 = 24;
+    pub(crate) const DETAIL: i16 = 28;
+}
+
+/// A request of a page, or what else a probe saw.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PageEvent {
+    /// What was seen; the numbers are those of the source.
+    pub kind: u32,
+    /// The process, or the thread.
+    pub process: u32,
+    /// What the page belongs to.
+    pub object: [u32; 4],
+    /// The page in the object.
+    pub page: u32,
+    /// Depends on the kind.
+    pub detail: u32,
+}
+
+impl PageEvent {
+    /// Reads an event; `None` if the bytes are too few.
+    pub fn parse(bytes: &[u8]) -> Option<PageEvent> {
+        let word = |at: usize| {
+            let bytes = bytes.get(4 * at..4 * at + 4)?;
+            Some(u32::from_le_bytes(bytes.try_into().ok()?))
+        };
+        Some(PageEvent {
+            kind: word(0)?,
+            process: word(1)?,
+            object: [word(2)?, word(3)?, word(4)?, word(5)?],
+            page: word(6)?,
+            detail: word(7)?,
+        })
+    }
+
+    /// Where the page comes in the order in which pages are sampled: pages below a limit belong to the sample. The programs
+    /// compute the same.
+    pub fn sample_position(&self) -> u64 {
+        let page = u64::from(self.object[2]) << 32 | u64::from(self.page);
+        let forked = page.wrapping_add(u64::from(self.object[3]) << 60);
+        forked.wrapping_mul(SPREAD) >> 32
+    }
+}
+
+/// The golden ratio of 2^64, which spreads consecutive numbers evenly (Knuth, The Art of Computer Programming 3, 6.4).
+const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
+
+/// The limit at which all pages belong to the sample.
+pub(crate) const ALL_PAGES: u64 = 1 << 32;
+
+/// Descriptors of the maps that programs use.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Maps {
+    /// The ring of events.
+    pub(crate) ring: i32,
+    /// Events that found no room in the ring.
+    pub(crate) lost: i32,
+    /// The limit of the sample.
+    pub(crate) limit: i32,
+}
+
+/// Begins a uprobe's program: R6 is its context. The program ends at once if the processor is not at `address`, as in another
+/// server that runs the same file: addresses differ by server, and its processes inherit them.
+pub(crate) fn begin(program: &mut Assembler, arch: Arch, address: u64) {
+    program
+        .copy(R6, R1)
+        .load64(R1, R6, arch.instruction_pointer())
+        .set64(R2, address)
+        .jump_unless_equal(R1, R2, "out");
+}
+
+/// Reserves an event in the ring: R7 is its address. Stores kind and process; all other words are zero.
+pub(crate) fn reserve(program: &mut Assembler, maps: Maps, kind: u32) {
+    program
+        .map(R1, maps.ring)
+        .set(R2, EVENT_BYTES as i32)
+        .set(R3, 0)
+        .call(Helper::Reserve)
+        .jump_if_value(R0, 0, "lost")
+        .copy(R7, R0)
+        .call(Helper::CurrentPidTgid)
+        .shift_right(R0, 32)
+        .store32(R7, field::PROCESS, R0)
+        .store32_value(R7, field::KIND, kind as i32);
+    for word in 2..8 {
+        program.store32_value(R7, 4 * word, 0);
+    }
+}
+
+/// Gives the event up unless its page belongs to the sample.
+pub(crate) fn sample(program: &mut Assembler, maps: Maps) {
+    program
+        .load32(R1, R7, field::OBJECT + 8)
+        .shift_left(R1, 32)
+        .load32(R2, R7, field::PAGE)
+        .add(R1, R2)
+        .load32(R2, R7, field::OBJECT + 12)
+        .shift_left(R2, 60)
+        .add(R1, R2)
+        .set64(R2, SPREAD)
+        .multiply(R1, R2)
+        .shift_right(R1, 32)
+        .map_value(R2, maps.limit, 0)
+        .load64(R2, R2, 0)
+        .jump_if_not_below(R1, R2, "drop");
+}
+
+/// Hands the event over and ends the program; adds the ends of its other branches.
+pub(crate) fn submit(program: &mut Assembler, maps: Maps) -> Vec<u64> {
+    program
+        .copy(R1, R7)
+        .set(R2, NO_WAKE_UP)
+        .call(Helper::Submit)
+        .label("out")
+        .set(R0, 0)
+        .exit();
+    // The kernel refuses programs with instructions that are never reached.
+    if program.is_wanted("drop") {
+        program
+            .label("drop")
+            .copy(R1, R7)
+            .set(R2, NO_WAKE_UP)
+            .call(Helper::Discard)
+            .set(R0, 0)
+            .exit();
+    }
+    program
+        .label("lost")
+        .map_value(R1, maps.lost, 0)
+        .set(R2, 1)
+        .add_atomically(R1, 0, R2)
+        .set(R0, 0)
+        .exit()
+        .finish()
+}
+
+/// Copies `bytes` bytes of the program's memory into the event at `to`: from the address in the register at `register` of the
+/// context, plus `distance`.
+pub(crate) fn copy_memory(
+    program: &mut Assembler,
+    to: i16,
+    bytes: i32,
+    register: i16,
+    distance: i32,
+) {
+    program
+        .copy(R1, R7)
+        .add_value(R1, to.into())
+        .set(R2, bytes)
+        .load64(R3, R6, register);
+    if distance != 0 {
+        program.add_value(R3, distance);
+    }
+    program.call(Helper::ReadUser);
+}
+
+/// Copies 4 bytes of the register at `register` of the context into the event at `to`.
+pub(crate) fn copy_register(program: &mut Assembler, to: i16, register: i16) {
+    program.load64(R1, R6, register).store32(R7, to, R1);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn events_are_read_from_their_bytes() {
+        let bytes: Vec<u8> = (1u32..=8).flat_map(u32::to_le_bytes).collect();
+        let event = PageEvent::parse(&bytes).expect("an event");
+        assert_eq!((event.kind, event.process), (1, 2));
+        assert_eq!(
+            (event.object, event.page, event.detail),
+            ([3, 4, 5, 6], 7, 8)
+        );
+        assert_eq!(PageEvent::parse(&bytes[..31]), None);
+    }
+
+    #[test]
+    fn samples_have_their_share_of_pages() {
+        for share in [0.5, 0.1] {
+            let limit = (ALL_PAGES as f64 * share) as u64;
+            let pages = (0..100_000).map(|page| PageEvent {
+                object: [1663, 5, 16384, 0],
+                page,
+                ..PageEvent::default()
+            });
+            let kept = pages
+                .filter(|event| event.sample_position() < limit)
+                .count();
+            assert!((kept as f64 / 100_000.0 - share).abs() < 0.01, "{kept}");
+        }
+    }
+}

@@ -1,0 +1,243 @@
+//! The system calls of captures: bpf(2) and perf_event_open(2).
+//!
+//! Every program, map and probe is a file descriptor of this process, and nothing is pinned to a file system. So the kernel
+//! removes all of them when the process ends, however it ends.
+
+#![allow(unsafe_code)]
+
+use std::ffi::CString;
+use std::fs;
+use std::io;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+
+use crate::error::CaptureError;
+
+/// Kinds of maps (`enum bpf_map_type`).
+#[derive(Clone, Copy, Debug)]
+enum MapKind {
+    Array = 2,
+    RingBuffer = 27,
+}
+
+/// Kinds of programs (`enum bpf_prog_type`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ProgramKind {
+    /// For uprobes.
+    Kprobe = 2,
+    /// For raw tracepoints.
+    RawTracepoint = 17,
+}
+
+/// Commands of bpf(2).
+#[derive(Clone, Copy, Debug)]
+enum Command {
+    MapCreate = 0,
+    MapLookup = 1,
+    MapUpdate = 2,
+    ProgramLoad = 5,
+    RawTracepointOpen = 17,
+}
+
+/// `PERF_EVENT_IOC_SET_BPF` and `PERF_EVENT_IOC_ENABLE`.
+const SET_BPF: u32 = 0x4004_2408;
+const ENABLE: u32 = 0x2400;
+
+/// `PERF_FLAG_FD_CLOEXEC`.
+const CLOSE_ON_EXEC: u64 = 8;
+
+/// Bytes of `struct perf_event_attr` that uprobes use (`PERF_ATTR_SIZE_VER5`).
+const ATTRIBUTE_SIZE: u32 = 112;
+
+fn checked(result: i64) -> io::Result<i64> {
+    match result < 0 {
+        true => Err(io::Error::last_os_error()),
+        false => Ok(result),
+    }
+}
+
+/// Calls bpf(2). `attributes` is `union bpf_attr` in words of 64 bits; pointers in it are to memory that the caller holds.
+fn bpf(command: Command, attributes: &mut [u64]) -> io::Result<i64> {
+    let size = size_of_val(attributes);
+    // SAFETY: the kernel reads and writes at most `size` bytes behind the pointer, and what the attributes point to is
+    // alive and as large as the command says, which each caller below states.
+    checked(unsafe { libc::syscall(libc::SYS_bpf, command as i32, attributes.as_mut_ptr(), size) })
+}
+
+fn owned(descriptor: i64) -> OwnedFd {
+    // SAFETY: the kernel has just opened this descriptor for us, and nothing else has it.
+    unsafe { OwnedFd::from_raw_fd(descriptor as i32) }
+}
+
+/// Maps count as locked memory before Linux 5.11, so that the limit must go. Without the right to raise it, the creation of
+/// a map fails later, with the kernel's message.
+pub(crate) fn raise_memory_limit() {
+    let all = libc::rlimit {
+        rlim_cur: libc::RLIM_INFINITY,
+        rlim_max: libc::RLIM_INFINITY,
+    };
+    // SAFETY: the pointer is to a local structure, which the kernel only reads.
+    let _ = unsafe { libc::setrlimit(libc::RLIMIT_MEMLOCK, &all) };
+}
+
+fn create_map(kind: MapKind, key: u32, value: u32, entries: u32) -> io::Result<OwnedFd> {
+    let mut attributes = [
+        kind as u64 | u64::from(key) << 32,
+        u64::from(value) | u64::from(entries) << 32,
+        0,
+    ];
+    bpf(Command::MapCreate, &mut attributes).map(owned)
+}
+
+/// Creates a ring buffer of that many bytes, a power of two and at least a memory page.
+pub(crate) fn create_ring(bytes: u32) -> io::Result<OwnedFd> {
+    create_map(MapKind::RingBuffer, 0, 0, bytes)
+}
+
+/// Numbers that programs and this process share: a map with one entry.
+#[derive(Debug)]
+pub(crate) struct SharedNumbers<const N: usize>(OwnedFd);
+
+impl<const N: usize> SharedNumbers<N> {
+    /// All zero.
+    pub(crate) fn new() -> io::Result<Self> {
+        create_map(MapKind::Array, 4, (8 * N) as u32, 1).map(SharedNumbers)
+    }
+
+    pub(crate) fn descriptor(&self) -> i32 {
+        self.0.as_raw_fd()
+    }
+
+    pub(crate) fn get(&self) -> io::Result<[u64; N]> {
+        let mut numbers = [0u64; N];
+        let key = 0u32;
+        let mut attributes = [
+            self.descriptor() as u64,
+            &raw const key as u64,
+            numbers.as_mut_ptr() as u64,
+            0,
+        ];
+        // The key has 4 bytes and the value 8 times N, as the map was created.
+        bpf(Command::MapLookup, &mut attributes)?;
+        Ok(numbers)
+    }
+
+    pub(crate) fn set(&self, numbers: [u64; N]) -> io::Result<()> {
+        let key = 0u32;
+        let mut attributes = [
+            self.descriptor() as u64,
+            &raw const key as u64,
+            numbers.as_ptr() as u64,
+            0,
+        ];
+        // The key has 4 bytes and the value 8 times N, as the map was created.
+        bpf(Command::MapUpdate, &mut attributes).map(|_| ())
+    }
+}
+
+/// Loads a program. The kernel verifies it, so that it can neither run for long nor write to other memory than its own.
+pub(crate) fn load_program(kind: ProgramKind, code: &[u64]) -> Result<OwnedFd, CaptureError> {
+    let mut attributes = [0u64; 6];
+    attributes[0] = kind as u64 | (code.len() as u64) << 32;
+    attributes[1] = code.as_ptr() as u64;
+    // Functions that read memory are for programs under the GPL only.
+    attributes[2] = c"GPL".as_ptr() as u64;
+    let first = match bpf(Command::ProgramLoad, &mut attributes) {
+        Ok(descriptor) => return Ok(owned(descriptor)),
+        Err(error) => error,
+    };
+    if matches!(first.raw_os_error(), Some(libc::EPERM)) {
+        return Err(CaptureError::of_kernel("load a BPF program", first));
+    }
+    // Once more, for the verifier's reasons.
+    let mut log = vec![0u8; 1 << 16];
+    attributes[3] = 1 | (log.len() as u64) << 32;
+    attributes[4] = log.as_mut_ptr() as u64;
+    match bpf(Command::ProgramLoad, &mut attributes) {
+        Ok(descriptor) => Ok(owned(descriptor)),
+        Err(error) => {
+            let text = log.split(|&byte| byte == 0).next().unwrap_or_default();
+            let text = String::from_utf8_lossy(text);
+            let reason = text
+                .lines()
+                .rev()
+                .find(|line| !line.starts_with("processed"));
+            Err(CaptureError::Kernel {
+                attempt: "load a BPF program".into(),
+                detail: format!("{error}: {}", reason.unwrap_or_default()),
+            })
+        }
+    }
+}
+
+/// `struct perf_event_attr`, as far as uprobes use it.
+#[repr(C)]
+#[derive(Default)]
+struct EventAttributes {
+    kind: u32,
+    size: u32,
+    config: u64,
+    period: u64,
+    sample_type: u64,
+    read_format: u64,
+    flags: u64,
+    wakeup: u32,
+    breakpoint: u32,
+    config1: u64,
+    config2: u64,
+    rest: [u64; 5],
+}
+
+/// Runs `program` whenever a process gets to the instruction at `offset` of the file `path`: in the process `pid`, or in
+/// every process that maps the file. The probe lives as long as the descriptor.
+pub(crate) fn probe(
+    path: &str,
+    offset: u64,
+    program: &OwnedFd,
+    pid: Option<i32>,
+) -> Result<OwnedFd, CaptureError> {
+    const KIND: &str = "/sys/bus/event_source/devices/uprobe/type";
+    let kind = fs::read_to_string(KIND).map_err(|error| CaptureError::Kernel {
+        attempt: "probe programs".into(),
+        detail: format!("{KIND}: {error}"),
+    })?;
+    let name = CString::new(path).map_err(|_| CaptureError::malformed(path, "a NUL in a path"))?;
+    let attributes = EventAttributes {
+        kind: kind.trim().parse().unwrap_or_default(),
+        size: ATTRIBUTE_SIZE,
+        config1: name.as_ptr() as u64,
+        config2: offset,
+        ..EventAttributes::default()
+    };
+    let (pid, processor) = match pid {
+        Some(pid) => (pid, -1),
+        None => (-1, 0),
+    };
+    let failed = |error| CaptureError::of_kernel("probe another program", error);
+    // SAFETY: the attributes and the path that they point to are alive, and `size` is at most that of the structure.
+    let opened = unsafe {
+        libc::syscall(
+            libc::SYS_perf_event_open,
+            &raw const attributes,
+            pid,
+            processor,
+            -1,
+            CLOSE_ON_EXEC,
+        )
+    };
+    let event = checked(opened).map(owned).map_err(failed)?;
+    for (request, value) in [(SET_BPF, program.as_raw_fd()), (ENABLE, 0)] {
+        // SAFETY: both requests take a number and no pointer.
+        let done = unsafe { libc::ioctl(event.as_raw_fd(), request as _, value) };
+        checked(done.into()).map_err(failed)?;
+    }
+    Ok(event)
+}
+
+/// Runs `program` at the raw tracepoint `name` of the kernel, as long as the descriptor lives.
+pub(crate) fn raw_tracepoint(name: &str, program: &OwnedFd) -> Result<OwnedFd, CaptureError> {
+    let text = CString::new(name).map_err(|_| CaptureError::malformed(name, "a NUL in a name"))?;
+    let mut attributes = [text.as_ptr() as u64, program.as_raw_fd() as u64];
+    bpf(Command::RawTracepointOpen, &mut attributes)
+        .map(owned)
+        .map_err(|error| CaptureError::of_kernel(&format!("watch {name}"), error))
+}

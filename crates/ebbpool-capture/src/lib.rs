@@ -1,0 +1,49 @@
+//! Captures the page requests of running databases, on Linux, without a restart, debug symbols or a change of their
+//! configuration.
+//!
+//! A [`Source`] finds a target and knows where its requests can be seen; [`capture`] attaches small BPF programs there, which
+//! this crate assembles itself, reads their events from a ring in memory, and detaches; [`CapturedTrace`] writes what was
+//! seen as a trace. `docs/capture.md` says what each source sees and what it costs.
+//!
+//! # Invariants
+//!
+//! 1. Nothing is written to the target, except for the breakpoints that the kernel itself places and removes.
+//! 2. Every probe, program and map is a file descriptor of this process, so that the kernel removes all of them when the
+//!    process ends, however it ends.
+//! 3. A full ring drops events and counts them; the target never waits.
+//! 4. Memory is bounded by the ring and by the number of references.
+
+#![cfg(all(
+    target_os = "linux",
+    any(target_arch = "x86_64", target_arch = "aarch64")
+))]
+
+mod arch;
+mod assembler;
+mod btf;
+mod calibration;
+mod elf;
+mod error;
+mod event;
+mod kernel;
+mod operands;
+mod probes;
+mod recorder;
+mod ring;
+mod session;
+pub mod sources;
+mod target;
+mod trace_file;
+
+pub use arch::Arch;
+pub use btf::KernelTypes;
+pub use calibration::{EventCost, calibrate};
+pub use elf::{ElfProgram, UsdtProbe};
+pub use error::CaptureError;
+pub use event::PageEvent;
+pub use operands::{Location, Operand, operands};
+pub use probes::Probes;
+pub use recorder::{CapturedObject, ObjectKey, Recorder};
+pub use session::{End, Limits, Progress, SessionReport, Source, capture};
+pub use target::{Mapping, Process, mapping};
+pub use trace_file::{CapturedTrace, NamedObject, WrittenCapture, facts_path};

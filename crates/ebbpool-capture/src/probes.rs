@@ -1,0 +1,137 @@
+//! Probes that are attached to a program, and their events.
+
+use std::os::fd::OwnedFd;
+
+use crate::elf::ElfProgram;
+use crate::error::CaptureError;
+use crate::event::{ALL_PAGES, Maps};
+use crate::kernel::{self, ProgramKind, SharedNumbers};
+use crate::ring::Ring;
+
+/// An instruction to probe.
+#[derive(Debug)]
+pub(crate) struct Site {
+    /// What is there, for messages.
+    pub(crate) name: String,
+    /// The address in the program's file.
+    pub(crate) address: u64,
+    /// What to run there.
+    pub(crate) code: Vec<u64>,
+}
+
+/// The maps of a capture, before anything is attached.
+pub(crate) struct Channel {
+    ring: Ring,
+    lost: SharedNumbers<1>,
+    limit: SharedNumbers<1>,
+}
+
+impl Channel {
+    /// A ring of that many bytes, a power of two.
+    pub(crate) fn new(ring_bytes: u32) -> Result<Channel, CaptureError> {
+        kernel::raise_memory_limit();
+        let failed = |error| CaptureError::of_kernel("create a map", error);
+        let ring = Ring::new(ring_bytes)?;
+        let lost = SharedNumbers::new().map_err(failed)?;
+        let limit = SharedNumbers::new().map_err(failed)?;
+        limit.set([ALL_PAGES]).map_err(failed)?;
+        Ok(Channel { ring, lost, limit })
+    }
+
+    pub(crate) fn maps(&self) -> Maps {
+        Maps {
+            ring: self.ring.descriptor(),
+            lost: self.lost.descriptor(),
+            limit: self.limit.descriptor(),
+        }
+    }
+
+    /// Forgets the events that wait.
+    pub(crate) fn drain_all(&mut self) {
+        self.ring.drain(|_| {});
+    }
+
+    /// Leaves every page out of the sample.
+    pub(crate) fn leave_all_out(&self) -> Result<(), CaptureError> {
+        let set = self.limit.set([0]);
+        set.map_err(|error| CaptureError::of_kernel("change a map", error))
+    }
+}
+
+/// Probes that run. Dropping them removes all of them from the kernel, and so does the end of this process.
+pub struct Probes {
+    /// Attached first and removed first.
+    attached: Vec<OwnedFd>,
+    _programs: Vec<OwnedFd>,
+    channel: Channel,
+}
+
+impl Probes {
+    /// Attaches probes to instructions of a program's file at `path`: in one process, or in all that run the file.
+    pub(crate) fn attach(
+        channel: Channel,
+        path: &str,
+        program: &ElfProgram,
+        sites: &[Site],
+        process: Option<i32>,
+    ) -> Result<Probes, CaptureError> {
+        let (mut attached, mut programs) = (Vec::new(), Vec::new());
+        for site in sites {
+            let offset = program.offset(site.address).ok_or_else(|| {
+                CaptureError::malformed(path, format!("{} is outside of the file", site.name))
+            })?;
+            let loaded = kernel::load_program(ProgramKind::Kprobe, &site.code)?;
+            attached.push(kernel::probe(path, offset, &loaded, process)?);
+            programs.push(loaded);
+        }
+        Ok(Probes {
+            attached,
+            _programs: programs,
+            channel,
+        })
+    }
+
+    /// Attaches programs to raw tracepoints of the kernel.
+    pub(crate) fn watch(
+        channel: Channel,
+        tracepoints: &[(&str, Vec<u64>)],
+    ) -> Result<Probes, CaptureError> {
+        let (mut attached, mut programs) = (Vec::new(), Vec::new());
+        for (name, code) in tracepoints {
+            let loaded = kernel::load_program(ProgramKind::RawTracepoint, code)?;
+            attached.push(kernel::raw_tracepoint(name, &loaded)?);
+            programs.push(loaded);
+        }
+        Ok(Probes {
+            attached,
+            _programs: programs,
+            channel,
+        })
+    }
+
+    /// Removes the probes; events that wait remain.
+    pub(crate) fn detach(&mut self) {
+        self.attached.clear();
+    }
+
+    /// Hands over the events that wait.
+    pub(crate) fn drain(&mut self, take: impl FnMut(&[u8])) {
+        self.channel.ring.drain(take);
+    }
+
+    /// The filled share of the ring.
+    pub(crate) fn fill(&self) -> f64 {
+        self.channel.ring.fill()
+    }
+
+    /// Events that found no room.
+    pub(crate) fn lost(&self) -> u64 {
+        self.channel.lost.get().map_or(0, |[lost]| lost)
+    }
+
+    /// Leaves out pages whose [position](crate::event::PageEvent::sample_position) is not below the limit.
+    pub(crate) fn limit_sample(&self, limit: u64) -> Result<(), CaptureError> {
+        let set = self.channel.limit.set([limit]);
+        set.map_err(|error| CaptureError::of_kernel("change a map", error))
+    }
+}

@@ -1,0 +1,149 @@
+//! The references of a capture in memory, until the sizes of all objects are known and pages can be numbered.
+
+use hashbrown::HashMap;
+
+/// What identifies an object: four words whose meaning depends on the source.
+pub type ObjectKey = [u32; 4];
+
+/// A file, a relation, or another sequence of pages.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CapturedObject {
+    /// What identifies it.
+    pub key: ObjectKey,
+    /// Pages: the last one referenced, or more if the source knows its size.
+    pub pages: u64,
+    /// References to it.
+    pub references: u64,
+    /// References that write to it.
+    pub writes: u64,
+}
+
+/// A reference: 24 bytes, of which a capture may hold tens of millions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct CapturedReference {
+    /// Page of the object << 1 | write.
+    page_and_write: u64,
+    /// The object's position among the objects.
+    pub(crate) object: u32,
+    /// Milliseconds from the start of the capture.
+    pub(crate) time_ms: u32,
+    /// The ring of the request, as in a trace's column `bypass`.
+    pub(crate) bypass: u32,
+}
+
+impl CapturedReference {
+    pub(crate) fn page(self) -> u64 {
+        self.page_and_write >> 1
+    }
+
+    pub(crate) fn is_write(self) -> bool {
+        self.page_and_write & 1 == 1
+    }
+}
+
+/// Records references.
+#[derive(Debug, Default)]
+pub struct Recorder {
+    pub(crate) references: Vec<CapturedReference>,
+    pub(crate) objects: Vec<CapturedObject>,
+    positions: HashMap<ObjectKey, u32>,
+    /// Milliseconds from the start to the events that are being recorded.
+    pub(crate) now_ms: u32,
+}
+
+impl Recorder {
+    /// The position of an object, which is added if it is new.
+    pub(crate) fn object(&mut self, key: ObjectKey) -> u32 {
+        let objects = &mut self.objects;
+        *self.positions.entry(key).or_insert_with(|| {
+            objects.push(CapturedObject {
+                key,
+                pages: 0,
+                references: 0,
+                writes: 0,
+            });
+            objects.len() as u32 - 1
+        })
+    }
+
+    /// Records a reference and returns its position.
+    pub(crate) fn reference(&mut self, object: u32, page: u64, write: bool, bypass: u32) -> usize {
+        let used = &mut self.objects[object as usize];
+        used.pages = used.pages.max(page.saturating_add(1));
+        used.references += 1;
+        used.writes += u64::from(write);
+        self.references.push(CapturedReference {
+            page_and_write: page << 1 | u64::from(write),
+            object,
+            time_ms: self.now_ms,
+            bypass,
+        });
+        self.references.len() - 1
+    }
+
+    /// Makes a reference a write.
+    pub(crate) fn mark_written(&mut self, position: usize) {
+        let reference = &mut self.references[position];
+        if !reference.is_write() {
+            reference.page_and_write |= 1;
+            self.objects[reference.object as usize].writes += 1;
+        }
+    }
+
+    /// References so far.
+    pub fn len(&self) -> usize {
+        self.references.len()
+    }
+
+    /// True before the first reference.
+    pub fn is_empty(&self) -> bool {
+        self.references.is_empty()
+    }
+
+    /// References that write.
+    pub fn writes(&self) -> u64 {
+        self.objects.iter().map(|object| object.writes).sum()
+    }
+
+    /// Removes the references that `keep` refuses, as if they had not been recorded.
+    pub(crate) fn retain(&mut self, keep: impl Fn(&ObjectKey, u64) -> bool) {
+        let objects = &mut self.objects;
+        self.references.retain(|reference| {
+            let object = &mut objects[reference.object as usize];
+            let kept = keep(&object.key, reference.page());
+            if !kept {
+                object.references -= 1;
+                object.writes -= u64::from(reference.is_write());
+            }
+            kept
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn objects_count_their_references() {
+        let mut recorder = Recorder::default();
+        let (one, other) = (recorder.object([1, 2, 3, 0]), recorder.object([1, 2, 4, 0]));
+        assert_eq!((recorder.object([1, 2, 3, 0]), other), (one, 1));
+        recorder.now_ms = 20;
+        recorder.reference(one, 7, false, 0);
+        let at = recorder.reference(other, 0, false, 6);
+        recorder.mark_written(at);
+        recorder.mark_written(at);
+        assert_eq!((recorder.len(), recorder.writes()), (2, 1));
+        assert_eq!(recorder.objects[0].pages, 8);
+        assert_eq!(
+            (
+                recorder.references[1].page(),
+                recorder.references[1].time_ms
+            ),
+            (0, 20)
+        );
+        recorder.retain(|key, _| key[2] == 3);
+        assert_eq!((recorder.len(), recorder.writes()), (1, 0));
+    }
+}

@@ -1,0 +1,335 @@
+//! A capture from attaching to detaching.
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::calibration::EventCost;
+use crate::error::CaptureError;
+use crate::event::ALL_PAGES;
+use crate::probes::Probes;
+use crate::recorder::Recorder;
+
+/// How often waiting events are read.
+const PAUSE: Duration = Duration::from_millis(20);
+
+/// How often the caller learns of the progress.
+const REPORT: Duration = Duration::from_secs(1);
+
+/// A program whose requests can be captured.
+pub trait Source {
+    /// Attaches the probes, whose events go through a ring of that many bytes.
+    ///
+    /// # Errors
+    ///
+    /// [`CaptureError`]; nothing is attached then.
+    fn attach(&self, ring_bytes: u32) -> Result<Probes, CaptureError>;
+
+    /// Takes an event. The source ignores bytes that are no event of its own.
+    fn take(&mut self, event: &[u8], recorder: &mut Recorder);
+
+    /// Looks at what changes while the target runs, such as its open files; called every 20 ms.
+    fn look(&mut self) {}
+
+    /// False once the target has ended.
+    fn is_alive(&self) -> bool;
+
+    /// Processor time of the target so far; `None` if it is no program.
+    fn processor_time(&self) -> Option<Duration>;
+
+    /// Hits and requests so far, where events tell hits.
+    fn hits(&self) -> Option<(u64, u64)> {
+        None
+    }
+
+    /// The position of a page in the order of samples, if the programs can sample.
+    fn sample_position(&self, _object: &[u32; 4], _page: u64) -> Option<u64> {
+        None
+    }
+}
+
+/// When a capture ends by itself, and how much it may cost.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// The longest time.
+    pub time: Duration,
+    /// The most references.
+    pub references: usize,
+    /// The largest share of the target's processor time that its events may take.
+    pub overhead: f64,
+    /// Bytes of the ring, a power of two.
+    pub ring_bytes: u32,
+}
+
+impl Default for Limits {
+    fn default() -> Limits {
+        Limits {
+            time: Duration::from_secs(60),
+            references: 20_000_000,
+            overhead: 0.1,
+            ring_bytes: 64 << 20,
+        }
+    }
+}
+
+/// The state of a capture that runs.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Progress {
+    /// Time since the probes were attached.
+    pub time: Duration,
+    /// References so far.
+    pub references: u64,
+    /// References per second in the last second.
+    pub rate: f64,
+    /// The share of requests that hit in the last second, where events tell.
+    pub hit_ratio: Option<f64>,
+    /// Events lost so far.
+    pub lost: u64,
+    /// The share of the target's processor time that its events took in the last second, by the calibration.
+    pub overhead: Option<f64>,
+    /// The share of pages that are captured.
+    pub sample: f64,
+}
+
+/// Why a capture ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// The time is over.
+    Time,
+    /// There are as many references as asked for.
+    References,
+    /// The caller stopped it.
+    Stopped,
+    /// The target ended.
+    Target,
+    /// Even a sample would cost more than allowed.
+    Overhead,
+}
+
+/// What a capture was like.
+#[derive(Clone, Debug)]
+pub struct SessionReport {
+    /// Why it ended.
+    pub end: End,
+    /// Time from attaching to detaching.
+    pub time: Duration,
+    /// Time that attaching took.
+    pub attaching: Duration,
+    /// Time that detaching took.
+    pub detaching: Duration,
+    /// Events that were handed over.
+    pub events: u64,
+    /// Events that found no room.
+    pub lost: u64,
+    /// The largest filled share of the ring.
+    pub fill: f64,
+    /// The share of pages that were captured.
+    pub sample: f64,
+    /// The share of the target's processor time that its events took, by the calibration.
+    pub overhead: Option<f64>,
+}
+
+/// Counters at the start of an interval.
+#[derive(Clone, Copy)]
+struct Mark {
+    at: Instant,
+    events: u64,
+    references: u64,
+    hits: Option<(u64, u64)>,
+    processor_time: Option<Duration>,
+}
+
+struct Session<'a> {
+    source: &'a mut dyn Source,
+    probes: Probes,
+    recorder: Recorder,
+    cost: EventCost,
+    limits: Limits,
+    started: Instant,
+    events: u64,
+    fill: f64,
+    sample: f64,
+}
+
+/// Captures until a limit is reached, the target ends, or `proceed` returns false; it is called every 20 ms, about once a
+/// second with the progress.
+///
+/// # Errors
+///
+/// [`CaptureError`] if the probes cannot be attached.
+pub fn capture(
+    source: &mut dyn Source,
+    limits: Limits,
+    cost: EventCost,
+    mut proceed: impl FnMut(Option<&Progress>) -> bool,
+) -> Result<(Recorder, SessionReport), CaptureError> {
+    let attaching = Instant::now();
+    let probes = source.attach(limits.ring_bytes)?;
+    let attached = attaching.elapsed();
+    let mut session = Session {
+        source,
+        probes,
+        recorder: Recorder::default(),
+        cost,
+        limits,
+        started: Instant::now(),
+        events: 0,
+        fill: 0.0,
+        sample: 1.0,
+    };
+    let first = session.mark();
+    let end = session.run(&mut proceed)?;
+    let (time, overhead) = (session.started.elapsed(), session.overhead(&first));
+    let detaching = Instant::now();
+    session.probes.detach();
+    let detaching = detaching.elapsed();
+    session.drain();
+    session.apply_sample();
+    let report = SessionReport {
+        end,
+        time,
+        attaching: attached,
+        detaching,
+        events: session.events,
+        lost: session.probes.lost(),
+        fill: session.fill,
+        sample: session.sample,
+        overhead,
+    };
+    Ok((session.recorder, report))
+}
+
+impl Session<'_> {
+    fn run(
+        &mut self,
+        proceed: &mut dyn FnMut(Option<&Progress>) -> bool,
+    ) -> Result<End, CaptureError> {
+        let mut mark = self.mark();
+        loop {
+            thread::sleep(PAUSE);
+            self.fill = self.fill.max(self.probes.fill());
+            self.source.look();
+            self.drain();
+            let progress = (mark.at.elapsed() >= REPORT).then(|| self.progress(&mark));
+            if let Some(progress) = &progress {
+                if !self.keep_overhead(&mark, progress)? {
+                    return Ok(End::Overhead);
+                }
+                mark = self.mark();
+            }
+            if !proceed(progress.as_ref()) {
+                return Ok(End::Stopped);
+            }
+            if self.started.elapsed() >= self.limits.time {
+                return Ok(End::Time);
+            }
+            if self.recorder.len() >= self.limits.references {
+                return Ok(End::References);
+            }
+            if !self.source.is_alive() {
+                return Ok(End::Target);
+            }
+        }
+    }
+
+    fn drain(&mut self) {
+        self.recorder.now_ms = self.started.elapsed().as_millis() as u32;
+        let (source, recorder, events) = (&mut self.source, &mut self.recorder, &mut self.events);
+        self.probes.drain(|event| {
+            *events += 1;
+            source.take(event, recorder);
+        });
+    }
+
+    fn mark(&self) -> Mark {
+        Mark {
+            at: Instant::now(),
+            events: self.events,
+            references: self.recorder.len() as u64,
+            hits: self.source.hits(),
+            processor_time: self.source.processor_time(),
+        }
+    }
+
+    /// Processor time of the events since `mark`. With a sample, the events that were left out count too.
+    fn time_of_events(&self, mark: &Mark, sample: f64) -> Duration {
+        let captured = (self.events - mark.events) as f64;
+        let all = captured / self.sample;
+        let each = |share: f64| {
+            share * self.cost.captured.as_secs_f64()
+                + (1.0 - share) * self.cost.left_out.as_secs_f64()
+        };
+        Duration::from_secs_f64(all * each(sample))
+    }
+
+    /// The share of the target's processor time that its events took since `mark`.
+    fn overhead(&self, mark: &Mark) -> Option<f64> {
+        let used = self
+            .source
+            .processor_time()?
+            .checked_sub(mark.processor_time?)?;
+        let ours = self.time_of_events(mark, self.sample);
+        (used > Duration::ZERO).then(|| ours.as_secs_f64() / used.as_secs_f64())
+    }
+
+    fn progress(&self, mark: &Mark) -> Progress {
+        let references = self.recorder.len() as u64;
+        let seconds = mark.at.elapsed().as_secs_f64();
+        let hits = self.source.hits().zip(mark.hits);
+        let hit_ratio = hits.and_then(|(now, before)| {
+            let requests = now.1 - before.1;
+            (requests > 0).then(|| (now.0 - before.0) as f64 / requests as f64)
+        });
+        Progress {
+            time: self.started.elapsed(),
+            references,
+            rate: (references - mark.references) as f64 / seconds,
+            hit_ratio,
+            lost: self.probes.lost(),
+            overhead: self.overhead(mark),
+            sample: self.sample,
+        }
+    }
+
+    /// Samples pages if all of them cost more than allowed. False if even events that are left out would.
+    fn keep_overhead(&mut self, mark: &Mark, progress: &Progress) -> Result<bool, CaptureError> {
+        let allowed = self.limits.overhead;
+        let Some(overhead) = progress.overhead.filter(|it| *it > allowed) else {
+            return Ok(true);
+        };
+        // Half of the pages at least, so that an ordinary second after a busy one changes nothing.
+        let mut sample = self.sample / 2.0;
+        let now = self.time_of_events(mark, self.sample).as_secs_f64();
+        let share_of = |sample: f64| {
+            overhead * self.time_of_events(mark, sample).as_secs_f64() / now.max(f64::MIN_POSITIVE)
+        };
+        while sample > LEAST_SAMPLE && share_of(sample) > allowed {
+            sample /= 2.0;
+        }
+        let can_sample = self.source.sample_position(&[0; 4], 0).is_some();
+        if !can_sample || share_of(sample) > allowed {
+            return Ok(false);
+        }
+        self.sample = sample;
+        self.probes.limit_sample(limit(sample))?;
+        Ok(true)
+    }
+
+    /// Removes the references to pages that do not belong to the final sample.
+    fn apply_sample(&mut self) {
+        if self.sample < 1.0 {
+            let (source, limit) = (&self.source, limit(self.sample));
+            self.recorder.retain(|object, page| {
+                source
+                    .sample_position(object, page)
+                    .is_none_or(|at| at < limit)
+            });
+        }
+    }
+}
+
+/// The smallest share of pages.
+const LEAST_SAMPLE: f64 = 1.0 / 256.0;
+
+fn limit(sample: f64) -> u64 {
+    (ALL_PAGES as f64 * sample) as u64
+}

@@ -1,0 +1,3 @@
+//! What can be captured: one module each.
+
+pub mod postgres;

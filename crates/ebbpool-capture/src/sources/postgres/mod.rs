@@ -1,0 +1,265 @@
+//! PostgreSQL 13 to 18: every request of a page to the shared buffer, and every page made dirty.
+//!
+//! Requests are the USDT probes `buffer__read__done` (up to 15) or `buffer__read__start` and `buffer__extend__done` (from
+//! 16); builds without these, up to 16, are probed at `ReadBufferExtended`. Dirty pages are the entries of `MarkBufferDirty`
+//! and `MarkBufferDirtyHint`. All of them count as the server itself counts.
+
+pub mod catalog;
+mod decoder;
+mod programs;
+mod server;
+
+use std::time::Duration;
+
+use hashbrown::HashMap;
+
+use crate::arch::Arch;
+use crate::error::CaptureError;
+use crate::event::PageEvent;
+use crate::operands::operands;
+use crate::probes::{Channel, Probes, Site};
+use crate::recorder::Recorder;
+use crate::session::Source;
+use crate::target::{CaptureLock, Process};
+use crate::trace_file::{CapturedTrace, NamedObject};
+
+use catalog::DataDirectory;
+use programs::{ReadOperands, kind};
+
+pub use decoder::{PostgresCounts, PostgresDecoder};
+pub use server::{PostgresServer, PostgresSettings, servers};
+
+/// A server under capture.
+pub struct PostgresSource {
+    /// The server.
+    pub server: PostgresServer,
+    decoder: PostgresDecoder,
+    arch: Arch,
+    _lock: CaptureLock,
+}
+
+impl PostgresSource {
+    /// The server with this number, or the only one.
+    ///
+    /// # Errors
+    ///
+    /// [`CaptureError`] if there is no server or several, if another capture runs, or if the build hides what is needed.
+    pub fn open(pid: Option<i32>) -> Result<PostgresSource, CaptureError> {
+        let process = server::choose(pid)?;
+        let server = PostgresServer::open(process)?;
+        Ok(PostgresSource {
+            server,
+            decoder: PostgresDecoder::default(),
+            arch: Arch::THIS,
+            _lock: process.lock()?,
+        })
+    }
+
+    /// What was captured, besides references.
+    pub fn counts(&self) -> PostgresCounts {
+        self.decoder.counts
+    }
+
+    /// What the capture will do, in a sentence.
+    pub fn description(&self) -> String {
+        let server = &self.server;
+        format!(
+            "PostgreSQL {}, process {}, data directory {}, shared_buffers {} pages",
+            server.major, server.process.0, server.data, server.settings.shared_buffers
+        )
+    }
+
+    /// The captured trace with the names of relations from the data directory; without `names`, relations are called by
+    /// their numbers.
+    pub fn trace(&self, recorder: Recorder, names: bool) -> CapturedTrace {
+        let directory = DataDirectory::new(self.server.process.path("cwd"), self.server.major);
+        let page_size = directory.page_size().unwrap_or(8192);
+        let databases = match names {
+            true => directory.databases(),
+            false => HashMap::new(),
+        };
+        let mut relations = HashMap::new();
+        let objects = recorder.objects.iter().map(|object| {
+            let [_, database, relation, fork] = object.key;
+            if names {
+                let known = || directory.relations(database);
+                relations.entry(database).or_insert_with(known);
+            }
+            let named = relations.get(&database);
+            let named = named.and_then(|known| known.get(&relation));
+            NamedObject {
+                name: named.map_or_else(|| relation.to_string(), |named| named.name.clone()),
+                group: match database {
+                    0 => "shared".into(),
+                    database => databases
+                        .get(&database)
+                        .cloned()
+                        .unwrap_or_else(|| database.to_string()),
+                },
+                kind: named.map(|named| kind_name(named.kind).into()),
+                part: catalog::fork_name(fork).into(),
+                pages: object.pages.max(directory.pages(&object.key, page_size)),
+            }
+        });
+        let objects = objects.collect();
+        CapturedTrace {
+            name: format!("postgresql {}", self.server.major),
+            page_size: page_size as u64,
+            below_cache: false,
+            objects,
+            recorder,
+        }
+    }
+
+    fn probe_sites(&self, channel: &Channel) -> Result<Vec<Site>, CaptureError> {
+        let mut sites = self.read_sites(channel)?;
+        let maps = channel.maps();
+        let server = &self.server;
+        let function = |name: &str| {
+            let address = server.program.symbol(name);
+            address.map(|address| server.program.entry(address))
+        };
+        for name in ["MarkBufferDirty", "MarkBufferDirtyHint"] {
+            let address = function(name).ok_or_else(|| self.without(name))?;
+            let memory = address.wrapping_add(server.displacement);
+            sites.push(Site {
+                name: name.into(),
+                address,
+                code: programs::dirty(self.arch, maps, memory, server.descriptors),
+            });
+        }
+        let rings = [
+            ("GetAccessStrategy", kind::RING),
+            ("GetAccessStrategyWithSize", kind::RING),
+            ("FreeAccessStrategy", kind::RING_END),
+        ];
+        for (name, event_kind) in rings {
+            if let Some(address) = function(name) {
+                let memory = address.wrapping_add(server.displacement);
+                sites.push(Site {
+                    name: name.into(),
+                    address,
+                    code: programs::ring(self.arch, maps, memory, event_kind),
+                });
+            }
+        }
+        Ok(sites)
+    }
+
+    /// The probes at which pages are requested.
+    fn read_sites(&self, channel: &Channel) -> Result<Vec<Site>, CaptureError> {
+        let (server, maps) = (&self.server, channel.maps());
+        let wanted: &[(&str, u32)] = match server.major {
+            ..=15 => &[("buffer__read__done", kind::READ)],
+            _ => &[
+                ("buffer__read__start", kind::READ),
+                ("buffer__extend__done", kind::EXTEND),
+            ],
+        };
+        let mut sites = Vec::new();
+        for &(name, event_kind) in wanted {
+            for probe in server.program.probes("postgresql", name) {
+                let found = operands(&probe.operands, self.arch);
+                let found = match event_kind {
+                    kind::EXTEND => ReadOperands::of_extend(&found),
+                    _ => ReadOperands::of_read(&found, server.major <= 15),
+                };
+                let found = found.ok_or_else(|| CaptureError::Build {
+                    program: server.program_name.clone(),
+                    problem: format!(
+                        "the operands '{}' of {name} are not understood",
+                        probe.operands
+                    ),
+                    remedy: "please report them with the package's name and version".into(),
+                })?;
+                let memory = probe.address.wrapping_add(server.displacement);
+                sites.push(Site {
+                    name: name.into(),
+                    address: probe.address,
+                    code: programs::read(self.arch, maps, memory, event_kind, &found),
+                });
+            }
+        }
+        if !sites.is_empty() {
+            return Ok(sites);
+        }
+        let entry = server.program.symbol("ReadBufferExtended");
+        match entry.map(|address| server.program.entry(address)) {
+            Some(address) if server.major <= 16 => Ok(vec![Site {
+                name: "ReadBufferExtended".into(),
+                address,
+                code: programs::read_at_entry(
+                    self.arch,
+                    maps,
+                    address.wrapping_add(server.displacement),
+                ),
+            }]),
+            _ => Err(self.without("USDT probes")),
+        }
+    }
+
+    fn without(&self, what: &str) -> CaptureError {
+        CaptureError::Build {
+            program: self.server.program_name.clone(),
+            problem: format!("this build of PostgreSQL has no {what}"),
+            remedy: "Debian's and Ubuntu's packages have them; others are configured with --enable-dtrace".into(),
+        }
+    }
+}
+
+fn kind_name(kind: char) -> &'static str {
+    match kind {
+        'r' => "table",
+        'i' => "index",
+        't' => "toast",
+        'S' => "sequence",
+        'm' => "materialized view",
+        _ => "relation",
+    }
+}
+
+impl Source for PostgresSource {
+    fn attach(&self, ring_bytes: u32) -> Result<Probes, CaptureError> {
+        let channel = Channel::new(ring_bytes)?;
+        let sites = self.probe_sites(&channel)?;
+        // The file by way of the server, which may be in a container. The probes are for all that run the file, since new
+        // backends appear; the programs leave out those of other servers.
+        let path = self.server.process.path("exe");
+        Probes::attach(channel, &path, &self.server.program, &sites, None)
+    }
+
+    fn take(&mut self, event: &[u8], recorder: &mut Recorder) {
+        if let Some(event) = PageEvent::parse(event) {
+            self.decoder.take(&event, recorder);
+        }
+    }
+
+    fn is_alive(&self) -> bool {
+        self.server.process.is_alive()
+    }
+
+    fn processor_time(&self) -> Option<Duration> {
+        Some(self.server.process.processor_time_of_all())
+    }
+
+    fn hits(&self) -> Option<(u64, u64)> {
+        let counts = self.decoder.counts;
+        (self.server.major <= 15).then_some((counts.hits, counts.requests))
+    }
+
+    fn sample_position(&self, object: &[u32; 4], page: u64) -> Option<u64> {
+        let event = PageEvent {
+            object: *object,
+            page: page as u32,
+            ..PageEvent::default()
+        };
+        Some(event.sample_position())
+    }
+}
+
+impl PostgresSource {
+    /// The server's process.
+    pub fn process(&self) -> Process {
+        self.server.process
+    }
+}

@@ -1,0 +1,198 @@
+//! Running PostgreSQL servers.
+
+use std::fs;
+
+use serde::Serialize;
+
+use crate::elf::ElfProgram;
+use crate::error::CaptureError;
+use crate::target::Process;
+
+/// Major versions whose probes and structures are known.
+const VERSIONS: std::ops::RangeInclusive<u32> = 13..=18;
+
+/// The settings of a server that determine its page reads and writes, as they are in its memory.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct PostgresSettings {
+    /// `shared_buffers`, in pages.
+    pub shared_buffers: u64,
+    /// `bgwriter_delay`, in milliseconds.
+    pub bgwriter_delay: Option<u32>,
+    /// `bgwriter_lru_maxpages`.
+    pub bgwriter_lru_maxpages: Option<u32>,
+    /// `bgwriter_lru_multiplier`.
+    pub bgwriter_lru_multiplier: Option<f64>,
+    /// `checkpoint_timeout`, in seconds.
+    pub checkpoint_timeout: Option<u32>,
+    /// `checkpoint_completion_target`.
+    pub checkpoint_completion_target: Option<f64>,
+    /// `max_wal_size`, in megabytes.
+    pub max_wal_size: Option<u32>,
+}
+
+/// A running server.
+#[derive(Debug)]
+pub struct PostgresServer {
+    /// The postmaster.
+    pub process: Process,
+    /// The major version.
+    pub major: u32,
+    /// The data directory, as the server sees it.
+    pub data: String,
+    /// The settings.
+    pub settings: PostgresSettings,
+    /// The program's file, as the server sees it.
+    pub(super) program_name: String,
+    pub(super) program: ElfProgram,
+    /// The distance between addresses in the file and in memory.
+    pub(super) displacement: u64,
+    /// The address of the descriptors of all buffers.
+    pub(super) descriptors: u64,
+}
+
+/// Postmasters: processes with `postgres` as their program and a `postmaster.pid` of theirs in their working directory.
+pub fn servers() -> Vec<Process> {
+    Process::all()
+        .into_iter()
+        .filter(|&it| is_postmaster(it))
+        .collect()
+}
+
+fn is_postmaster(process: Process) -> bool {
+    let is_postgres = |name: &str| matches!(name, "postgres" | "postmaster");
+    if !process.command().is_some_and(|name| is_postgres(&name)) {
+        return false;
+    }
+    let Ok(file) = fs::read_to_string(process.path("cwd/postmaster.pid")) else {
+        return false;
+    };
+    // In a container the server knows itself by the number of its own name space.
+    process.own_number().as_deref() == file.lines().next()
+}
+
+/// The only server, or that with this number.
+pub(super) fn choose(pid: Option<i32>) -> Result<Process, CaptureError> {
+    if let Some(pid) = pid {
+        return Ok(Process(pid));
+    }
+    match servers()[..] {
+        [server] => Ok(server),
+        [] => Err(CaptureError::NotFound(
+            "no running PostgreSQL is found; is it started, and does this command run as root?"
+                .into(),
+        )),
+        ref several => Err(CaptureError::Several {
+            kind: "PostgreSQL",
+            count: several.len(),
+            list: several
+                .iter()
+                .map(|server| match fs::read_link(server.path("cwd")) {
+                    Ok(data) => format!("--pid {} ({})", server.0, data.display()),
+                    Err(_) => format!("--pid {}", server.0),
+                })
+                .collect::<Vec<String>>()
+                .join(", "),
+        }),
+    }
+}
+
+impl PostgresServer {
+    /// Looks at a server.
+    ///
+    /// # Errors
+    ///
+    /// [`CaptureError`] if it is no server, if it is of another version, or if its program was replaced since it started.
+    pub fn open(process: Process) -> Result<PostgresServer, CaptureError> {
+        let program_name = process.program()?;
+        let version = process.path("cwd/PG_VERSION");
+        let version = fs::read_to_string(&version).map_err(|_| {
+            CaptureError::NotFound(format!(
+                "process {} is no PostgreSQL server: its working directory has no PG_VERSION; --list shows servers",
+                process.0
+            ))
+        })?;
+        let refused = |problem: String, remedy: &str| CaptureError::Build {
+            program: program_name.clone(),
+            problem,
+            remedy: remedy.into(),
+        };
+        let major = version.trim().parse().ok();
+        let Some(major) = major.filter(|major| VERSIONS.contains(major)) else {
+            return Err(refused(
+                format!("PostgreSQL {} is not known", version.trim()),
+                "versions 13 to 18 are; `ebbpool capture process` sees the reads and writes of any program",
+            ));
+        };
+        let program = ElfProgram::read(&process.path("exe"))?;
+        let displacement = process
+            .displacement(&program, &program_name)
+            .ok_or_else(|| {
+                refused(
+                    "the running program is not the one in this file".into(),
+                    "restart the server, which was upgraded while it ran",
+                )
+            })?;
+        let data = fs::read_link(process.path("cwd")).map_err(CaptureError::read("cwd"))?;
+        let memory = ServerMemory {
+            process,
+            program: &program,
+            displacement,
+        };
+        let descriptors = memory.number64("BufferDescriptors");
+        let shared_buffers = memory.number32("NBuffers");
+        let (Some(descriptors), Some(shared_buffers)) = (descriptors, shared_buffers) else {
+            return Err(refused(
+                "it has no symbols BufferDescriptors and NBuffers".into(),
+                "use a build whose dynamic symbols are not stripped, such as Debian's or PGDG's",
+            ));
+        };
+        Ok(PostgresServer {
+            process,
+            major,
+            data: data.to_string_lossy().into_owned(),
+            settings: PostgresSettings {
+                shared_buffers: shared_buffers.into(),
+                bgwriter_delay: memory.number32("BgWriterDelay"),
+                bgwriter_lru_maxpages: memory.number32("bgwriter_lru_maxpages"),
+                bgwriter_lru_multiplier: memory.fraction("bgwriter_lru_multiplier"),
+                checkpoint_timeout: memory.number32("CheckPointTimeout"),
+                checkpoint_completion_target: memory.fraction("CheckPointCompletionTarget"),
+                max_wal_size: memory.number32("max_wal_size_mb"),
+            },
+            program_name,
+            program,
+            displacement,
+            descriptors,
+        })
+    }
+}
+
+/// Variables of a server.
+struct ServerMemory<'a> {
+    process: Process,
+    program: &'a ElfProgram,
+    displacement: u64,
+}
+
+impl ServerMemory<'_> {
+    fn bytes<const N: usize>(&self, symbol: &str) -> Option<[u8; N]> {
+        let address = self.program.symbol(symbol)?.wrapping_add(self.displacement);
+        let mut bytes = [0; N];
+        self.process
+            .read_memory(address, &mut bytes)
+            .then_some(bytes)
+    }
+
+    fn number32(&self, symbol: &str) -> Option<u32> {
+        self.bytes(symbol).map(u32::from_le_bytes)
+    }
+
+    fn number64(&self, symbol: &str) -> Option<u64> {
+        self.bytes(symbol).map(u64::from_le_bytes)
+    }
+
+    fn fraction(&self, symbol: &str) -> Option<f64> {
+        let number = self.bytes(symbol).map(f64::from_le_bytes);
+        number.filter(|number| number.is_finite())
+    }
+}

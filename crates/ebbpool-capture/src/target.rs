@@ -1,0 +1,277 @@
+//! What `/proc` says of the process to capture.
+
+use std::fs::{self, File};
+use std::io;
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::fs::FileExt;
+use std::os::unix::net::{SocketAddr, UnixListener};
+use std::path::Path;
+use std::time::Duration;
+
+use crate::elf::ElfProgram;
+use crate::error::CaptureError;
+
+/// A mapping of a file into a process.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mapping {
+    /// The first address.
+    pub start: u64,
+    /// The address after the last.
+    pub end: u64,
+    /// True if the processor may execute what is there.
+    pub executable: bool,
+    /// The offset in the file.
+    pub offset: u64,
+    /// The file; empty for memory without one.
+    pub path: String,
+}
+
+/// The mapping of a line of `/proc/PID/maps`; `None` if the line is malformed.
+pub fn mapping(line: &str) -> Option<Mapping> {
+    let mut fields = line.splitn(6, ' ');
+    let (range, rights, offset) = (fields.next()?, fields.next()?, fields.next()?);
+    let path = fields.nth(2).unwrap_or_default();
+    let (start, end) = range.split_once('-')?;
+    let hexadecimal = |text| u64::from_str_radix(text, 16).ok();
+    Some(Mapping {
+        start: hexadecimal(start)?,
+        end: hexadecimal(end)?,
+        executable: rights.contains('x'),
+        offset: hexadecimal(offset)?,
+        path: path.trim_start().to_owned(),
+    })
+}
+
+/// A process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Process(pub i32);
+
+impl Process {
+    /// This process.
+    pub fn this() -> Process {
+        Process(std::process::id() as i32)
+    }
+
+    /// All processes, in order of their numbers.
+    pub fn all() -> Vec<Process> {
+        let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+        let numbers = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+        let mut all: Vec<Process> = numbers.map(Process).collect();
+        all.sort_unstable();
+        all
+    }
+
+    /// The path of one of the process's files in `/proc`.
+    pub fn path(self, file: &str) -> String {
+        format!("/proc/{}/{file}", self.0)
+    }
+
+    fn text(self, file: &str) -> Option<String> {
+        fs::read_to_string(self.path(file)).ok()
+    }
+
+    /// False once the process has ended.
+    pub fn is_alive(self) -> bool {
+        // A process whose parent has not asked for its end is a zombie.
+        self.stat().is_some_and(|stat| stat.state != 'Z')
+    }
+
+    /// The name of the program, at most 15 bytes.
+    pub fn command(self) -> Option<String> {
+        Some(self.text("comm")?.trim_end().to_owned())
+    }
+
+    /// The program's file, as the process sees it.
+    ///
+    /// # Errors
+    ///
+    /// [`CaptureError::NotFound`], [`CaptureError::Privilege`].
+    pub fn program(self) -> Result<String, CaptureError> {
+        let link = fs::read_link(self.path("exe")).map_err(|error| self.refused(error))?;
+        Ok(link.to_string_lossy().into_owned())
+    }
+
+    fn refused(self, error: io::Error) -> CaptureError {
+        match error.kind() {
+            io::ErrorKind::PermissionDenied => CaptureError::Privilege {
+                attempt: format!("look at process {}", self.0),
+                source: error,
+            },
+            io::ErrorKind::NotFound if !Path::new(&self.path("stat")).exists() => {
+                CaptureError::NotFound(format!("there is no process {}", self.0))
+            }
+            _ => CaptureError::Read {
+                file: self.path("exe"),
+                source: error,
+            },
+        }
+    }
+
+    /// The number of the process in its own name space, which is another one in a container.
+    pub fn own_number(self) -> Option<String> {
+        let status = self.text("status")?;
+        let line = status.lines().find(|line| line.starts_with("NSpid:"))?;
+        line.split_ascii_whitespace().last().map(str::to_owned)
+    }
+
+    /// The files and memory that are mapped.
+    pub fn mappings(self) -> Vec<Mapping> {
+        let text = self.text("maps").unwrap_or_default();
+        text.lines().filter_map(mapping).collect()
+    }
+
+    /// The distance between the addresses in `program` and those in the process, in which the file is called `path`.
+    pub fn displacement(self, program: &ElfProgram, path: &str) -> Option<u64> {
+        let mappings = self.mappings();
+        let found = mappings
+            .iter()
+            .find(|it| it.executable && it.path == path)?;
+        let address = program.address_of_mapping(found.offset)?;
+        Some(found.start.wrapping_sub(address))
+    }
+
+    /// Reads memory of the process; nothing is ever written to it. False if there is no such memory.
+    pub fn read_memory(self, address: u64, bytes: &mut [u8]) -> bool {
+        let memory = File::open(self.path("mem"));
+        memory.is_ok_and(|memory| memory.read_exact_at(bytes, address).is_ok())
+    }
+
+    /// Processor time of the process so far; that of its children counts once they have ended and it has asked for that.
+    pub fn processor_time(self) -> Option<Duration> {
+        self.stat().map(|stat| stat.time)
+    }
+
+    /// Processor time of the process and its living children.
+    pub fn processor_time_of_all(self) -> Duration {
+        let children = Process::all().into_iter().filter_map(|process| {
+            let stat = process.stat()?;
+            (stat.parent == self.0).then_some(stat.time)
+        });
+        children.sum::<Duration>() + self.processor_time().unwrap_or_default()
+    }
+
+    /// The processes that the process has started, and those that these have started.
+    pub fn descendants(self) -> Vec<Process> {
+        let parents: Vec<(Process, i32)> = Process::all()
+            .into_iter()
+            .filter_map(|process| Some((process, process.stat()?.parent)))
+            .collect();
+        let mut found = vec![self];
+        let mut next = 0;
+        while next < found.len() {
+            let parent = found[next].0;
+            next += 1;
+            let children = parents.iter().filter(|(_, of)| *of == parent);
+            for (child, _) in children {
+                if !found.contains(child) {
+                    found.push(*child);
+                }
+            }
+        }
+        found
+    }
+
+    fn stat(self) -> Option<Stat> {
+        Stat::parse(&self.text("stat")?)
+    }
+
+    /// Keeps other captures of this process out while the result lives.
+    ///
+    /// # Errors
+    ///
+    /// [`CaptureError::Busy`].
+    pub fn lock(self) -> Result<CaptureLock, CaptureError> {
+        // An abstract name vanishes with the process that holds it.
+        let name = format!("ebbpool-capture-{}", self.0);
+        let address =
+            SocketAddr::from_abstract_name(name).map_err(|_| CaptureError::Busy(self.0))?;
+        match UnixListener::bind_addr(&address) {
+            Ok(listener) => Ok(CaptureLock {
+                _listener: listener,
+            }),
+            Err(_) => Err(CaptureError::Busy(self.0)),
+        }
+    }
+}
+
+/// Keeps other captures of a process out.
+#[derive(Debug)]
+pub struct CaptureLock {
+    _listener: UnixListener,
+}
+
+/// What `/proc/PID/stat` says.
+#[derive(Debug, PartialEq, Eq)]
+struct Stat {
+    state: char,
+    parent: i32,
+    time: Duration,
+}
+
+impl Stat {
+    fn parse(text: &str) -> Option<Stat> {
+        // The name of the program is in parentheses and may have blanks and parentheses.
+        let (_, rest) = text.rsplit_once(')')?;
+        let fields: Vec<&str> = rest.split_ascii_whitespace().collect();
+        // Fields 14 to 17: time in the program and in the kernel, and both of children that have ended, in ticks. The kernel
+        // counts 100 ticks a second for programs, whatever it counts itself.
+        let ticks = fields.get(11..15)?.iter();
+        let ticks = ticks
+            .filter_map(|field| field.parse::<u64>().ok())
+            .sum::<u64>();
+        Some(Stat {
+            state: fields.first()?.chars().next()?,
+            parent: fields.get(1)?.parse().ok()?,
+            time: Duration::from_millis(10 * ticks),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn mappings_are_read_with_blanks_in_paths() {
+        let line = "55d0c0a00000-55d0c0b00000 r-xp 000cd000 fe:01 1234                       /opt/my server/bin";
+        let found = mapping(line).expect("a mapping");
+        assert_eq!((found.start, found.offset), (0x55d0_c0a0_0000, 0xcd000));
+        assert!(found.executable);
+        assert_eq!(found.path, "/opt/my server/bin");
+        let memory = mapping("7ffe0000-7ffe1000 rw-p 00000000 00:00 0 ").expect("a mapping");
+        assert_eq!((memory.path.as_str(), memory.executable), ("", false));
+        for malformed in ["", "x", "12-zz r-xp 0 0 0", "12 r-xp 0"] {
+            assert_eq!(mapping(malformed), None);
+        }
+    }
+
+    #[test]
+    fn a_name_with_parentheses_does_not_move_the_fields() {
+        let text = "7 (a) b) S 3 7 7 0 -1 4194560 100 0 0 0 5 6 70 800 20 0 1 0 9";
+        let stat = Stat::parse(text).expect("fields");
+        assert_eq!((stat.state, stat.parent), ('S', 3));
+        assert_eq!(stat.time, Duration::from_millis(8810));
+        assert_eq!(Stat::parse("7 (a) S"), None);
+    }
+
+    #[test]
+    fn one_capture_at_a_time() {
+        let process = Process::this();
+        let lock = process.lock().expect("a lock");
+        assert!(matches!(process.lock(), Err(CaptureError::Busy(_))));
+        drop(lock);
+        assert!(process.lock().is_ok());
+        assert!(process.is_alive());
+        assert!(process.descendants().contains(&process));
+    }
+
+    #[test]
+    fn memory_is_read_and_missing_memory_is_not() {
+        let number = 0x1234_5678_9abc_def0u64;
+        let mut bytes = [0; 8];
+        let address = &raw const number as u64;
+        assert!(Process::this().read_memory(address, &mut bytes));
+        assert_eq!(u64::from_le_bytes(bytes), number);
+        assert!(!Process::this().read_memory(0, &mut bytes));
+    }
+}

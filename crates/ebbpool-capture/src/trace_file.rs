@@ -1,0 +1,192 @@
+//! Captured traces as files: the trace, and the facts beside it.
+
+use std::fs;
+use std::io::Write;
+use std::os::unix::fs::chown;
+use std::path::{Path, PathBuf};
+
+use ebbpool_trace::output::OutputFile;
+use ebbpool_trace::{Batch, Format, Metadata, PageClasses, RequestDetail, Writer, WrittenTrace};
+use serde::Serialize;
+use serde_json::{Map, Value, json};
+
+use crate::error::CaptureError;
+use crate::recorder::Recorder;
+
+/// References written at once.
+const BATCH: usize = 1 << 16;
+
+/// An object with the names that a reader knows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NamedObject {
+    /// Its name.
+    pub name: String,
+    /// What it belongs to, such as a database; may be empty.
+    pub group: String,
+    /// What it is, such as a table.
+    pub kind: Option<String>,
+    /// Which part of it, such as a fork; empty if it has one part.
+    pub part: String,
+    /// Its pages, referenced or not.
+    pub pages: u64,
+}
+
+impl NamedObject {
+    /// The name of the class of its pages.
+    fn class(&self) -> String {
+        let name = match self.group.as_str() {
+            "" => self.name.clone(),
+            group => format!("{group}.{}", self.name),
+        };
+        match self.part.as_str() {
+            "" | "main" => name,
+            part => format!("{name} ({part})"),
+        }
+    }
+}
+
+/// A capture, with its pages not yet numbered.
+#[derive(Debug)]
+pub struct CapturedTrace {
+    /// A name for display.
+    pub name: String,
+    /// Bytes of a page.
+    pub page_size: u64,
+    /// True if only what missed a cache was seen.
+    pub below_cache: bool,
+    /// The objects of the recorder, in the same order.
+    pub objects: Vec<NamedObject>,
+    /// The references.
+    pub recorder: Recorder,
+}
+
+/// An object's row in the file of facts.
+#[derive(Debug, Serialize)]
+struct ObjectRow<'a> {
+    class: usize,
+    name: &'a str,
+    group: &'a str,
+    kind: Option<&'a str>,
+    part: &'a str,
+    first_page: u64,
+    pages: u64,
+    references: u64,
+    writes: u64,
+}
+
+/// The files that a capture has written.
+#[derive(Debug)]
+pub struct WrittenCapture {
+    /// The trace.
+    pub trace: WrittenTrace,
+    /// The file of facts.
+    pub facts: PathBuf,
+}
+
+/// The file of facts beside a trace.
+pub fn facts_path(trace: &Path) -> PathBuf {
+    trace.with_extension("json")
+}
+
+impl CapturedTrace {
+    /// The objects in the order of their pages: by group, name and part.
+    fn order(&self) -> Vec<usize> {
+        let mut order: Vec<usize> = (0..self.objects.len()).collect();
+        order.sort_by_key(|&at| {
+            let object = &self.objects[at];
+            (&object.group, &object.name, self.recorder.objects[at].key)
+        });
+        order
+    }
+
+    /// Writes the trace, with a column `class` of objects, and beside it a file of facts: `facts`, and the objects.
+    ///
+    /// # Errors
+    ///
+    /// [`CaptureError::Trace`] and [`CaptureError::Write`].
+    pub fn write(
+        &self,
+        path: &Path,
+        mut facts: Map<String, Value>,
+    ) -> Result<WrittenCapture, CaptureError> {
+        let order = self.order();
+        let (mut first_pages, mut classes) = (vec![0; order.len()], vec![0; order.len()]);
+        let (mut first_page, mut rows) = (0u64, Vec::new());
+        for (index, &at) in order.iter().enumerate() {
+            let (object, counted) = (&self.objects[at], &self.recorder.objects[at]);
+            first_pages[at] = first_page;
+            classes[at] = index as u32 + 1;
+            rows.push(ObjectRow {
+                class: index + 1,
+                name: &object.name,
+                group: &object.group,
+                kind: object.kind.as_deref(),
+                part: &object.part,
+                first_page,
+                pages: object.pages,
+                references: counted.references,
+                writes: counted.writes,
+            });
+            first_page = first_page.saturating_add(object.pages);
+        }
+        let metadata = Metadata {
+            name: Some(self.name.clone()),
+            page_size: Some(self.page_size),
+            database_pages: Some(first_page),
+            below_cache: self.below_cache,
+        };
+        let names = order.iter().map(|&at| self.objects[at].class()).collect();
+        let named = PageClasses::named(names);
+        let format = Format::of_name(path).unwrap_or(Format::Native);
+        let mut writer = Writer::create_with_classes(path, format, &metadata, Some(&named), None)?;
+        for references in self.recorder.references.chunks(BATCH) {
+            let mut batch = Batch::with_capacity(references.len());
+            for reference in references {
+                let object = reference.object as usize;
+                let page = first_pages[object].saturating_add(reference.page());
+                batch.push(page, reference.is_write());
+                batch.classes.push(classes[object]);
+                batch.requests.push(RequestDetail {
+                    time_us: u64::from(reference.time_ms) * 1000,
+                    bypass: reference.bypass,
+                });
+            }
+            writer.write(&batch)?;
+        }
+        let trace = writer.finish()?;
+        facts.insert("page_size".into(), json!(self.page_size));
+        facts.insert("pages".into(), json!(first_page));
+        facts.insert("objects".into(), json!(rows));
+        let facts_path = facts_path(path);
+        write_facts(&facts_path, &facts)?;
+        for file in [path, &facts_path] {
+            give_to_caller(file);
+        }
+        Ok(WrittenCapture {
+            trace,
+            facts: facts_path,
+        })
+    }
+}
+
+fn write_facts(path: &Path, facts: &Map<String, Value>) -> Result<(), CaptureError> {
+    let mut file = OutputFile::create(path)?;
+    let mut text = serde_json::to_string_pretty(facts).unwrap_or_default();
+    text.push('\n');
+    let written = file.write_all(text.as_bytes());
+    written.map_err(|source| CaptureError::Write {
+        file: path.display().to_string(),
+        source,
+    })?;
+    file.finish()?;
+    Ok(())
+}
+
+/// Under sudo the files belong to the user who called it. Where they cannot, root keeps them.
+fn give_to_caller(path: &Path) {
+    let number = |name: &str| std::env::var(name).ok()?.parse().ok();
+    let is_regular = fs::metadata(path).is_ok_and(|metadata| metadata.is_file());
+    if let (Some(user), true) = (number("SUDO_UID"), is_regular) {
+        let _ = chown(path, Some(user), number("SUDO_GID"));
+    }
+}
