@@ -90,6 +90,11 @@ impl Recorder {
         }
     }
 
+    /// The objects, in the order in which they appeared.
+    pub fn objects(&self) -> &[CapturedObject] {
+        &self.objects
+    }
+
     /// References so far.
     pub fn len(&self) -> usize {
         self.references.len()

@@ -91,6 +91,7 @@ pub struct Progress {
 }
 
 /// Why a capture ended.
+#[non_exhaustive]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
     /// The time is over.

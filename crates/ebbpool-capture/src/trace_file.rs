@@ -33,7 +33,7 @@ pub struct NamedObject {
 
 impl NamedObject {
     /// The name of the class of its pages.
-    fn class(&self) -> String {
+    pub fn class(&self) -> String {
         let name = match self.group.as_str() {
             "" => self.name.clone(),
             group => format!("{group}.{}", self.name),

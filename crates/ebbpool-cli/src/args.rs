@@ -6,6 +6,11 @@ use clap::{Args, Parser, Subcommand};
 
 use crate::advise::args::AdviseArgs;
 use crate::bound::args::BoundArgs;
+#[cfg(all(
+    target_os = "linux",
+    any(target_arch = "x86_64", target_arch = "aarch64")
+))]
+use crate::capture::args::CaptureArgs;
 use crate::compare::args::CompareArgs;
 use crate::curve::args::CurveArgs;
 #[cfg(unix)]
@@ -66,6 +71,18 @@ Examples:
   ebbpool curve my.parquet --policies lru,cflru --target 'bill 1.5' --report curve.html
   ebbpool curve my.parquet --policies lru --clean-pools 3%")]
     Curve(CurveArgs),
+    /// Capture the page requests of a running database, and say what to do about them
+    #[cfg(all(
+        target_os = "linux",
+        any(target_arch = "x86_64", target_arch = "aarch64")
+    ))]
+    #[command(after_help = "\
+Capturing needs root, changes nothing in the target, and leaves nothing behind (docs/capture.md).
+
+Examples:
+  sudo ebbpool capture postgres --seconds 20 --advise
+  sudo ebbpool capture list")]
+    Capture(CaptureArgs),
     /// Run one policy over one trace
     #[command(after_help = "\
 Examples:

@@ -4,6 +4,11 @@
 mod advise;
 mod args;
 mod bound;
+#[cfg(all(
+    target_os = "linux",
+    any(target_arch = "x86_64", target_arch = "aarch64")
+))]
+mod capture;
 mod compare;
 mod completions;
 mod curve;
@@ -51,6 +56,11 @@ pub fn main_from(arguments: impl IntoIterator<Item = OsString>) -> u8 {
         Command::Compare(args) => compare::compare(args),
         Command::Advise(args) => advise::advise(args),
         Command::Curve(args) => curve::curve(args),
+        #[cfg(all(
+            target_os = "linux",
+            any(target_arch = "x86_64", target_arch = "aarch64")
+        ))]
+        Command::Capture(args) => capture::capture(args),
         Command::Run(args) => run::run(args),
         #[cfg(unix)]
         Command::Replay(args) => replay::replay(args),

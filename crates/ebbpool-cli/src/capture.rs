@@ -1,0 +1,263 @@
+//! `ebbpool capture`: the page requests of a running program as a trace.
+
+pub(crate) mod args;
+mod live;
+mod postgres;
+
+use std::io::{self, Write};
+use std::sync::atomic::Ordering;
+
+use clap::Parser;
+use ebbpool_capture::sources::postgres::servers;
+use ebbpool_capture::{
+    CaptureError, CapturedTrace, End, EventCost, Limits, Recorder, SessionReport, Source,
+    WrittenCapture, calibrate, capture as run_capture,
+};
+use ebbpool_lab::numbers::grouped;
+use ebbpool_trace::output::refuse_overwriting;
+use serde_json::{Map, Value, json};
+
+use crate::advise;
+use crate::advise::args::AdviseArgs;
+use crate::args::{Cli, Command};
+use crate::failure::Failure;
+use crate::progress::STOP;
+use crate::table::{add_row, finish, plain};
+use args::{AdviceArgs, CaptureArgs, CaptureTarget, MOST_LOST, SessionArgs};
+use live::CaptureLine;
+
+/// Objects in the table of the most used ones.
+const MOST_USED: usize = 10;
+
+impl From<CaptureError> for Failure {
+    fn from(error: CaptureError) -> Self {
+        Failure::Command {
+            usage: error.is_request(),
+            error: Box::new(error),
+        }
+    }
+}
+
+pub(crate) fn capture(args: &CaptureArgs) -> Result<(), Failure> {
+    match &args.target {
+        CaptureTarget::List => Ok(list()?),
+        CaptureTarget::Postgres(args) => postgres::capture(args),
+    }
+}
+
+fn list() -> io::Result<()> {
+    let mut table = plain();
+    let row = ["program", "pid", "where"].map(String::from);
+    add_row(&mut table, row.into());
+    let found = servers();
+    for server in &found {
+        let directory = std::fs::read_link(server.path("cwd"));
+        let directory = directory.map_or_else(|_| "?".into(), |it| it.display().to_string());
+        add_row(
+            &mut table,
+            vec!["postgres".into(), server.0.to_string(), directory],
+        );
+    }
+    if found.is_empty() {
+        return writeln!(
+            io::stderr(),
+            "no running server is found; only root sees those of other users"
+        );
+    }
+    io::stdout().write_all(crate::table::finish_left(table).as_bytes())
+}
+
+/// Says something on standard error; the capture does not fail because nothing takes it.
+fn say(text: &str) {
+    let _ = writeln!(io::stderr(), "{text}");
+}
+
+/// What was captured.
+struct Capture {
+    recorder: Recorder,
+    report: SessionReport,
+    cost: EventCost,
+}
+
+/// Captures a source as the arguments say.
+fn run(source: &mut dyn Source, args: &SessionArgs) -> Result<Capture, Failure> {
+    refuse_overwriting(
+        &[],
+        &[
+            args.output.clone(),
+            ebbpool_capture::facts_path(&args.output),
+        ],
+    )?;
+    let limits = args.limits();
+    let cost = calibrate()?;
+    say(&announcement(&limits, &cost));
+    let mut line = CaptureLine::new(&limits);
+    let captured = run_capture(source, limits, cost, |progress| line.proceed(progress));
+    line.clear();
+    // Ctrl-C ends the capture, and not what follows.
+    STOP.store(false, Ordering::Relaxed);
+    let (recorder, report) = captured?;
+    say(&ending(&report));
+    let lost = report.lost as f64 / (report.events + report.lost).max(1) as f64;
+    if lost > MOST_LOST && !args.force {
+        return Err(CaptureError::Nothing(format!(
+            "{:.1} % of the events were lost, which would spoil every answer; use a larger --ring, or add --force to write the trace nevertheless",
+            100.0 * lost
+        ))
+        .into());
+    }
+    if recorder.is_empty() {
+        return Err(CaptureError::Nothing(
+            "nothing was requested in this time; start the load, or give more --seconds".into(),
+        )
+        .into());
+    }
+    Ok(Capture {
+        recorder,
+        report,
+        cost,
+    })
+}
+
+fn announcement(limits: &Limits, cost: &EventCost) -> String {
+    format!(
+        "captures for {} s, or until {} references, or Ctrl-C; an event costs the target {:.2} µs on this machine; nothing is written to it",
+        limits.time.as_secs_f64(),
+        grouped(limits.references as u64),
+        1e6 * cost.captured.as_secs_f64()
+    )
+}
+
+fn ending(report: &SessionReport) -> String {
+    let why = match report.end {
+        End::Time => "",
+        End::References => "; as many references as asked for",
+        End::Stopped => "; stopped",
+        End::Target => "; the target has ended",
+        End::Overhead => "; its events would have cost more than --at-most allows",
+        _ => "",
+    };
+    let mut text = format!(
+        "captured {:.1} s: {} events, {} lost, ring at most {:.1} % full; probes on in {:.0} ms, off in {:.0} ms{why}",
+        report.time.as_secs_f64(),
+        grouped(report.events),
+        grouped(report.lost),
+        100.0 * report.fill,
+        report.attaching.as_secs_f64() * 1e3,
+        report.detaching.as_secs_f64() * 1e3,
+    );
+    if let Some(overhead) = report.overhead {
+        text += &format!(
+            "; cost {:.1} % of the target's processor time",
+            100.0 * overhead
+        );
+    }
+    text
+}
+
+/// What every capture says of itself in the file of facts.
+fn facts(source: &str, capture: &Capture) -> Map<String, Value> {
+    let Capture {
+        recorder,
+        report,
+        cost,
+    } = capture;
+    let facts = json!({
+        "source": source,
+        "seconds": report.time.as_secs_f64(),
+        "references": recorder.len(),
+        "writes": recorder.writes(),
+        "events": report.events,
+        "lost": report.lost,
+        "sample": report.sample,
+        "overhead": report.overhead,
+        "event_ns": cost.captured.as_nanos() as u64,
+    });
+    match facts {
+        Value::Object(facts) => facts,
+        _ => Map::new(),
+    }
+}
+
+/// Prints which objects were used most, and the files.
+fn print(trace: &CapturedTrace, written: &WrittenCapture, args: &SessionArgs) -> io::Result<()> {
+    let all = trace.recorder.len() as u64;
+    let mut order: Vec<usize> = (0..trace.objects.len()).collect();
+    let used = |at: usize| &trace.recorder.objects()[at];
+    order.sort_by_key(|&at| std::cmp::Reverse(used(at).references));
+    let mut table = plain();
+    let header = ["object", "pages", "references", "share", "writes"];
+    add_row(&mut table, header.map(String::from).into());
+    for &at in order.iter().take(MOST_USED) {
+        let (object, used) = (&trace.objects[at], used(at));
+        add_row(
+            &mut table,
+            vec![
+                object.class(),
+                grouped(object.pages),
+                grouped(used.references),
+                format!(
+                    "{:.1} %",
+                    100.0 * used.references as f64 / all.max(1) as f64
+                ),
+                grouped(used.writes),
+            ],
+        );
+    }
+    let mut out = io::stdout().lock();
+    writeln!(
+        out,
+        "{} references, {} of them writes, {} objects",
+        grouped(all),
+        grouped(trace.recorder.writes()),
+        grouped(trace.objects.len() as u64)
+    )?;
+    out.write_all(finish(table).as_bytes())?;
+    writeln!(
+        out,
+        "{}: {} bytes; {}: names and settings",
+        args.output.display(),
+        grouped(written.trace.bytes),
+        written.facts.display()
+    )
+}
+
+/// The arguments of `ebbpool advise` for a trace, checked before the capture begins.
+fn advise_args(
+    session: &SessionArgs,
+    advice: &AdviceArgs,
+    about: &[(&str, String)],
+) -> Result<Option<(AdviseArgs, String)>, Failure> {
+    if !advice.advise {
+        return Ok(None);
+    }
+    let mut words = vec!["ebbpool".to_owned(), "advise".to_owned()];
+    words.push(session.output.display().to_string());
+    let options = [
+        ("--device", &advice.device),
+        ("--asymmetry", &advice.asymmetry),
+        ("--memory-budget", &advice.memory_budget),
+    ];
+    let options = options.map(|(name, value)| Some((name, value.clone()?)));
+    for (name, value) in about.iter().cloned().chain(options.into_iter().flatten()) {
+        words.extend([name.to_owned(), value]);
+    }
+    let command = words.join(" ");
+    match Cli::try_parse_from(words).map(|cli| cli.command) {
+        Ok(Command::Advise(args)) => {
+            args.request()?;
+            Ok(Some((args, command)))
+        }
+        Ok(_) => Ok(None),
+        Err(error) => Err(Failure::Usage(error.to_string())),
+    }
+}
+
+/// Prints the advice, with the command that repeats it.
+fn advise_on(prepared: Option<(AdviseArgs, String)>) -> Result<(), Failure> {
+    let Some((args, command)) = prepared else {
+        return Ok(());
+    };
+    writeln!(io::stdout(), "\n{command}\n")?;
+    advise::advise(&args)
+}
