@@ -11,7 +11,9 @@ use ebbpool_cost::one_line;
 use ebbpool_lab::numbers::pages_and_bytes;
 use ebbpool_sim::SimError;
 use ebbpool_trace::stats::{ClassStatistics, Collector, Hottest, TraceStatistics};
-use ebbpool_trace::{Batch, Format, Metadata, ReadOptions, Reader, Source, Writer, generators};
+use ebbpool_trace::{
+    Batch, Format, Metadata, OptionalColumns, ReadOptions, Reader, Source, Writer, generators,
+};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -40,19 +42,23 @@ pub(crate) struct TraceDescription {
     format: Option<String>,
     page_size: Option<u64>,
     database_pages: Option<u64>,
+    /// True if the trace was captured below a cache: it has only the references that the cache did not answer.
+    #[serde(default)]
+    below_cache: bool,
     #[serde(flatten)]
     info: TraceStatistics,
 }
 
 fn info(args: &InfoArgs) -> Result<(), Failure> {
     let source = args.reading.source(&args.traces)?;
-    let reader = source.open_with_classes()?;
+    let reader = source.open_with(OptionalColumns::ALL)?;
     progress::report_notes(reader.notes());
     let format = formats(&source)?;
     let Metadata {
         name,
         page_size,
         database_pages,
+        below_cache,
     } = reader.metadata().clone();
     let info = figures(reader, source.label())?;
     progress::report_notes(&source.late_notes());
@@ -61,6 +67,7 @@ fn info(args: &InfoArgs) -> Result<(), Failure> {
         format,
         page_size,
         database_pages,
+        below_cache,
         info,
     };
     let mut out = io::stdout().lock();
@@ -119,6 +126,7 @@ fn report(description: &TraceDescription) -> String {
         format,
         page_size,
         database_pages,
+        below_cache,
         info,
     } = description;
     let unknown = || "unknown".to_string();
@@ -170,6 +178,10 @@ fn report(description: &TraceDescription) -> String {
             },
         ),
     ];
+    if *below_cache {
+        let captured = "below a cache: it has only what the cache did not answer";
+        rows.insert(4, ("captured", captured.into()));
+    }
     rows.extend(info.hottest.iter().map(of_hottest));
     let mut text = String::new();
     for (name, value) in rows {
@@ -315,7 +327,7 @@ fn format_of(to: &Path, encoding: &EncodingArgs) -> Result<Format, Failure> {
 }
 
 fn write(source: &Source, to: &Path, format: Format, level: Option<i32>) -> Result<(), Failure> {
-    let mut reader = source.open_with_classes()?;
+    let mut reader = source.open_with(OptionalColumns::ALL)?;
     progress::report_notes(reader.notes());
     let classes = reader.classes();
     if let Some(classes) = &classes

@@ -2,7 +2,7 @@
 
 use ebbpool_sim::{SimError, Store};
 use ebbpool_trace::stats::{Collector, TraceStatistics};
-use ebbpool_trace::{Batch, Reader, Source};
+use ebbpool_trace::{Batch, OptionalColumns, Reader, Source};
 
 use crate::error::LabError;
 use crate::lab::Lab;
@@ -17,7 +17,7 @@ impl Lab<'_> {
     ///
     /// If the trace cannot be read, or the caller stops.
     pub fn describe(&self, source: &Source) -> Result<TraceStatistics, LabError> {
-        let reader = source.open_with_classes()?;
+        let reader = source.open_with(OptionalColumns::ALL)?;
         self.notes(reader.notes());
         let info = self.figures(reader, source.label())?;
         self.notes(&source.late_notes());

@@ -2,7 +2,8 @@
 
 use ebbpool_sim::PageSample;
 use ebbpool_trace::{
-    Batch, Metadata, PageClasses, Reader, ReferenceStream, ReferenceSupplier, Source, TraceError,
+    Batch, Metadata, OptionalColumns, PageClasses, Reader, ReferenceStream, ReferenceSupplier,
+    Source, TraceError,
 };
 
 /// References read at a time.
@@ -33,6 +34,7 @@ impl SampledReferences {
                 name: Some(label.clone()),
                 page_size: metadata.page_size,
                 database_pages: pages,
+                below_cache: metadata.below_cache,
             },
             label,
         })
@@ -52,8 +54,8 @@ impl ReferenceSupplier for SampledReferences {
         Ok(self.stream(self.source.open()?))
     }
 
-    fn open_with_classes(&self) -> Result<Box<dyn ReferenceStream>, TraceError> {
-        Ok(self.stream(self.source.open_with_classes()?))
+    fn open_with(&self, columns: OptionalColumns) -> Result<Box<dyn ReferenceStream>, TraceError> {
+        Ok(self.stream(self.source.open_with(columns)?))
     }
 
     fn metadata(&self) -> Metadata {
@@ -85,6 +87,7 @@ impl ReferenceStream for SampledStream {
                 if self.sample.contains(page) {
                     batch.push(page, write);
                     batch.classes.extend(self.read.classes.get(at));
+                    batch.requests.extend(self.read.requests.get(at));
                 }
             }
         }
@@ -97,5 +100,9 @@ impl ReferenceStream for SampledStream {
 
     fn classes(&self) -> Option<PageClasses> {
         self.reader.classes()
+    }
+
+    fn has_requests(&self) -> bool {
+        self.reader.has_requests()
     }
 }

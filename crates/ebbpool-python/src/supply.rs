@@ -6,7 +6,8 @@ use std::sync::{Arc, OnceLock};
 use arrow_array::RecordBatch;
 use arrow_array::ffi_stream::RecordBatchStreamReader;
 use ebbpool_trace::{
-    Batch, ClassNumbers, Metadata, PageClasses, ReferenceStream, ReferenceSupplier, TraceError,
+    Batch, ClassNumbers, Metadata, OptionalColumns, PageClasses, ReferenceStream,
+    ReferenceSupplier, TraceError,
 };
 use pyo3::buffer::{Element, PyBuffer};
 use pyo3::prelude::*;
@@ -102,8 +103,9 @@ impl ReferenceSupplier for ArrowReferences {
         Ok(Box::new(self.stream(None)))
     }
 
-    fn open_with_classes(&self) -> Result<Box<dyn ReferenceStream>, TraceError> {
-        Ok(Box::new(self.stream(class_numbers(&self.columns))))
+    fn open_with(&self, columns: OptionalColumns) -> Result<Box<dyn ReferenceStream>, TraceError> {
+        let classes = class_numbers(&self.columns).filter(|_| columns.classes);
+        Ok(Box::new(self.stream(classes)))
     }
 
     fn metadata(&self) -> Metadata {
@@ -122,7 +124,7 @@ impl ReferenceSupplier for ArrowReferences {
     fn key(&self) -> Option<[u8; 32]> {
         *self
             .key
-            .get_or_init(|| key_of(self.open_with_classes().ok()?).ok())
+            .get_or_init(|| key_of(self.open_with(OptionalColumns::ALL).ok()?).ok())
     }
 }
 
@@ -224,8 +226,8 @@ impl ReferenceSupplier for StreamReferences {
         self.stream(false)
     }
 
-    fn open_with_classes(&self) -> Result<Box<dyn ReferenceStream>, TraceError> {
-        self.stream(true)
+    fn open_with(&self, columns: OptionalColumns) -> Result<Box<dyn ReferenceStream>, TraceError> {
+        self.stream(columns.classes)
     }
 
     fn metadata(&self) -> Metadata {
@@ -378,8 +380,9 @@ impl ReferenceSupplier for ArrayReferences {
         Ok(self.stream(None))
     }
 
-    fn open_with_classes(&self) -> Result<Box<dyn ReferenceStream>, TraceError> {
-        Ok(self.stream(self.classes.clone()))
+    fn open_with(&self, columns: OptionalColumns) -> Result<Box<dyn ReferenceStream>, TraceError> {
+        let classes = self.classes.clone().filter(|_| columns.classes);
+        Ok(self.stream(classes))
     }
 
     fn metadata(&self) -> Metadata {
@@ -392,7 +395,7 @@ impl ReferenceSupplier for ArrayReferences {
 
     /// Computed each time, because the caller may change the arrays between two requests.
     fn key(&self) -> Option<[u8; 32]> {
-        key_of(self.open_with_classes().ok()?).ok()
+        key_of(self.open_with(OptionalColumns::ALL).ok()?).ok()
     }
 }
 

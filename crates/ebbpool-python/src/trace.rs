@@ -8,7 +8,9 @@ use arrow_array::RecordBatch;
 use arrow_schema::ArrowError;
 use ebbpool_lab::{Lab, Settings};
 use ebbpool_sim::PageSample;
-use ebbpool_trace::{Batch, Columns, Format, Metadata, ReadOptions, Source, TraceError, Writer};
+use ebbpool_trace::{
+    Batch, Columns, Format, Metadata, OptionalColumns, ReadOptions, Source, TraceError, Writer,
+};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
@@ -90,6 +92,7 @@ fn metadata((name, database_pages): &Stated) -> Metadata {
         name: Some(name.clone()),
         page_size: None,
         database_pages: *database_pages,
+        ..Metadata::default()
     }
 }
 
@@ -319,7 +322,7 @@ impl Trace {
             let sources = std::slice::from_ref(&self.source);
             Source::refuse_overwriting(sources, outputs.into_iter().flatten())?;
             let lab = Lab::new(Settings::default(), watch);
-            let mut reader = self.source.open_with_classes()?;
+            let mut reader = self.source.open_with(OptionalColumns::ALL)?;
             let (metadata, classes) = (reader.metadata(), reader.classes());
             let classes = classes.as_ref();
             let mut writer = Writer::create_with_classes(path, format, metadata, classes, level)?;

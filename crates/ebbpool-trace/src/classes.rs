@@ -62,6 +62,10 @@ impl Decode for ClassesByPage {
     fn classes(&self) -> Option<PageClasses> {
         Some(self.classes.clone())
     }
+
+    fn has_requests(&self) -> bool {
+        self.decoder.has_requests()
+    }
 }
 
 /// Numbers classes from 1, in order of appearance.

@@ -3,7 +3,8 @@
 use crate::classes::CommonClasses;
 use crate::error::TraceError;
 use crate::formats::{Decode, OpenedTrace};
-use crate::reference::{Batch, Metadata, PageClasses};
+use crate::reference::{Batch, Metadata, PageClasses, RequestDetail};
+use crate::ring::Ring;
 
 /// Opens the part with the given number.
 pub(crate) type OpenPart = Box<dyn Fn(usize) -> Result<OpenedTrace, TraceError> + Send>;
@@ -17,9 +18,11 @@ pub(crate) fn concat(parts: usize, open: OpenPart) -> Result<OpenedTrace, TraceE
     let mut first = open(0)?;
     let mut dropped: Vec<&str> = Vec::new();
     let mut classes = ConcatenatedClasses::new(first.decoder.classes());
+    let mut has_requests = first.decoder.has_requests();
     for part in 1..parts {
         let next = open(part)?;
         classes.add(next.decoder.classes());
+        has_requests |= next.decoder.has_requests();
         first.references = first
             .references
             .zip(next.references)
@@ -29,7 +32,9 @@ pub(crate) fn concat(parts: usize, open: OpenPart) -> Result<OpenedTrace, TraceE
             name,
             page_size,
             database_pages,
+            below_cache,
         } = &mut first.metadata;
+        *below_cache |= next.metadata.below_cache;
         for (differs, what) in [
             (drop_different(name, next.metadata.name), "the name"),
             (
@@ -59,6 +64,7 @@ pub(crate) fn concat(parts: usize, open: OpenPart) -> Result<OpenedTrace, TraceE
             parts,
             open,
             classes,
+            requests: has_requests.then(ConcatenatedRequests::default),
         }),
         ..first
     })
@@ -116,6 +122,49 @@ struct ConcatenatedParts {
     parts: usize,
     open: OpenPart,
     classes: ConcatenatedClasses,
+    /// `None` if no part has times or rings, or they are not asked for.
+    requests: Option<ConcatenatedRequests>,
+}
+
+/// Times and rings of several parts: a part begins when the one before ends, and has rings of its own.
+#[derive(Default)]
+struct ConcatenatedRequests {
+    /// The time of the last reference, in µs.
+    now: u64,
+    /// The time of the current part's first reference by its own clock, and by the common one; `None` in the first part.
+    began: Option<(Option<u64>, u64)>,
+    /// The highest number of a ring so far, and in the parts before.
+    highest_ring: u32,
+    rings_before: u32,
+}
+
+impl ConcatenatedRequests {
+    fn next_part(&mut self) {
+        self.began = Some((None, self.now));
+        self.rings_before = self.highest_ring;
+    }
+
+    /// Gives the current part's next requests their common times and rings.
+    fn renumber(&mut self, requests: &mut [RequestDetail]) {
+        for request in requests {
+            if let Some((own, common)) = &mut self.began {
+                let own = *own.get_or_insert(request.time_us);
+                let since = request.time_us.saturating_sub(own);
+                request.time_us = common.saturating_add(since);
+            }
+            self.now = self.now.max(request.time_us);
+            let Some(mut ring) = Ring::of(request.bypass) else {
+                continue;
+            };
+            let number = ring.number.saturating_add(self.rings_before);
+            // Where the numbers are used up, two parts share rings.
+            if number <= Ring::MOST {
+                ring.number = number;
+                request.bypass = ring.code();
+                self.highest_ring = self.highest_ring.max(number);
+            }
+        }
+    }
 }
 
 impl Decode for ConcatenatedParts {
@@ -132,15 +181,22 @@ impl Decode for ConcatenatedParts {
                 if let ConcatenatedClasses::Common(common) = &mut self.classes {
                     common.next_part();
                 }
+                self.requests
+                    .iter_mut()
+                    .for_each(ConcatenatedRequests::next_part);
             } else {
                 if let ConcatenatedClasses::Common(common) = &mut self.classes {
                     piece.classes.resize(piece.len(), 0);
                     let current = &self.current;
                     common.renumber(&mut piece.classes, || current.classes());
                 }
-                batch.pages.append(&mut piece.pages);
-                batch.writes.append(&mut piece.writes);
-                batch.classes.append(&mut piece.classes);
+                if let Some(common) = &mut self.requests {
+                    piece
+                        .requests
+                        .resize(piece.pages.len(), RequestDetail::default());
+                    common.renumber(&mut piece.requests);
+                }
+                batch.append(&mut piece);
             }
         }
         Ok(())
@@ -155,5 +211,9 @@ impl Decode for ConcatenatedParts {
             ConcatenatedClasses::Same(same) => same.clone(),
             ConcatenatedClasses::Common(common) => Some(common.classes()),
         }
+    }
+
+    fn has_requests(&self) -> bool {
+        self.requests.is_some()
     }
 }

@@ -67,11 +67,16 @@ impl ContentHasher {
             name: _,
             page_size,
             database_pages,
+            below_cache,
         } = metadata;
         self.field("supplied", key);
         for stated in [page_size, database_pages] {
             let bytes = stated.map_or_else(Vec::new, |number| number.to_le_bytes().to_vec());
             self.field("stated", &bytes);
+        }
+        // Only where it is set, so that the keys of results stored before stay valid.
+        if *below_cache {
+            self.field("below cache", b"");
         }
     }
 

@@ -79,6 +79,10 @@ impl Decode for MergedPages {
     fn classes(&self) -> Option<PageClasses> {
         classes_of(&*self.decoder)
     }
+
+    fn has_requests(&self) -> bool {
+        self.decoder.has_requests()
+    }
 }
 
 /// The classes of the references of `decoder`. They no longer follow from the page number: pages of two classes may be
@@ -129,6 +133,9 @@ impl Decode for SplitPages {
             if let Some(&class) = self.whole.classes.get(self.at) {
                 batch.classes.resize(batch.len(), class);
             }
+            if let Some(&request) = self.whole.requests.get(self.at) {
+                batch.requests.resize(batch.len(), request);
+            }
             self.part = end;
             if self.part == self.parts {
                 self.part = 0;
@@ -144,5 +151,9 @@ impl Decode for SplitPages {
 
     fn classes(&self) -> Option<PageClasses> {
         classes_of(&*self.decoder)
+    }
+
+    fn has_requests(&self) -> bool {
+        self.decoder.has_requests()
     }
 }

@@ -51,6 +51,12 @@ impl Reader {
         self.decoder.classes()
     }
 
+    /// True if the batches have [requests](Batch::requests): the trace has times or rings, and the reader was opened with
+    /// them.
+    pub fn has_requests(&self) -> bool {
+        self.decoder.has_requests()
+    }
+
     /// The total number of references, if it is known beforehand: for Parquet,
     /// uncompressed u32 and generators.
     pub fn references(&self) -> Option<u64> {
@@ -141,6 +147,10 @@ impl Decode for Reader {
 
     fn classes(&self) -> Option<PageClasses> {
         Reader::classes(self)
+    }
+
+    fn has_requests(&self) -> bool {
+        Reader::has_requests(self)
     }
 }
 

@@ -12,8 +12,38 @@ pub struct Batch {
     /// True where the page is written, false where it is only read.
     pub writes: Vec<bool>,
     /// The class of each reference's page, see [`PageClasses`]; 0 where it is unknown. Empty if the trace has no classes,
-    /// or if the reader was not opened [with them](crate::Source::open_with_classes).
+    /// or if the reader was not opened [with them](crate::Source::open_with).
     pub classes: Vec<u32>,
+    /// When each reference was made, and through which ring. Empty if the trace has neither times nor rings, or if the
+    /// reader was not opened [with them](crate::Source::open_with).
+    pub requests: Vec<RequestDetail>,
+}
+
+/// What a trace says of one reference besides page and write.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct RequestDetail {
+    /// When the reference was made, in µs from any moment on; readers yield times that never run backwards. 0 in all
+    /// references of a trace without times.
+    pub time_us: u64,
+    /// The code of the request's ring, see [`Ring::of`](crate::Ring::of); 0 for a request through the buffer.
+    pub bypass: u32,
+}
+
+/// The optional columns that a reader yields, where the trace has them.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct OptionalColumns {
+    /// The classes of the pages, [`Batch::classes`].
+    pub classes: bool,
+    /// Times and rings, [`Batch::requests`].
+    pub requests: bool,
+}
+
+impl OptionalColumns {
+    /// All columns.
+    pub const ALL: OptionalColumns = OptionalColumns {
+        classes: true,
+        requests: true,
+    };
 }
 
 impl Batch {
@@ -27,7 +57,7 @@ impl Batch {
         Batch {
             pages: Vec::with_capacity(references),
             writes: Vec::with_capacity(references),
-            classes: Vec::new(),
+            ..Batch::default()
         }
     }
 
@@ -36,6 +66,15 @@ impl Batch {
         self.pages.clear();
         self.writes.clear();
         self.classes.clear();
+        self.requests.clear();
+    }
+
+    /// Moves the references of `other` to the end, and leaves `other` empty. Both have the same columns.
+    pub fn append(&mut self, other: &mut Batch) {
+        self.pages.append(&mut other.pages);
+        self.writes.append(&mut other.writes);
+        self.classes.append(&mut other.classes);
+        self.requests.append(&mut other.requests);
     }
 
     /// Number of references.
@@ -73,7 +112,7 @@ impl FromIterator<(u64, bool)> for Batch {
         Batch {
             pages,
             writes,
-            classes: Vec::new(),
+            ..Batch::default()
         }
     }
 }
@@ -152,6 +191,8 @@ pub struct Metadata {
     /// Pages in the whole database, referenced or not; frame counts given in
     /// percent are percent of this.
     pub database_pages: Option<u64>,
+    /// True if the trace was captured below a cache: it has only the references that the cache did not answer.
+    pub below_cache: bool,
 }
 
 impl Metadata {

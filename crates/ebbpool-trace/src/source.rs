@@ -17,6 +17,7 @@ use crate::formats::{Decoding, Format, OpenedTrace};
 use crate::generators;
 use crate::read_options::ReadOptions;
 use crate::reader::Reader;
+use crate::reference::OptionalColumns;
 use crate::stored_trace::StoredTrace;
 use crate::supplied::{ReferenceSupplier, SuppliedDecoder};
 
@@ -222,7 +223,7 @@ impl Source {
     /// format, damaged, without the columns of a trace, with broken metadata, of
     /// pages that cannot be folded; or [`TraceError::Memory`] for a generator.
     pub fn open(&self) -> Result<Reader, TraceError> {
-        self.open_reading(false)
+        self.open_with(OptionalColumns::default())
     }
 
     /// The same, and the batches have the classes of the pages, if the trace has classes.
@@ -231,10 +232,18 @@ impl Source {
     ///
     /// As [`open`](Source::open).
     pub fn open_with_classes(&self) -> Result<Reader, TraceError> {
-        self.open_reading(true)
+        self.open_with(OptionalColumns {
+            classes: true,
+            ..OptionalColumns::default()
+        })
     }
 
-    fn open_reading(&self, classes: bool) -> Result<Reader, TraceError> {
+    /// The same, and the batches have these columns, as far as the trace has them.
+    ///
+    /// # Errors
+    ///
+    /// As [`open`](Source::open).
+    pub fn open_with(&self, columns: OptionalColumns) -> Result<Reader, TraceError> {
         let SourceParts {
             parts,
             options,
@@ -243,12 +252,12 @@ impl Source {
         } = &*self.0;
         let bad_lines = BadLines::new(options.bad_lines, left_out);
         let opened = if parts.len() == 1 {
-            self.open_part(0, &bad_lines, classes)?
+            self.open_part(0, &bad_lines, columns)?
         } else {
             let source = self.clone();
             concat(
                 parts.len(),
-                Box::new(move |part| source.open_part(part, &bad_lines, classes)),
+                Box::new(move |part| source.open_part(part, &bad_lines, columns)),
             )?
         };
         Ok(Reader::new(opened, options))
@@ -258,7 +267,7 @@ impl Source {
         &self,
         part: usize,
         bad_lines: &BadLines,
-        classes: bool,
+        columns: OptionalColumns,
     ) -> Result<OpenedTrace, TraceError> {
         let SourceParts { parts, options, .. } = &*self.0;
         let SourcePart { label, origin } = &parts[part];
@@ -266,20 +275,19 @@ impl Source {
             PartOrigin::Generator(named) => {
                 let opened = named.generator.open(label)?;
                 match named.generator.classes() {
-                    Some(by_page) if classes => opened.with_classes(by_page),
+                    Some(by_page) if columns.classes => opened.with_classes(by_page),
                     _ => opened,
                 }
             }
-            PartOrigin::Supplied(supplier) => SuppliedDecoder::open(&**supplier, classes)?,
-            PartOrigin::Nested(source) if classes => source.open_with_classes()?.into(),
-            PartOrigin::Nested(source) => source.open()?.into(),
+            PartOrigin::Supplied(supplier) => SuppliedDecoder::open(&**supplier, columns)?,
+            PartOrigin::Nested(source) => source.open_with(columns)?.into(),
             PartOrigin::StoredTrace(stored) => {
                 let mut stream = stored.stream(label)?;
                 let (format, note) = Format::recognise(&mut stream, options.format)?;
                 let decoding = Decoding {
                     options,
                     bad_lines: bad_lines.clone(),
-                    classes,
+                    columns,
                 };
                 let mut opened = format.open(stream, &decoding)?;
                 opened.notes.splice(0..0, note);

@@ -2,7 +2,7 @@
 
 use crate::error::TraceError;
 use crate::formats::{Decode, OpenedTrace};
-use crate::reference::{Batch, Metadata, PageClasses};
+use crate::reference::{Batch, Metadata, OptionalColumns, PageClasses};
 
 /// References that a caller has or makes; [`Source::supplied`](crate::Source::supplied) is the trace of them.
 pub trait ReferenceSupplier: Send + Sync {
@@ -13,12 +13,13 @@ pub trait ReferenceSupplier: Send + Sync {
     /// If the caller cannot supply the references; [`TraceError::Io`] takes any error.
     fn open(&self) -> Result<Box<dyn ReferenceStream>, TraceError>;
 
-    /// The same, and the batches have the classes of the pages, if the caller knows them.
+    /// The same, and the batches have these columns, as far as the caller knows them.
     ///
     /// # Errors
     ///
     /// As [`open`](ReferenceSupplier::open).
-    fn open_with_classes(&self) -> Result<Box<dyn ReferenceStream>, TraceError> {
+    fn open_with(&self, columns: OptionalColumns) -> Result<Box<dyn ReferenceStream>, TraceError> {
+        let _ = columns;
         self.open()
     }
 
@@ -55,6 +56,11 @@ pub trait ReferenceStream: Send {
     fn classes(&self) -> Option<PageClasses> {
         None
     }
+
+    /// True if the batches have [requests](Batch::requests), which are then as many as their pages.
+    fn has_requests(&self) -> bool {
+        false
+    }
 }
 
 /// Decodes what a caller supplies.
@@ -63,11 +69,11 @@ pub(crate) struct SuppliedDecoder(Box<dyn ReferenceStream>);
 impl SuppliedDecoder {
     pub(crate) fn open(
         supplier: &dyn ReferenceSupplier,
-        classes: bool,
+        columns: OptionalColumns,
     ) -> Result<OpenedTrace, TraceError> {
-        let stream = match classes {
-            true => supplier.open_with_classes()?,
-            false => supplier.open()?,
+        let stream = match columns == OptionalColumns::default() {
+            true => supplier.open()?,
+            false => supplier.open_with(columns)?,
         };
         Ok(OpenedTrace {
             decoder: Box::new(SuppliedDecoder(stream)),
@@ -91,9 +97,7 @@ impl Decode for SuppliedDecoder {
             if piece.is_empty() {
                 break;
             }
-            batch.pages.append(&mut piece.pages);
-            batch.writes.append(&mut piece.writes);
-            batch.classes.append(&mut piece.classes);
+            batch.append(&mut piece);
         }
         Ok(())
     }
@@ -104,6 +108,10 @@ impl Decode for SuppliedDecoder {
 
     fn classes(&self) -> Option<PageClasses> {
         self.0.classes()
+    }
+
+    fn has_requests(&self) -> bool {
+        self.0.has_requests()
     }
 }
 
@@ -139,9 +147,12 @@ mod tests {
             }))
         }
 
-        fn open_with_classes(&self) -> Result<Box<dyn ReferenceStream>, TraceError> {
+        fn open_with(
+            &self,
+            columns: OptionalColumns,
+        ) -> Result<Box<dyn ReferenceStream>, TraceError> {
             Ok(Box::new(AscendingStream {
-                classes: true,
+                classes: columns.classes,
                 next: 0,
                 pages: self.pages,
                 most: self.most,

@@ -64,6 +64,7 @@ fn write(path: &Path, format: Format, all: &Batch, classes: Option<&PageClasses>
             pages: all.pages[at..end].to_vec(),
             writes: all.writes[at..end].to_vec(),
             classes: all.classes.get(at..end).unwrap_or_default().to_vec(),
+            requests: Vec::new(),
         };
         writer.write(&piece).unwrap();
         at = end;
@@ -512,6 +513,7 @@ fn statistics_count_classes() {
         writes: vec![true, false, true, false, false],
         // Page 1 is of class 5 at its first reference, and of class 0 later.
         classes: vec![5, 5, 0, 2, 0],
+        requests: Vec::new(),
     };
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("a.parquet");

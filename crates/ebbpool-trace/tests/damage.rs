@@ -244,6 +244,7 @@ fn valid() -> Vec<(String, Vec<u8>)> {
         name: Some("n".to_owned()),
         page_size: Some(1),
         database_pages: Some(2),
+        ..Metadata::default()
     };
     let mut files = Vec::new();
     for name in [

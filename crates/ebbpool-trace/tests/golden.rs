@@ -27,6 +27,7 @@ fn metadata() -> Metadata {
         name: Some("golden".into()),
         page_size: Some(8192),
         database_pages: Some(1 << 31),
+        ..Metadata::default()
     }
 }
 

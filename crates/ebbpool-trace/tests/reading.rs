@@ -33,6 +33,7 @@ impl Scratch {
             name: Some("n".to_owned()),
             page_size: Some(page_size),
             database_pages: Some(1001),
+            ..Metadata::default()
         };
         let path = self.path(name);
         write(&path, Format::Native, &metadata, all).unwrap();

@@ -18,6 +18,7 @@ fn metadata(name: Option<&str>) -> Metadata {
         name: name.map(str::to_owned),
         page_size: Some(8192),
         database_pages: Some(u64::MAX),
+        ..Metadata::default()
     }
 }
 
@@ -112,7 +113,7 @@ proptest! {
     ) {
         let wide: Batch = references.iter().copied().collect();
         let narrow: Batch = references.iter().map(|&(page, write)| (page >> 33, write)).collect();
-        let metadata = Metadata { name, page_size, database_pages: None };
+        let metadata = Metadata { name, page_size, ..Metadata::default() };
         round_trip(Format::Native, &wide, &metadata, max);
         round_trip(Format::Text, &wide, &metadata, max);
         round_trip(Format::Csv, &wide, &metadata, max);
@@ -228,6 +229,7 @@ fn files_of_other_programs() {
             name: Some("from pyarrow".to_owned()),
             page_size: Some(8192),
             database_pages: Some(10007),
+            ..Metadata::default()
         }
     );
     assert_eq!(reader.references(), Some(300));

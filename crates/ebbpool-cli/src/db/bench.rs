@@ -121,6 +121,7 @@ fn metadata(args: &BenchArgs, path: &Path, stats: &DatabaseStats) -> Metadata {
         name: Some(format!("{} of {}", args.workload.name(), path.display())),
         page_size: Some(page_size),
         database_pages: Some(bytes / page_size.max(1)),
+        ..Metadata::default()
     }
 }
 

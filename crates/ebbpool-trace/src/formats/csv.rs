@@ -234,7 +234,7 @@ fn open(mut stream: Stream, decoding: &Decoding) -> Result<OpenedTrace, TraceErr
     let writes = header.write_field(columns.write)?;
     let class = columns.class.map(|column| header.field(&column));
     let classes = class.transpose()?.map(ClassField::new);
-    let classes = classes.filter(|_| decoding.classes);
+    let classes = classes.filter(|_| decoding.columns.classes);
     let width = header.names.len();
     Ok(OpenedTrace {
         metadata,

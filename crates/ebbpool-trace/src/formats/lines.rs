@@ -30,7 +30,7 @@ impl Lines {
             stream,
             taken: 0,
             bad_lines: decoding.bad_lines.clone(),
-            classes: decoding.classes,
+            classes: decoding.columns.classes,
         })
     }
 

@@ -34,7 +34,7 @@ use crate::classes::ClassesByPage;
 use crate::compression::{Codec, Sink};
 use crate::error::TraceError;
 use crate::read_options::ReadOptions;
-use crate::reference::{Batch, Metadata, PageClasses};
+use crate::reference::{Batch, Metadata, OptionalColumns, PageClasses};
 use crate::stream::Stream;
 
 /// A format's entry in the registry.
@@ -74,8 +74,8 @@ pub(crate) struct Decoding<'a> {
     pub(crate) options: &'a ReadOptions,
     /// Counts the lines that formats of lines leave out.
     pub(crate) bad_lines: BadLines,
-    /// True if batches should have classes, where the trace has them.
-    pub(crate) classes: bool,
+    /// The columns that batches should have, where the trace has them.
+    pub(crate) columns: OptionalColumns,
 }
 
 /// A trace ready to be decoded.
@@ -130,6 +130,11 @@ pub(crate) trait Decode: Send {
     /// The classes of the references so far; `None` if the batches have none.
     fn classes(&self) -> Option<PageClasses> {
         None
+    }
+
+    /// True if the batches have times or rings.
+    fn has_requests(&self) -> bool {
+        false
     }
 }
 

@@ -1,37 +1,37 @@
 //! *native*: Parquet with columns `page` (unsigned integer) and `write`
 //! (boolean), and key-value metadata `ebbpool.name`, `ebbpool.page_size`,
-//! `ebbpool.database_pages`. A column `time_us` (integer) may say when each reference arrived, a column `class` (integer)
-//! the class of its page; instead of the column, `ebbpool.class_ranges` may say which pages are of which class.
+//! `ebbpool.database_pages`, `ebbpool.below_cache`. A column `time_us` (integer) may say when each reference was made, a
+//! column `bypass` (integer) through which ring, a column `class` (integer) the class of its page; instead of the column,
+//! `ebbpool.class_ranges` may say which pages are of which class.
 
 mod classes;
 mod clock;
+mod integers;
+mod requests;
+mod write;
 
 use std::io;
-use std::sync::Arc;
 
 use ebbpool_cost::one_line;
-use parquet::basic::{Compression, ConvertedType, Encoding, LogicalType, Type, ZstdLevel};
+use parquet::basic::{ConvertedType, LogicalType, Type};
 use parquet::column::page::{Page, PageMetadata, PageReader};
 use parquet::column::reader::{ColumnReaderImpl, GenericColumnReader};
 use parquet::data_type::{BoolType, DataType, Int32Type, Int64Type};
 use parquet::errors::{ParquetError, Result as ParquetResult};
 use parquet::file::metadata::KeyValue;
-use parquet::file::properties::{EnabledStatistics, WriterProperties};
 use parquet::file::reader::{ChunkReader, FileReader, SerializedFileReader};
-use parquet::file::writer::SerializedFileWriter;
-use parquet::schema::parser::parse_message_type;
 use parquet::schema::types::{ColumnDescPtr, ColumnDescriptor};
 
 use super::thrift::CheckedFile;
-use super::{Decode, Decoding, Encode, FormatEntry, OpenedTrace, StoredClasses, WriteTarget};
-use crate::compression::Sink;
+use super::{Decode, Decoding, FormatEntry, OpenedTrace, StoredClasses};
 use crate::error::TraceError;
 use crate::panics::guarded;
 use crate::reference::{Batch, Metadata, PageClasses};
 use crate::stream::{Seekable, Stream};
 
-use classes::{ClassColumn, ClassDecoder};
 pub(super) use clock::recorded_time;
+use integers::{IntegerColumn, IntegerDecoder};
+use requests::{RequestColumns, RequestDecoder, TraceClock};
 
 pub(super) static ENTRY: FormatEntry = FormatEntry {
     name: "native",
@@ -42,23 +42,15 @@ pub(super) static ENTRY: FormatEntry = FormatEntry {
     keeps_metadata: true,
     stored_classes: StoredClasses::All,
     open,
-    create: Some(create),
+    create: Some(write::create),
 };
 
 const MAGIC: &[u8] = b"PAR1";
 const NAME: &str = "ebbpool.name";
 const PAGE_SIZE: &str = "ebbpool.page_size";
 const DATABASE_PAGES: &str = "ebbpool.database_pages";
-
-/// References in a row group, which is also one Parquet page per column because the
-/// compressor finds repetitions only within a page.
-const ROW_GROUP: usize = 1 << 20;
-/// Ranges of pages are stored in the footer, which is read as a whole and not compressed.
-const MOST_RANGES: usize = 1 << 14;
-/// zstd level when the caller names none: 3.5 million references a second. Level
-/// 19 makes PostgreSQL strings up to a quarter smaller and takes twelve times as
-/// long.
-const LEVEL: i32 = 12;
+/// `true` where the trace was captured below a cache.
+const BELOW_CACHE: &str = "ebbpool.below_cache";
 
 fn damaged(file: &str, detail: impl std::fmt::Display) -> TraceError {
     TraceError::Damaged {
@@ -127,12 +119,17 @@ fn open(mut stream: Stream, decoding: &Decoding) -> Result<OpenedTrace, TraceErr
     let metadata = metadata_of(&label, pairs)?;
     let mut notes = Vec::new();
     let (mut class_column, mut classes) = (None, None);
-    if decoding.classes {
+    let all_columns = (label.as_str(), schema.columns());
+    if decoding.columns.classes {
         let stated = classes::of_metadata(&label, pairs)?;
-        class_column = ClassColumn::find(&label, schema.columns(), &mut notes);
+        class_column = classes::find(all_columns, &mut notes);
         let has_classes = class_column.is_some() || !stated.ranges().is_empty();
         classes = has_classes.then_some(stated);
     }
+    let request_columns = match decoding.columns.requests {
+        true => RequestColumns::find(all_columns, &mut notes),
+        false => None,
+    };
     let by_page = classes.take_if(|_| class_column.is_none());
     let opened = OpenedTrace {
         references: Some(rows),
@@ -145,6 +142,8 @@ fn open(mut stream: Stream, decoding: &Decoding) -> Result<OpenedTrace, TraceErr
             page_kind,
             write_column,
             class_column,
+            request_columns,
+            clock: TraceClock::default(),
             names: classes.map(|classes| classes.names().to_vec()),
             next_group: 0,
             group: None,
@@ -228,6 +227,19 @@ fn metadata_of(file: &str, pairs: Option<&Vec<KeyValue>>) -> Result<Metadata, Tr
         name: find(NAME),
         page_size: number(PAGE_SIZE)?,
         database_pages: number(DATABASE_PAGES)?,
+        below_cache: match find(BELOW_CACHE).as_deref().map(str::trim) {
+            None | Some("false") => false,
+            Some("true") => true,
+            Some(text) => {
+                return Err(TraceError::Metadata {
+                    file: file.to_owned(),
+                    problem: format!(
+                        "{BELOW_CACHE} is '{}', expected true or false",
+                        one_line(text)
+                    ),
+                });
+            }
+        },
     })
 }
 
@@ -279,8 +291,11 @@ struct NativeDecoder {
     page_kind: PageKind,
     write_column: usize,
     /// The column of classes, if it exists and is asked for, and the names of the classes.
-    class_column: Option<ClassColumn>,
+    class_column: Option<IntegerColumn>,
     names: Option<Vec<String>>,
+    /// The columns of times and rings, if one exists and they are asked for.
+    request_columns: Option<RequestColumns>,
+    clock: TraceClock,
     next_group: usize,
     /// The current row group; `None` between groups.
     group: Option<RowGroup>,
@@ -293,7 +308,8 @@ struct NativeDecoder {
 struct RowGroup {
     pages: PageColumn,
     writes: ColumnDecoder<BoolType>,
-    classes: Option<ClassDecoder>,
+    classes: Option<IntegerDecoder>,
+    requests: Option<RequestDecoder>,
     left: usize,
 }
 
@@ -345,7 +361,12 @@ impl Decode for NativeDecoder {
             let writes = group.writes.read("write", count, position)?;
             batch.writes.extend_from_slice(writes);
             if let Some(classes) = &mut group.classes {
-                classes.append(&mut batch.classes, count, position)?;
+                let push = |class| batch.classes.push(class);
+                classes.for_each_u32(classes::CLASS, (count, position), push)?;
+            }
+            if let Some(requests) = &mut group.requests {
+                let rows = (count, position);
+                requests.append(&mut batch.requests, &mut self.clock, rows)?;
             }
             group.left -= count;
             self.row += count as u64;
@@ -364,6 +385,10 @@ impl Decode for NativeDecoder {
     fn classes(&self) -> Option<PageClasses> {
         self.names.clone().map(PageClasses::named)
     }
+
+    fn has_requests(&self) -> bool {
+        self.request_columns.is_some()
+    }
 }
 
 impl NativeDecoder {
@@ -372,20 +397,23 @@ impl NativeDecoder {
             let group = self.file.get_row_group(index)?;
             let schema = self.file.metadata().file_metadata().schema_descr();
             let column = |index| -> ParquetResult<_> {
-                let pages = CheckedPages {
+                let pages: Box<dyn PageReader> = Box::new(CheckedPages {
                     pages: group.get_column_page_reader(index)?,
-                };
-                Ok((schema.column(index), Box::new(pages)))
+                });
+                Ok((schema.column(index), pages))
             };
             let (page, page_reader) = column(self.page_column)?;
             let (write, write_reader) = column(self.write_column)?;
             let classes = match self.class_column {
                 Some(found) => {
                     let (class, pages) = column(found.at)?;
-                    Some(ClassDecoder::new(found, class, pages))
+                    Some(IntegerDecoder::new(found, class, pages))
                 }
                 None => None,
             };
+            let requests = self
+                .request_columns
+                .map(|found| RequestDecoder::new(found, &column));
             Ok(RowGroup {
                 left: usize::try_from(group.metadata().num_rows())?,
                 pages: if self.page_kind.wide {
@@ -395,6 +423,7 @@ impl NativeDecoder {
                 },
                 writes: ColumnDecoder::new(write, write_reader),
                 classes,
+                requests: requests.transpose()?,
             })
         })
     }
@@ -553,167 +582,5 @@ impl Iterator for CheckedPages {
 
     fn next(&mut self) -> Option<ParquetResult<Page>> {
         self.get_next_page().transpose()
-    }
-}
-
-struct NativeEncoder {
-    label: String,
-    writer: SerializedFileWriter<Sink>,
-    /// References of the row group that is being filled.
-    pages: Vec<i64>,
-    writes: Vec<bool>,
-    /// `None` if there is no column of classes.
-    classes: Option<Vec<i32>>,
-    names: Option<Vec<String>>,
-}
-
-fn create(target: WriteTarget) -> Result<Box<dyn Encode>, TraceError> {
-    let label = target.sink.file().label().to_owned();
-    let metadata = target.metadata;
-    let number = |number: u64| number.to_string();
-    let mut pairs: Vec<KeyValue> = [
-        (NAME, metadata.name.clone()),
-        (PAGE_SIZE, metadata.page_size.map(number)),
-        (DATABASE_PAGES, metadata.database_pages.map(number)),
-    ]
-    .into_iter()
-    .filter_map(|(key, value)| Some(KeyValue::new(key.to_owned(), value?)))
-    .collect();
-    let by_page = target
-        .classes
-        .filter(|known| (1..=MOST_RANGES).contains(&known.ranges().len()));
-    pairs.extend(by_page.into_iter().flat_map(classes::pairs));
-    let has_column = target.classes.is_some() && by_page.is_none();
-    let level = target.level.unwrap_or(LEVEL).clamp(1, 22);
-    let writer = unwritable(&label, || {
-        let schema = parse_message_type(match has_column {
-            false => {
-                "message trace { REQUIRED INT64 page (INTEGER(64,false)); REQUIRED BOOLEAN write; }"
-            }
-            true => {
-                "message trace { REQUIRED INT64 page (INTEGER(64,false)); REQUIRED BOOLEAN write; REQUIRED INT32 class (INTEGER(32,false)); }"
-            }
-        })?;
-        // On real reference strings plain values under zstd are smaller than
-        // every other encoding (a million TPC-C references: plain 1.3 MB, byte
-        // stream split 1.5, dictionary 1.4, delta 2.2): zstd finds repeated
-        // sequences of pages only where a page is a whole number of bytes.
-        let properties = WriterProperties::builder()
-            .set_created_by(concat!("ebbpool ", env!("CARGO_PKG_VERSION")).to_owned())
-            .set_key_value_metadata(Some(pairs))
-            .set_compression(Compression::ZSTD(ZstdLevel::try_new(level)?))
-            .set_dictionary_enabled(false)
-            .set_column_dictionary_enabled(classes::CLASS.into(), true)
-            .set_encoding(Encoding::PLAIN)
-            .set_statistics_enabled(EnabledStatistics::Chunk)
-            .set_offset_index_disabled(true)
-            .set_data_page_size_limit(ROW_GROUP * size_of::<u64>() * 2)
-            .set_data_page_row_count_limit(ROW_GROUP)
-            .set_write_batch_size(ROW_GROUP)
-            .set_max_row_group_row_count(Some(ROW_GROUP))
-            .build();
-        SerializedFileWriter::new(target.sink, Arc::new(schema), Arc::new(properties))
-    })?;
-    Ok(Box::new(NativeEncoder {
-        label,
-        writer,
-        pages: Vec::new(),
-        writes: Vec::new(),
-        classes: has_column.then(Vec::new),
-        names: target
-            .classes
-            .filter(|_| has_column)
-            .map(|known| known.names().to_vec()),
-    }))
-}
-
-/// Calls into the Parquet writer and converts its errors into those of the output file.
-fn unwritable<T>(file: &str, call: impl FnOnce() -> ParquetResult<T>) -> Result<T, TraceError> {
-    call().map_err(|error| {
-        let error = match error {
-            ParquetError::External(inner) => match inner.downcast::<io::Error>() {
-                Ok(error) => *error,
-                Err(other) => io::Error::other(other),
-            },
-            other => io::Error::other(other),
-        };
-        TraceError::io(file, "write", error)
-    })
-}
-
-impl NativeEncoder {
-    fn flush(&mut self) -> Result<(), TraceError> {
-        unwritable(&self.label, || {
-            let mut group = self.writer.next_row_group()?;
-            if let Some(mut column) = group.next_column()? {
-                let pages = column.typed::<Int64Type>();
-                pages.write_batch(&self.pages, None, None)?;
-                column.close()?;
-            }
-            if let Some(mut column) = group.next_column()? {
-                let writes = column.typed::<BoolType>();
-                writes.write_batch(&self.writes, None, None)?;
-                column.close()?;
-            }
-            if let Some(classes) = &self.classes
-                && let Some(mut column) = group.next_column()?
-            {
-                let column_of_classes = column.typed::<Int32Type>();
-                column_of_classes.write_batch(classes, None, None)?;
-                column.close()?;
-            }
-            group.close()?;
-            Ok(())
-        })?;
-        self.pages.clear();
-        self.writes.clear();
-        self.classes.iter_mut().for_each(Vec::clear);
-        Ok(())
-    }
-}
-
-impl Encode for NativeEncoder {
-    fn write(&mut self, batch: &Batch) -> Result<(), TraceError> {
-        let mut at = 0;
-        while at < batch.len() {
-            let end = batch.len().min(at + ROW_GROUP - self.pages.len());
-            // UINT_64 is stored as the INT64 of the same bits.
-            self.pages
-                .extend(batch.pages[at..end].iter().map(|&page| page as i64));
-            self.writes.extend_from_slice(&batch.writes[at..end]);
-            if let Some(classes) = &mut self.classes {
-                let known = batch.classes.get(at..end).unwrap_or_default();
-                // UINT_32 is stored as the INT32 of the same bits.
-                classes.extend(known.iter().map(|&class| class as i32));
-                classes.resize(self.pages.len(), 0);
-            }
-            at = end;
-            if self.pages.len() == ROW_GROUP {
-                self.flush()?;
-            }
-        }
-        Ok(())
-    }
-
-    fn name_classes(&mut self, names: &[String]) {
-        if let Some(own) = &mut self.names {
-            *own = names.to_vec();
-        }
-    }
-
-    fn finish(mut self: Box<Self>) -> Result<u64, TraceError> {
-        if !self.pages.is_empty() {
-            self.flush()?;
-        }
-        let NativeEncoder {
-            label,
-            mut writer,
-            names,
-            ..
-        } = *self;
-        for pair in classes::pairs(&PageClasses::named(names.unwrap_or_default())) {
-            writer.append_key_value_metadata(pair);
-        }
-        unwritable(&label, || writer.into_inner())?.finish()
     }
 }

@@ -104,6 +104,7 @@ fn metadata_in(comments: &[u8]) -> Metadata {
             "name" => metadata.name = Some(name_of(value)),
             "page_size" => metadata.page_size = value.parse().ok(),
             "database_pages" => metadata.database_pages = value.parse().ok(),
+            "below_cache" => metadata.below_cache = value == "true",
             _ => {}
         }
     }
@@ -232,6 +233,7 @@ fn create(target: WriteTarget) -> Result<Box<dyn Encode>, TraceError> {
         name,
         page_size,
         database_pages,
+        below_cache,
     } = target.metadata;
     let mut lines = Vec::with_capacity(BUFFER);
     let mut comment = |key: &str, value: &str| {
@@ -245,6 +247,9 @@ fn create(target: WriteTarget) -> Result<Box<dyn Encode>, TraceError> {
     }
     if let Some(database_pages) = database_pages {
         comment("database_pages", &database_pages.to_string());
+    }
+    if *below_cache {
+        comment("below_cache", "true");
     }
     if lines.len() > LONGEST_METADATA {
         return Err(TraceError::Metadata {

@@ -51,7 +51,7 @@ fn open(stream: Stream, decoding: &Decoding) -> Result<OpenedTrace, TraceError> 
         && let Some(fields) = read_sidecar(&path)?
     {
         metadata = metadata_of(&fields, &path)?;
-        if decoding.classes {
+        if decoding.columns.classes {
             classes = classes_of(&fields).map_err(|problem| wrong_sidecar(&path, problem))?;
         }
     }
@@ -191,6 +191,9 @@ fn read_sidecar(path: &Path) -> Result<Option<Map<String, Value>>, TraceError> {
     }
 }
 
+/// The field that is true where the trace was captured below a cache.
+const BELOW_CACHE: &str = "below_cache";
+
 fn metadata_of(fields: &Map<String, Value>, path: &Path) -> Result<Metadata, TraceError> {
     let wrong = |field: &str, value: &Value, expected: &str| TraceError::Metadata {
         file: one_line(&path.to_string_lossy()),
@@ -211,6 +214,11 @@ fn metadata_of(fields: &Map<String, Value>, path: &Path) -> Result<Metadata, Tra
         },
         page_size: number("page_size")?,
         database_pages: number("database_pages")?,
+        below_cache: match fields.get(BELOW_CACHE) {
+            None | Some(Value::Null) => false,
+            Some(Value::Bool(below)) => *below,
+            Some(value) => return Err(wrong(BELOW_CACHE, value, "true or false")),
+        },
     })
 }
 
@@ -267,6 +275,7 @@ fn new_sidecar(
     set("name", metadata.name.clone().map(Value::from));
     set("page_size", metadata.page_size.map(Value::from));
     set("database_pages", metadata.database_pages.map(Value::from));
+    set(BELOW_CACHE, metadata.below_cache.then_some(true.into()));
     let old_classes = classes_of(&old).ok().flatten();
     // Relations that mean the same classes may say more about them, and others are not ours.
     if relations.is_some() && old_classes.as_ref() != classes

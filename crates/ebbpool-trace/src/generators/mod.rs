@@ -133,6 +133,7 @@ impl<D: RandomGenerator> Generator for D {
                 name: Some(spec.to_owned()),
                 page_size: self.page_size(),
                 database_pages: Some(self.pages()),
+                ..Metadata::default()
             },
             references: Some(references),
             notes: Vec::new(),

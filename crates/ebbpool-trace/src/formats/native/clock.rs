@@ -11,7 +11,7 @@ use super::{CheckedPages, ColumnDecoder, RowPosition, opened, parquet};
 use crate::error::TraceError;
 use crate::stream::Stream;
 
-const TIME: &str = "time_us";
+pub(super) const TIME: &str = "time_us";
 
 /// The time between two rows; the last one is that of the trace if there are fewer. `None` if there is no such column
 /// of integers, if a time is missing, or if the times do not grow.

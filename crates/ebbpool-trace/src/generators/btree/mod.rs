@@ -185,6 +185,7 @@ impl Generator for Btree {
                 name: Some(spec.to_owned()),
                 page_size: Some(self.page_size),
                 database_pages: Some(self.layout.pages()),
+                ..Metadata::default()
             },
             references: None,
             notes: Vec::new(),
