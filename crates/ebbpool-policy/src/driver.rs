@@ -85,9 +85,14 @@ pub fn miss<D: Driver>(
     access: Access,
 ) -> Option<Frame> {
     driver.policy().miss(page, ghost, access);
-    let frame = match driver.empty_frame() {
-        Some(frame) => Some(frame),
-        None => replace(driver, (page, access)),
+    let incoming = (page, access);
+    let frame = if driver.policy().evicts_early() {
+        replace(driver, incoming).or_else(|| driver.empty_frame())
+    } else {
+        match driver.empty_frame() {
+            Some(frame) => Some(frame),
+            None => replace(driver, incoming),
+        }
     };
     match frame {
         Some(frame) => driver.admit(frame, page, access),

@@ -30,8 +30,9 @@ pub use clusters::priority as cluster_priority;
 pub use driver::{Companions, Driver, miss};
 pub use lists::Lists;
 pub use policy::{
-    Access, Costs, DynPolicy, Foresight, Frame, Gauges, Ghost, MOST_GHOSTS, NextUse, Page,
-    PageClass, PageProbabilities, PageProbability, Policy, UNKNOWN_CLASS,
+    Access, BackgroundWrite, BackgroundWriter, Costs, DynPolicy, Foresight, Frame, Gauges, Ghost,
+    MOST_GHOSTS, NextUse, Page, PageClass, PageProbabilities, PageProbability, Policy, Request,
+    UNKNOWN_CLASS,
 };
 pub use spec::{
     BLOCK, CLUSTER, Entry, MAX_PAGES, MemoryUse, Param, ParameterKind, PolicySpec, SpecError,

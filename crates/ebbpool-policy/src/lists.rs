@@ -145,6 +145,19 @@ impl<const N: usize> Lists<N> {
         self.lens[list] += 1;
     }
 
+    /// Links `frame`, which is in no list, next to `neighbour` of `list`, one step towards the LRU end.
+    #[inline]
+    pub(crate) fn push_lruward_of(&mut self, list: usize, neighbour: Frame, frame: Frame) {
+        let lruward = self.nodes[neighbour as usize].lruward;
+        self.nodes[frame as usize] = Node {
+            lruward,
+            mruward: neighbour,
+        };
+        self.nodes[lruward as usize].mruward = frame;
+        self.nodes[neighbour as usize].lruward = frame;
+        self.lens[list] += 1;
+    }
+
     /// Unlinks `frame` from `list`, which holds it.
     #[inline]
     pub fn remove(&mut self, list: usize, frame: Frame) {

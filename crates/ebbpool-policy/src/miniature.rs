@@ -8,8 +8,24 @@ use crate::spec::{Param, ParameterKind, PolicySpec, Value};
 /// The pages of a DULO sequence have to be sampled together.
 const SEQUENCE: u64 = 64;
 
-/// Parameters in numbers of pages or blocks, of which a sample has fewer.
-const NUMBERS: &[&str] = &["group", "batch", "victims", "clean", "correlation", "bank"];
+/// Parameters in numbers of pages, blocks or references, of which a sample has fewer.
+const NUMBERS: &[&str] = &[
+    "group",
+    "batch",
+    "victims",
+    "clean",
+    "correlation",
+    "bank",
+    "bulkread",
+    "bulkwrite",
+    "vacuum",
+    "bgwriter_lru_maxpages",
+    "checkpoint_writes",
+    "rate",
+    "old_blocks_min",
+    "lru_scan_depth",
+    "commit",
+];
 
 /// Parameters that are a rate per reference, of which a sample has fewer.
 const PER_REFERENCE: &[&str] = &["lambda"];

@@ -27,6 +27,43 @@ pub const UNKNOWN_CLASS: PageClass = 0;
 /// Ghosts are below this, so that a page table has a bit left to distinguish them from frames.
 pub const MOST_GHOSTS: u32 = 1 << 31;
 
+/// What a trace recorded of a request besides its page and access.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Request {
+    /// The time of the request in µs since some moment; 0 throughout where the trace has no times.
+    pub time_us: u64,
+    /// Four times the number of the private ring of frames through which the requester scans, plus the kind of the
+    /// scan (1: it reads, 2: it fills a new relation, 3: it is a vacuum). 0 without a ring.
+    pub bypass: u32,
+}
+
+impl Request {
+    /// The number of the requester's ring and the kind of its scan, from 1 to 3; `None` without a ring.
+    #[inline]
+    pub fn ring(self) -> Option<(u32, u32)> {
+        let kind = self.bypass % 4;
+        (kind > 0).then_some((self.bypass / 4, kind))
+    }
+}
+
+/// The process of a server that writes a dirty page which stays resident.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BackgroundWriter {
+    /// The one that cleans pages before they are evicted.
+    Cleaner,
+    /// The one that writes all dirty pages at a checkpoint, or at a commit.
+    Checkpointer,
+}
+
+/// A page that a background process of the server writes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BackgroundWrite {
+    /// The frame of the page.
+    pub frame: Frame,
+    /// The process that writes it.
+    pub writer: BackgroundWriter,
+}
+
 /// How a page is fixed. A write marks the page dirty.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
@@ -107,7 +144,7 @@ pub enum Foresight {
 /// The driver owns the page table, does the I/O and calls, for each reference, exactly one of
 ///
 /// * `hit(frame)` when the page is resident, or
-/// * `miss(page)`, then, if no frame is free, `victim`, `write_with` and `cleaned` for each frame
+/// * `miss(page)`, then, if no frame is free or the policy `evicts_early`, `victim`, `write_with` and `cleaned` for each frame
 ///   written with it, `also_leaving` and `evicted` for each frame that is evicted, then
 ///   `admit(frame, page)`; `refused` instead if every frame is pinned.
 ///
@@ -117,6 +154,10 @@ pub enum Foresight {
 pub trait Policy: Send {
     /// False if the policy ignores page numbers, so that a driver need not load them before a miss.
     const LOOKS_AT_PAGES: bool = true;
+
+    /// True if the policy has background processes that write pages, so that a driver which plays a server calls
+    /// [`background_writes`](Self::background_writes).
+    const WRITES_IN_BACKGROUND: bool = false;
 
     /// The page in `frame` was fixed.
     fn hit(&mut self, frame: Frame, access: Access);
@@ -143,9 +184,17 @@ pub trait Policy: Send {
     /// The page remembered as `ghost` will probably be missed soon.
     fn prefetch_ghost(&self, _ghost: Ghost) {}
 
+    /// True if the page missed last replaces another although a frame is empty. A driver may ask after `miss`, and then
+    /// calls `victim`, or may fill the empty frame.
+    fn evicts_early(&mut self) -> bool {
+        false
+    }
+
     /// Chooses the frame to evict. `incoming` is the missing page, or `None` when the background
     /// writer calls; `may_evict` is false for pinned frames. Returns `None` only when every
-    /// occupied frame is pinned. The policy keeps the frame until `evicted` is called; the driver
+    /// occupied frame is pinned, or when the driver has learnt that
+    /// the policy [`evicts_early`](Self::evicts_early), and the page that it would evict is pinned.
+    /// The policy keeps the frame until `evicted` is called; the driver
     /// may evict another frame in its place.
     fn victim<F: Fn(Frame) -> bool>(
         &mut self,
@@ -217,6 +266,23 @@ pub trait Policy: Send {
     /// call the class is [`UNKNOWN_CLASS`]. A page has the same class at each miss, unless its owner gave the page
     /// number to another object.
     fn class(&mut self, _class: PageClass) {}
+
+    /// True if the driver should report what the trace recorded of each request, if it knows it.
+    fn asks_requests(&self) -> bool {
+        false
+    }
+
+    /// What the trace recorded of the next reference; called before `background_writes`, `hit` and `miss`, and only
+    /// where the driver knows it. Without calls there are no rings, and no time passes.
+    fn request(&mut self, _request: Request) {}
+
+    /// Appends the dirty pages that background processes of the server write before the next reference, in order. They
+    /// stay resident; the driver writes them and calls `cleaned` for each.
+    ///
+    /// The simulator calls it before each reference, for policies that
+    /// [`write in the background`](Self::WRITES_IN_BACKGROUND). The pool has a background writer and checkpoints of its
+    /// own, and does not call it.
+    fn background_writes(&mut self, _writes: &mut Vec<BackgroundWrite>) {}
 
     /// Offline policies only: the future of the page about to be referenced, as far as the policy's
     /// [`Foresight`] requires. Called before `hit` and `miss`.
@@ -305,6 +371,7 @@ dispatch! { $ self
     fn prefetch_ghost(&; ghost: Ghost);
     fn also_leaving(&; victim: Frame, evictions: &mut Vec<Frame>);
     fn padding(&; victim: Frame) -> Option<NonZeroU64>;
+    fn evicts_early(&mut;) -> bool;
     fn admit(&mut; frame: Frame, page: Page, access: Access);
     fn refused(&mut;) -> Option<Ghost>;
     fn remember(&mut; frame: Frame) -> Option<Ghost>;
@@ -316,6 +383,9 @@ dispatch! { $ self
     fn erase_count(&mut; frame: Frame, erases: u32);
     fn asks_classes(&;) -> bool;
     fn class(&mut; class: PageClass);
+    fn asks_requests(&;) -> bool;
+    fn request(&mut; request: Request);
+    fn background_writes(&mut; writes: &mut Vec<BackgroundWrite>);
     fn next_use(&mut; next: NextUse);
     fn prices(&mut; prices: Arc<[f64]>);
     fn probabilities(&mut; probabilities: Arc<PageProbabilities>);

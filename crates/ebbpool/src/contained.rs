@@ -11,8 +11,8 @@ use std::sync::Arc;
 
 use ebbpool_cost::{OperationCosts, Unit};
 use ebbpool_policy::{
-    Access, Costs, DynPolicy, Frame, Gauges, Ghost, NextUse, Page, PageClass, PageProbabilities,
-    PolicySpec, registry,
+    Access, BackgroundWrite, Costs, DynPolicy, Frame, Gauges, Ghost, NextUse, Page, PageClass,
+    PageProbabilities, PolicySpec, Request, registry,
 };
 
 use crate::frames::FrameMemory;
@@ -243,6 +243,9 @@ impl DynPolicy for ContainedPolicy {
     fn padding(&self, victim: Frame) -> Option<NonZeroU64> {
         self.query(|policy| policy.padding(victim))
     }
+    fn evicts_early(&mut self) -> bool {
+        self.call(|policy| policy.evicts_early())
+    }
     fn admit(&mut self, frame: Frame, page: Page, access: Access) {
         self.call(|policy| policy.admit(frame, page, access));
         self.held[frame as usize] = Some((page, access));
@@ -292,6 +295,14 @@ impl DynPolicy for ContainedPolicy {
     fn class(&mut self, class: PageClass) {
         self.call(|policy| policy.class(class));
     }
+    fn asks_requests(&self) -> bool {
+        self.query(|policy| policy.asks_requests())
+    }
+    fn request(&mut self, request: Request) {
+        self.call(|policy| policy.request(request));
+    }
+    /// The pool has a background writer of its own.
+    fn background_writes(&mut self, _writes: &mut Vec<BackgroundWrite>) {}
     fn next_use(&mut self, next: NextUse) {
         self.call(|policy| policy.next_use(next));
     }

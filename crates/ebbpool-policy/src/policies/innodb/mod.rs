@@ -1,0 +1,277 @@
+//! InnoDB's buffer pool.
+
+mod midpoint_list;
+
+use self::midpoint_list::{MidpointList, RATIO};
+use super::request_clock::RequestClock;
+use crate::lists::Lists;
+use crate::parameters::{parameters, whole};
+use crate::policy::{
+    Access, BackgroundWrite, BackgroundWriter, Frame, Ghost, Page, Policy, Request,
+};
+use crate::registry::Build;
+use crate::spec::{Entry, MAX_PAGES, MemoryUse};
+
+/// The pages at the tail among which a thread without a free frame looks for a clean one
+/// (`BUF_LRU_SEARCH_SCAN_THRESHOLD`).
+const SEARCHED: usize = 100;
+
+/// The time between two rounds of the page cleaner, in µs.
+const ROUND_US: u64 = 1_000_000;
+
+/// An LRU list with a midpoint, and a list of dirty pages in order of their first change.
+pub struct Innodb {
+    list: MidpointList,
+    /// The dirty pages, that with the oldest change first.
+    changed: Lists<1>,
+    dirty: Vec<bool>,
+    /// The number of evictions when the page was moved to the head; 0 for a page that entered at the midpoint.
+    moved_at: Vec<u32>,
+    /// The time of the page's first access, in µs.
+    accessed_at: Vec<u64>,
+    /// Evictions so far (`freed_page_clock`).
+    evictions: u32,
+    /// A young page is moved again only after as many evictions: a quarter of the young part.
+    fresh: u32,
+    frames: u32,
+    clock: RequestClock,
+    /// True if the times of references are known.
+    has_times: bool,
+    old_blocks_time_us: u64,
+    most_dirty: u32,
+    scan_depth: u64,
+    /// Frames that the page cleaner leaves in the list.
+    least: u64,
+    next_round_us: u64,
+    /// The frames that the page cleaner frees at the next miss.
+    to_free: u64,
+}
+
+parameters! {
+    /// The parameters of [`Innodb`].
+    pub struct InnodbConfig {
+        old_blocks_pct: u64 = {
+            kind: whole(5, 95),
+            default: "37",
+            about: "the old part of the list, in per cent",
+        },
+        old_blocks_time: u64 = {
+            kind: whole(0, u32::MAX as u64),
+            default: "1000",
+            about: "ms after its first access from which an old page becomes young when it is hit",
+        },
+        old_blocks_min: u64 = {
+            kind: whole(1, MAX_PAGES),
+            default: "512",
+            about: "the length from which the list has an old part; a constant in the server",
+        },
+        max_dirty_pages_pct: u64 = {
+            kind: whole(0, 100),
+            default: "90",
+            about: "dirty pages in per cent of the frames above which the oldest changes are written",
+        },
+        lru_scan_depth: u64 = {
+            kind: whole(0, MAX_PAGES),
+            default: "1024",
+            about: "frames that the page cleaner keeps free; 0 is none",
+        },
+        rate: u64 = {
+            kind: whole(0, 1 << 40),
+            default: "0",
+            about: "references a second, in place of the trace's times; 0 uses those",
+        },
+    }
+}
+
+impl Build for Innodb {
+    type Config = InnodbConfig;
+
+    const ENTRY: Entry = Entry {
+        name: "innodb",
+        aliases: &[("mysql", "")],
+        params: InnodbConfig::PARAMS,
+        summary: "InnoDB's LRU list with a midpoint: a page becomes young when it is hit again a second after its first access.",
+        how: "A page enters at the midpoint of the list, which has old_blocks_pct of the pages behind it. A hit of an old page moves it to the head if its first access was old_blocks_time ago, which later hits are taken to be where times are not known. A hit of a young page moves it only if a quarter as many pages as the young part has were evicted since its last move. Before the first eviction nothing moves, and below 512 pages there is no old part. The victim is the clean page nearest to the tail among the last 100, or else the last page. By the times of the trace, or by rate, the page cleaner frees frames at the tail once a second, up to lru_scan_depth; here they become free at the next miss. Above max_dirty_pages_pct the pages with the oldest changes are written and stay. Not modelled: flushing that adapts to the age of the redo log and to innodb_io_capacity, neighbours that are flushed along, read-ahead, several instances of the pool, the position at which the next search for a clean page goes on, and the frames that locks and the hash index take.",
+        when: "Use it to predict what a MySQL or MariaDB server of another innodb_buffer_pool_size reads, or as the present state with which other policies are compared. The trace should have times. How many pages such a server writes depends more on its redo log than on replacement.",
+        memory: MemoryUse::of(30),
+        source: "MySQL 8.4: buf0lru.cc, buf0buf.ic and buf0flu.cc",
+        online: true,
+        looks_at_costs: false,
+        asks_erase_counts: false,
+    };
+
+    fn new(config: InnodbConfig, frames: u32) -> Self {
+        let list = MidpointList::new(config.old_blocks_pct, config.old_blocks_min, frames);
+        let fresh = u64::from(frames) * (RATIO - list.ratio()) / (RATIO * 4);
+        let most_dirty = u64::from(frames) * config.max_dirty_pages_pct / 100;
+        Innodb {
+            list,
+            changed: Lists::new(frames),
+            dirty: vec![false; frames as usize],
+            moved_at: vec![0; frames as usize],
+            accessed_at: vec![0; frames as usize],
+            evictions: 0,
+            fresh: fresh as u32,
+            frames,
+            clock: RequestClock::new(config.rate),
+            has_times: config.rate > 0,
+            old_blocks_time_us: config.old_blocks_time * 1000,
+            most_dirty: most_dirty as u32,
+            scan_depth: config.lru_scan_depth,
+            least: config.old_blocks_min / 2,
+            next_round_us: ROUND_US,
+            to_free: 0,
+        }
+    }
+}
+
+impl Innodb {
+    /// True if a hit moves the page to the head (`buf_page_peek_if_too_old`).
+    #[inline]
+    fn is_too_old(&self, frame: Frame) -> bool {
+        if self.evictions == 0 {
+            return false;
+        }
+        if self.old_blocks_time_us > 0 && self.list.is_old(frame) {
+            let since = self.clock.now() - self.accessed_at[frame as usize];
+            return !self.has_times || since >= self.old_blocks_time_us;
+        }
+        self.has_aged(frame)
+    }
+
+    /// True if a page is in danger of eviction (`buf_page_peek_if_young`).
+    #[inline]
+    fn has_aged(&self, frame: Frame) -> bool {
+        let since = self.evictions.wrapping_sub(self.moved_at[frame as usize]);
+        since >= self.fresh
+    }
+
+    fn make_young(&mut self, frame: Frame) {
+        self.list.remove(frame);
+        self.list.push_young(frame);
+        self.moved_at[frame as usize] = self.evictions;
+    }
+
+    #[inline]
+    fn mark_dirty(&mut self, frame: Frame) {
+        if !std::mem::replace(&mut self.dirty[frame as usize], true) {
+            self.changed.push_mru(0, frame);
+        }
+    }
+
+    /// The page cleaner's round: frees frames until there are enough (`buf_flush_LRU_list_batch`).
+    #[cold]
+    fn start_round(&mut self, now: u64) {
+        self.next_round_us = (now / ROUND_US + 1) * ROUND_US;
+        let free = u64::from(self.frames) - self.list.len();
+        let wanted = self.scan_depth.saturating_sub(free);
+        self.to_free = wanted.min(self.list.len().saturating_sub(self.least));
+    }
+}
+
+impl Policy for Innodb {
+    const LOOKS_AT_PAGES: bool = false;
+
+    const WRITES_IN_BACKGROUND: bool = true;
+
+    #[inline]
+    fn hit(&mut self, frame: Frame, access: Access) {
+        self.clock.serve();
+        if access.is_write() {
+            self.mark_dirty(frame);
+        }
+        if self.is_too_old(frame) {
+            self.make_young(frame);
+        }
+    }
+
+    #[inline]
+    fn prefetch(&self, frame: Frame) {
+        self.list.prefetch(frame);
+    }
+
+    #[inline]
+    fn asks_requests(&self) -> bool {
+        true
+    }
+
+    #[inline]
+    fn request(&mut self, request: Request) {
+        self.clock.request(request);
+        self.has_times |= request.time_us > 0;
+    }
+
+    #[inline]
+    fn background_writes(&mut self, writes: &mut Vec<BackgroundWrite>) {
+        while self.changed.len(0) > self.most_dirty
+            && let Some(frame) = self.changed.lru(0)
+        {
+            self.cleaned(frame);
+            writes.push(BackgroundWrite {
+                frame,
+                writer: BackgroundWriter::Cleaner,
+            });
+        }
+    }
+
+    #[inline]
+    fn miss(&mut self, _page: Page, _ghost: Option<Ghost>, _access: Access) {
+        let now = self.clock.now();
+        if now >= self.next_round_us {
+            self.start_round(now);
+        }
+        self.clock.serve();
+    }
+
+    #[inline]
+    fn evicts_early(&mut self) -> bool {
+        self.to_free > 0
+    }
+
+    #[inline]
+    fn victim<F: Fn(Frame) -> bool>(
+        &mut self,
+        incoming: Option<(Page, Access)>,
+        may_evict: F,
+    ) -> Option<Frame> {
+        let cleans = incoming.is_some() && self.to_free > 0;
+        let searched = if cleans { 0 } else { SEARCHED };
+        let mut tail = self.list.from_tail().take(searched);
+        tail.find(|&frame| !self.dirty[frame as usize] && may_evict(frame))
+            .or_else(|| self.list.from_tail().find(|&frame| may_evict(frame)))
+    }
+
+    fn also_leaving(&self, victim: Frame, evictions: &mut Vec<Frame>) {
+        let others = self.to_free.saturating_sub(1) as usize;
+        let frames = self.list.from_tail().filter(|&frame| frame != victim);
+        evictions.extend(frames.take(others));
+    }
+
+    #[inline]
+    fn admit(&mut self, frame: Frame, _page: Page, access: Access) {
+        self.to_free = 0;
+        self.accessed_at[frame as usize] = self.clock.now();
+        let is_old = self.list.push_at_midpoint(frame);
+        self.moved_at[frame as usize] = if is_old { 0 } else { self.evictions };
+        if access.is_write() {
+            self.mark_dirty(frame);
+        }
+        // The page is accessed as soon as it is read.
+        if self.old_blocks_time_us == 0 && self.is_too_old(frame) {
+            self.make_young(frame);
+        }
+    }
+
+    #[inline]
+    fn evicted(&mut self, frame: Frame) {
+        self.cleaned(frame);
+        self.list.remove(frame);
+        self.evictions = self.evictions.wrapping_add(1);
+    }
+
+    fn cleaned(&mut self, frame: Frame) {
+        if std::mem::take(&mut self.dirty[frame as usize]) {
+            self.changed.remove(0, frame);
+        }
+    }
+}

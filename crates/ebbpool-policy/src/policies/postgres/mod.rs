@@ -1,0 +1,240 @@
+//! PostgreSQL's buffer replacement, with its background writer and its checkpoints.
+
+mod checkpointer;
+mod cleaner;
+mod frames;
+mod rings;
+
+use ebbpool_cost::Decimal;
+
+use self::checkpointer::Checkpointer;
+use self::cleaner::Cleaner;
+use self::frames::Frames;
+use self::rings::Rings;
+use super::request_clock::RequestClock;
+use crate::parameters::{parameters, whole};
+use crate::policy::{Access, BackgroundWrite, Frame, Ghost, Page, Policy, Request};
+use crate::registry::Build;
+use crate::spec::{Entry, MAX_PAGES, MemoryUse, ParameterKind};
+
+/// The frames in a circle with a hand and usage counts, rings for large scans, a background writer and checkpoints.
+pub struct Postgres {
+    frames: Frames,
+    rings: Rings,
+    clock: RequestClock,
+    cleaner: Cleaner,
+    checkpointer: Checkpointer,
+    /// The ring of the present request.
+    ring: Option<usize>,
+    /// The frame that the page missed last gets from its ring.
+    reused: Option<Frame>,
+    /// True if the driver has an empty frame, and evicts because of `reused`.
+    early: bool,
+    /// Misses served from outside the rings since the background writer's last round.
+    allocations: u64,
+    /// References that wrote.
+    written: u64,
+}
+
+parameters! {
+    /// The parameters of [`Postgres`].
+    pub struct PostgresConfig {
+        bulkread: u32 = {
+            kind: whole(0, MAX_PAGES),
+            default: "32",
+            about: "pages of the ring of a large sequential scan, at most an eighth of the frames; 0 is no ring",
+        },
+        bulkwrite: u32 = {
+            kind: whole(0, MAX_PAGES),
+            default: "2048",
+            about: "the same for COPY and CREATE TABLE AS",
+        },
+        vacuum: u32 = {
+            kind: whole(0, MAX_PAGES),
+            default: "32",
+            about: "the same for VACUUM; 256 from PostgreSQL 17 on",
+        },
+        bgwriter_delay: u64 = {
+            kind: whole(10, 10_000),
+            default: "200",
+            about: "ms between two rounds of the background writer",
+        },
+        bgwriter_lru_maxpages: u64 = {
+            kind: whole(0, MAX_PAGES),
+            default: "100",
+            about: "the most pages that it writes in a round; 0 turns it off",
+        },
+        bgwriter_lru_multiplier: u64 = {
+            kind: whole(0, 10),
+            default: "2",
+            about: "the share of the misses of recent rounds for which it provides clean pages",
+        },
+        checkpoint_timeout: u64 = {
+            kind: whole(0, 86_400),
+            default: "0",
+            about: "seconds between two checkpoints, 300 in a server by default; 0 is never",
+        },
+        checkpoint_completion_target: Decimal = {
+            kind: ParameterKind::Share,
+            default: "0.9",
+            about: "the share of the time to the next checkpoint over which the writes of one are spread",
+        },
+        checkpoint_writes: u64 = {
+            kind: whole(0, 1 << 40),
+            default: "0",
+            about: "references that write after which there is a checkpoint, as max_wal_size has it; 0 is never",
+        },
+        rate: u64 = {
+            kind: whole(0, 1 << 40),
+            default: "0",
+            about: "references a second, in place of the trace's times; 0 uses those",
+        },
+    }
+}
+
+impl Build for Postgres {
+    type Config = PostgresConfig;
+
+    const ENTRY: Entry = Entry {
+        name: "postgres",
+        aliases: &[("postgresql", "")],
+        params: PostgresConfig::PARAMS,
+        summary: "PostgreSQL's clock sweep with usage counts up to 5, the rings of its large scans, its background writer and its checkpoints.",
+        how: "The frames are a circle. A page gets usage count 1 on admission and 1 more on each hit, up to 5. For a victim the hand goes on from frame to frame, lowers each count above 0, and takes the first frame at 0. A request that the trace marks as one of a ring takes the frame in the next slot of its ring if that page has a count of at most 1, even where a frame is empty; else the victim of the sweep gets into the slot. Its hits count only up to 1. There are rings for 64 scans at a time. By the times of the trace, or by rate, the background writer makes its rounds, and writes dirty pages with count 0 ahead of the hand, as many as it expects to be needed, with the server's averages. A checkpoint marks the dirty pages and writes them in order of page number: at least one after each pause of 100 ms, and so many that it has done its share when its time is over. Without rings, times and rate it is gclock. Not modelled: pins (a trace should leave out a request that repeats the page of the requester's last one), the frames that DROP and TRUNCATE free, rings that give up a dirty page whose log is not yet written, pauses that shorten as max_wal_size comes near, and the longer sleep of an idle background writer. Inside ace and auto it has neither rings nor background writes.",
+        when: "Use it to predict what a PostgreSQL server of another shared_buffers reads and writes, or as the present state with which other policies are compared. The trace should have times and rings, as one captured from a server has.",
+        memory: MemoryUse::of(1),
+        source: "PostgreSQL 15 and 17: freelist.c, bufmgr.c and checkpointer.c",
+        online: true,
+        looks_at_costs: false,
+        asks_erase_counts: false,
+    };
+
+    fn new(config: PostgresConfig, frames: u32) -> Self {
+        let rings = [config.bulkread, config.bulkwrite, config.vacuum];
+        Postgres {
+            frames: Frames::new(frames),
+            rings: Rings::new(rings, frames),
+            clock: RequestClock::new(config.rate),
+            cleaner: Cleaner::new(
+                config.bgwriter_delay,
+                config.bgwriter_lru_maxpages,
+                config.bgwriter_lru_multiplier,
+            ),
+            checkpointer: Checkpointer::new(
+                config.checkpoint_timeout,
+                config.checkpoint_writes,
+                config.checkpoint_completion_target.to_f64(),
+                frames,
+            ),
+            ring: None,
+            reused: None,
+            early: false,
+            allocations: 0,
+            written: 0,
+        }
+    }
+}
+
+impl Postgres {
+    /// Writes what the background processes write up to `now`.
+    #[cold]
+    fn run_background(&mut self, now: u64, writes: &mut Vec<BackgroundWrite>) {
+        let Postgres {
+            frames,
+            allocations,
+            ..
+        } = self;
+        self.cleaner.run(now, frames, allocations, writes);
+        self.checkpointer.run(now, self.written, frames, writes);
+    }
+}
+
+impl Policy for Postgres {
+    const WRITES_IN_BACKGROUND: bool = true;
+
+    #[inline]
+    fn hit(&mut self, frame: Frame, access: Access) {
+        self.clock.serve();
+        self.written += u64::from(access.is_write());
+        let through_ring = self.ring.is_some();
+        self.frames.hit(frame, through_ring, access.is_write());
+    }
+
+    #[inline]
+    fn prefetch(&self, frame: Frame) {
+        self.frames.prefetch(frame);
+    }
+
+    #[inline]
+    fn asks_requests(&self) -> bool {
+        true
+    }
+
+    #[inline]
+    fn request(&mut self, request: Request) {
+        self.clock.request(request);
+        self.ring = request.ring().and_then(|scan| self.rings.of(scan));
+    }
+
+    #[inline]
+    fn background_writes(&mut self, writes: &mut Vec<BackgroundWrite>) {
+        let now = self.clock.now();
+        if now >= self.cleaner.next_us()
+            || now >= self.checkpointer.next_us()
+            || self.written >= self.checkpointer.next_written()
+        {
+            self.run_background(now, writes);
+        }
+    }
+
+    #[inline]
+    fn miss(&mut self, _page: Page, _ghost: Option<Ghost>, access: Access) {
+        self.clock.serve();
+        self.written += u64::from(access.is_write());
+        self.early = false;
+        let in_slot = self.ring.and_then(|ring| self.rings.advance(ring));
+        self.reused = in_slot.filter(|&frame| self.frames.is_reusable_by_ring(frame));
+    }
+
+    #[inline]
+    fn evicts_early(&mut self) -> bool {
+        self.early = self.reused.is_some() && !self.frames.are_full();
+        self.early
+    }
+
+    #[inline]
+    fn victim<F: Fn(Frame) -> bool>(
+        &mut self,
+        incoming: Option<(Page, Access)>,
+        may_evict: F,
+    ) -> Option<Frame> {
+        if incoming.is_some() {
+            let reused = self.reused.filter(|&frame| may_evict(frame));
+            if reused.is_some() || self.early {
+                return reused;
+            }
+        }
+        self.frames.sweep(may_evict)
+    }
+
+    #[inline]
+    fn admit(&mut self, frame: Frame, page: Page, access: Access) {
+        if let Some(ring) = self.ring {
+            self.rings.fill(ring, frame);
+        }
+        self.allocations += u64::from(self.reused != Some(frame));
+        self.early = false;
+        self.reused = None;
+        self.frames.admit(frame, access.is_write());
+        self.checkpointer.admit(frame, page);
+    }
+
+    #[inline]
+    fn evicted(&mut self, frame: Frame) {
+        self.frames.evicted(frame);
+    }
+
+    fn cleaned(&mut self, frame: Frame) {
+        self.frames.cleaned(frame);
+    }
+}

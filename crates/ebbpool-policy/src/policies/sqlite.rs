@@ -1,0 +1,194 @@
+//! SQLite's page cache.
+
+use crate::lists::Lists;
+use crate::parameters::{parameters, whole};
+use crate::policy::{Access, BackgroundWrite, BackgroundWriter, Frame, Ghost, Page, Policy};
+use crate::registry::Build;
+use crate::spec::{Entry, MemoryUse};
+
+const CLEAN: usize = 0;
+const DIRTY: usize = 1;
+
+/// LRU lists of clean and of dirty pages; dirty ones are written at a commit, or when they fill nine tenths of the cache.
+pub struct Sqlite {
+    /// The clean and the dirty pages in order of use.
+    lists: Lists<2>,
+    dirty: Vec<bool>,
+    frames: u32,
+    /// References between two commits; 0 if there are none.
+    commit: u64,
+    /// The page in each frame; empty without commits.
+    pages: Vec<Page>,
+    since_commit: u64,
+    /// The dirty page that is written with the victim, and stays.
+    spilled: Option<Frame>,
+    /// True if the driver has an empty frame, and evicts a clean page nevertheless.
+    early: bool,
+}
+
+parameters! {
+    /// The parameters of [`Sqlite`].
+    pub struct SqliteConfig {
+        commit: u64 = {
+            kind: whole(0, 1 << 40),
+            default: "0",
+            about: "references between two commits, each of which writes all dirty pages; 0 is never",
+        },
+    }
+}
+
+impl Build for Sqlite {
+    type Config = SqliteConfig;
+
+    const ENTRY: Entry = Entry {
+        name: "sqlite",
+        aliases: &[],
+        params: SqliteConfig::PARAMS,
+        summary: "SQLite's page cache: the least recently used clean page is evicted, and dirty ones stay until a commit or until they fill nine tenths of the cache.",
+        how: "Clean pages and dirty pages have an LRU list each. The victim is the oldest clean page. SQLite recycles one as soon as a single frame is empty, so that cache_size pages hold one less. While at least nine tenths of the frames are dirty, each miss writes the dirty page that was used longest ago, which becomes the newest clean one; if there is no other clean page it is the victim. With commit, all dirty pages are written in order of page number after each such number of references, and become clean, the one used last first. Not modelled: pages that a statement holds, pages that need their journal synced first, the spills before the cache is full, and caches that a write of another connection empties.",
+        when: "Use it to predict what one connection to a SQLite database reads and writes with another cache_size. Between two commits it writes nothing that fits, so that a large cache with rare commits saves writes as no other policy does; a run without commit leaves them out.",
+        memory: MemoryUse::of(9),
+        source: "SQLite 3: pcache.c and pcache1.c",
+        online: true,
+        looks_at_costs: false,
+        asks_erase_counts: false,
+    };
+
+    fn new(config: SqliteConfig, frames: u32) -> Self {
+        let with_commits = if config.commit > 0 { frames } else { 0 };
+        Sqlite {
+            lists: Lists::new(frames),
+            dirty: vec![false; frames as usize],
+            frames,
+            commit: config.commit,
+            pages: vec![0; with_commits as usize],
+            since_commit: 0,
+            spilled: None,
+            early: false,
+        }
+    }
+}
+
+impl Sqlite {
+    /// True if the next miss writes a dirty page (`pcache1FetchStage2`, `sqlite3PcacheFetchStress`).
+    fn spills(&self) -> bool {
+        let dirty = u64::from(self.lists.len(DIRTY));
+        dirty > 0 && dirty >= u64::from(self.frames) * 9 / 10
+    }
+
+    /// The dirty page of the frame has become clean.
+    fn clean(&mut self, frame: Frame) {
+        self.dirty[frame as usize] = false;
+        self.lists.remove(DIRTY, frame);
+        self.lists.push_mru(CLEAN, frame);
+    }
+
+    /// Writes all dirty pages in order of page number. They become clean in the order of `sqlite3PcacheCleanAll`.
+    #[cold]
+    fn write_all(&mut self, writes: &mut Vec<BackgroundWrite>) {
+        let from = writes.len();
+        while let Some(frame) = self.lists.mru(DIRTY) {
+            self.clean(frame);
+            writes.push(BackgroundWrite {
+                frame,
+                writer: BackgroundWriter::Checkpointer,
+            });
+        }
+        let pages = &self.pages;
+        writes[from..].sort_unstable_by_key(|write| pages[write.frame as usize]);
+    }
+}
+
+impl Policy for Sqlite {
+    const WRITES_IN_BACKGROUND: bool = true;
+
+    #[inline]
+    fn hit(&mut self, frame: Frame, access: Access) {
+        self.since_commit += 1;
+        let dirty = &mut self.dirty[frame as usize];
+        let was_dirty = *dirty;
+        *dirty |= access.is_write();
+        match (was_dirty, *dirty) {
+            (false, true) => {
+                self.lists.remove(CLEAN, frame);
+                self.lists.push_mru(DIRTY, frame);
+            }
+            (_, dirty) => self.lists.move_to_mru(usize::from(dirty), frame),
+        }
+    }
+
+    #[inline]
+    fn prefetch(&self, frame: Frame) {
+        self.lists.prefetch(frame);
+    }
+
+    #[inline]
+    fn background_writes(&mut self, writes: &mut Vec<BackgroundWrite>) {
+        if self.commit > 0 && self.since_commit >= self.commit {
+            self.since_commit = 0;
+            self.write_all(writes);
+        }
+    }
+
+    #[inline]
+    fn miss(&mut self, _page: Page, _ghost: Option<Ghost>, _access: Access) {
+        self.since_commit += 1;
+        self.early = false;
+    }
+
+    #[inline]
+    fn evicts_early(&mut self) -> bool {
+        let [clean, dirty] = [CLEAN, DIRTY].map(|list| self.lists.len(list));
+        let one_is_empty = clean + dirty + 1 == self.frames;
+        self.early = one_is_empty && (clean > 0 || self.spills());
+        self.early
+    }
+
+    #[inline]
+    fn victim<F: Fn(Frame) -> bool>(
+        &mut self,
+        _incoming: Option<(Page, Access)>,
+        may_evict: F,
+    ) -> Option<Frame> {
+        let spills = self.spills();
+        self.spilled = match spills {
+            true => self.lists.find_from_lru(DIRTY, &may_evict),
+            false => None,
+        };
+        let clean = self.lists.find_from_lru(CLEAN, &may_evict);
+        match (clean, self.early && !spills) {
+            (None, false) => self.lists.find_from_lru(DIRTY, may_evict),
+            (clean, _) => clean,
+        }
+    }
+
+    #[inline]
+    fn write_with(&self, victim: Frame, max: usize, together: &mut Vec<Frame>) {
+        let spilled = self
+            .spilled
+            .filter(|&frame| frame != victim && max > 0 && self.dirty[frame as usize]);
+        together.extend(spilled);
+    }
+
+    #[inline]
+    fn admit(&mut self, frame: Frame, page: Page, access: Access) {
+        self.early = false;
+        self.dirty[frame as usize] = access.is_write();
+        self.lists.push_mru(usize::from(access.is_write()), frame);
+        if let Some(in_frame) = self.pages.get_mut(frame as usize) {
+            *in_frame = page;
+        }
+    }
+
+    #[inline]
+    fn evicted(&mut self, frame: Frame) {
+        let dirty = std::mem::take(&mut self.dirty[frame as usize]);
+        self.lists.remove(usize::from(dirty), frame);
+    }
+
+    fn cleaned(&mut self, frame: Frame) {
+        if self.dirty[frame as usize] {
+            self.clean(frame);
+        }
+    }
+}
