@@ -254,8 +254,9 @@ def capture_process(server: Server, output: Path) -> subprocess.Popen[str]:
     return process
 
 
-def predict(trace: Path, policy: str, frames: int) -> dict[str, int]:
+def predict(trace: Path, policy: str, frames: int, warmup: int) -> dict[str, int]:
     command = [str(EBBPOOL), "run", str(trace), "--policy", policy, "--frames", str(frames), "--format", "json"]
+    command += ["--warmup", str(warmup)]
     return json.loads(subprocess.check_output(command, text=True))
 
 
@@ -309,6 +310,7 @@ def measure(server: Server, workload: Workload, frames: int, quiet: bool, transa
         "new": new,
         "references": facts["references"],
         "rings": facts["ring_requests"],
+        "resident": facts["resident_references"],
         "lost": facts["lost"],
         "policy": policy_of(facts, quiet),
         "trace": trace.name,
@@ -319,7 +321,7 @@ def measure(server: Server, workload: Workload, frames: int, quiet: bool, transa
 
 def predicted(server: Server, cell: dict, frames: int, policy: str) -> tuple[int, int]:
     """Reads and writes that a policy predicts; new pages are never read."""
-    found = predict(server.directory / cell["trace"], policy, frames)
+    found = predict(server.directory / cell["trace"], policy, frames, cell["resident"])
     return found["misses"] - cell["new"], found["writes"]
 
 
@@ -342,7 +344,7 @@ def better(server: Server, cell: dict) -> list[dict]:
     """The bills of other policies on a captured trace, and the bound."""
     policies = f"{cell['policy']},lru,ccf-lru,ebb"
     command = [str(EBBPOOL), "compare", str(server.directory / cell["trace"]), "--policies", policies]
-    command += ["--frames", str(cell["frames"]), "--asymmetry", ASYMMETRY, "--bound", "--format", "json", "--no-cache"]
+    command += ["--frames", str(cell["frames"]), "--asymmetry", ASYMMETRY, "--warmup", str(cell["resident"]), "--bound", "--format", "json", "--no-cache"]
     return json.loads(subprocess.check_output(command, text=True, stderr=subprocess.DEVNULL))
 
 

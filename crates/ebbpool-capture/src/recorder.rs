@@ -44,6 +44,8 @@ impl CapturedReference {
 /// Records references.
 #[derive(Debug, Default)]
 pub struct Recorder {
+    /// References that stand for the pages that the target's cache had when the capture began.
+    pub(crate) resident: Vec<CapturedReference>,
     pub(crate) references: Vec<CapturedReference>,
     pub(crate) objects: Vec<CapturedObject>,
     positions: HashMap<ObjectKey, u32>,
@@ -81,6 +83,25 @@ impl Recorder {
         self.references.len() - 1
     }
 
+    /// Records that the target's cache has a page already. The references of a trace begin with these pages, for an analysis
+    /// that begins with a full cache.
+    pub(crate) fn resident(&mut self, object: u32, page: u64, dirty: bool) {
+        let used = &mut self.objects[object as usize];
+        used.pages = used.pages.max(page.saturating_add(1));
+        self.resident.push(CapturedReference {
+            page_and_write: page << 1 | u64::from(dirty),
+            object,
+            time_ms: 0,
+            bypass: 0,
+        });
+    }
+
+    /// References with which the trace begins, and that are no requests: they stand for the pages that the target's cache
+    /// had when the capture began.
+    pub fn resident_references(&self) -> usize {
+        self.resident.len()
+    }
+
     /// Makes a reference a write.
     pub(crate) fn mark_written(&mut self, position: usize) {
         let reference = &mut self.references[position];
@@ -113,6 +134,8 @@ impl Recorder {
     /// Removes the references that `keep` refuses, as if they had not been recorded.
     pub(crate) fn retain(&mut self, keep: impl Fn(&ObjectKey, u64) -> bool) {
         let objects = &mut self.objects;
+        self.resident
+            .retain(|it| keep(&objects[it.object as usize].key, it.page()));
         self.references.retain(|reference| {
             let object = &mut objects[reference.object as usize];
             let kept = keep(&object.key, reference.page());

@@ -27,6 +27,9 @@ pub trait Source {
     /// Takes an event. The source ignores bytes that are no event of its own.
     fn take(&mut self, event: &[u8], recorder: &mut Recorder);
 
+    /// Records the pages that the target's cache has; called when the probes are attached.
+    fn record_resident(&mut self, _recorder: &mut Recorder) {}
+
     /// Looks at what changes while the target runs, such as its open files; called every 20 ms.
     fn look(&mut self) {}
 
@@ -177,6 +180,7 @@ pub fn capture(
         fill: 0.0,
         sample: 1.0,
     };
+    session.source.record_resident(&mut session.recorder);
     let first = session.mark();
     let end = session.run(&mut proceed)?;
     let (time, overhead) = (session.started.elapsed(), session.overhead(&first));

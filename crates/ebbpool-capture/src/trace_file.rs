@@ -139,7 +139,12 @@ impl CapturedTrace {
         let named = PageClasses::named(names);
         let format = Format::of_name(path).unwrap_or(Format::Native);
         let mut writer = Writer::create_with_classes(path, format, &metadata, Some(&named), None)?;
-        for references in self.recorder.references.chunks(BATCH) {
+        let Recorder {
+            resident,
+            references,
+            ..
+        } = &self.recorder;
+        for references in resident.chunks(BATCH).chain(references.chunks(BATCH)) {
             let mut batch = Batch::with_capacity(references.len());
             for reference in references {
                 let object = reference.object as usize;

@@ -166,6 +166,7 @@ fn facts(source: &str, capture: &Capture) -> Map<String, Value> {
         "source": source,
         "seconds": report.time.as_secs_f64(),
         "references": recorder.len(),
+        "resident_references": recorder.resident_references(),
         "writes": recorder.writes(),
         "events": report.events,
         "lost": report.lost,
@@ -219,7 +220,15 @@ fn print(trace: &CapturedTrace, written: &WrittenCapture, args: &SessionArgs) ->
         args.output.display(),
         grouped(written.trace.bytes),
         written.facts.display()
-    )
+    )?;
+    match trace.recorder.resident_references() {
+        0 => Ok(()),
+        resident => writeln!(
+            out,
+            "the trace begins with {} references for the pages that the buffer had: --warmup {resident} leaves these out of all counts",
+            grouped(resident as u64)
+        ),
+    }
 }
 
 /// The arguments of `ebbpool advise` for a trace, checked before the capture begins.

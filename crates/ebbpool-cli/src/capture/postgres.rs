@@ -7,10 +7,6 @@ use super::args::PostgresArgs;
 use super::{advise_args, advise_on, facts, print, run, say};
 use crate::failure::Failure;
 
-/// The share of the references at the start that an advice does not count: the server's buffer was full when the capture
-/// began, and the simulated one is empty.
-const WARMUP: &str = "20%";
-
 pub(super) fn capture(args: &PostgresArgs) -> Result<(), Failure> {
     let mut source = PostgresSource::open(args.pid)?;
     say(&source.description());
@@ -18,9 +14,9 @@ pub(super) fn capture(args: &PostgresArgs) -> Result<(), Failure> {
     let about = [
         ("--server", "postgresql".to_owned()),
         ("--frames", frames.to_string()),
-        ("--warmup", WARMUP.to_owned()),
     ];
-    let advice = advise_args(&args.session, &args.advice, &about)?;
+    // Checked before the capture; the warm-up is known after it.
+    advise_args(&args.session, &args.advice, &about)?;
     let captured = run(&mut source, &args.session)?;
     let counts = source.counts();
     let mut facts = facts("postgresql", &captured);
@@ -37,6 +33,10 @@ pub(super) fn capture(args: &PostgresArgs) -> Result<(), Failure> {
         ("frames", json!(frames)),
     ];
     facts.extend(more.map(|(name, value)| (name.to_owned(), value)));
+    let warmup = captured.recorder.resident_references().to_string();
+    let about = about.into_iter().chain([("--warmup", warmup)]);
+    let about: Vec<(&str, String)> = about.collect();
+    let advice = advise_args(&args.session, &args.advice, &about)?;
     let sample = captured.report.sample;
     let trace = source.trace(captured.recorder, !args.no_names);
     let written = trace.write(&args.session.output, facts)?;

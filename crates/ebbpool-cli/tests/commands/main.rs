@@ -4,6 +4,7 @@
 mod advise;
 mod bound;
 mod cache;
+mod capture;
 mod compare;
 mod curve;
 mod db;

@@ -27,7 +27,7 @@ use catalog::DataDirectory;
 use programs::{ReadOperands, kind};
 
 pub use decoder::{PostgresCounts, PostgresDecoder};
-pub use server::{PostgresServer, PostgresSettings, servers};
+pub use server::{BufferedPage, PostgresServer, PostgresSettings, servers};
 
 /// A server under capture.
 pub struct PostgresSource {
@@ -231,6 +231,22 @@ impl Source for PostgresSource {
     fn take(&mut self, event: &[u8], recorder: &mut Recorder) {
         if let Some(event) = PageEvent::parse(event) {
             self.decoder.take(&event, recorder);
+        }
+    }
+
+    /// Each page as often as its usage count says, at least once; what was used more often comes later, so that a policy that
+    /// looks at recency alone agrees.
+    fn record_resident(&mut self, recorder: &mut Recorder) {
+        let pages = self.server.buffered_pages();
+        let most = pages.iter().map(|page| page.usage).max().unwrap_or(0);
+        for round in 1..=most.max(1) {
+            for page in pages
+                .iter()
+                .filter(|page| round == 1 || page.usage >= round)
+            {
+                let object = recorder.object(page.object);
+                recorder.resident(object, page.page.into(), page.dirty && round == 1);
+            }
         }
     }
 

@@ -196,3 +196,88 @@ impl ServerMemory<'_> {
         number.filter(|number| number.is_finite())
     }
 }
+
+/// A page in a server's buffer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BufferedPage {
+    /// Tablespace, database, relation and fork.
+    pub object: [u32; 4],
+    /// The page.
+    pub page: u32,
+    /// How often it was used of late, 0 to 5.
+    pub usage: u32,
+    /// True if it is to be written.
+    pub dirty: bool,
+}
+
+/// Bytes of the descriptor of a buffer.
+pub(super) const DESCRIPTOR: usize = 64;
+
+impl BufferedPage {
+    /// Reads a descriptor; `None` if its buffer is empty. The page's tag has 20 bytes, the state is a word at 24: 18 bits
+    /// count pins, 4 are the usage count, then come flags (`buf_internals.h`, PostgreSQL 13 to 18).
+    pub fn parse(descriptor: &[u8]) -> Option<BufferedPage> {
+        const USAGE: u32 = 18;
+        const DIRTY: u32 = 1 << 23;
+        const VALID: u32 = 1 << 24;
+        let word = |at: usize| {
+            let bytes = descriptor.get(at..at + 4)?;
+            Some(u32::from_le_bytes(bytes.try_into().ok()?))
+        };
+        let state = word(24)?;
+        if state & VALID == 0 {
+            return None;
+        }
+        Some(BufferedPage {
+            object: [word(0)?, word(4)?, word(8)?, word(12)?],
+            page: word(16)?,
+            usage: state >> USAGE & 15,
+            dirty: state & DIRTY != 0,
+        })
+    }
+}
+
+impl PostgresServer {
+    /// The pages in the shared buffer, in its order. The server runs on meanwhile, so that a page may be missing or double.
+    pub fn buffered_pages(&self) -> Vec<BufferedPage> {
+        /// Descriptors read at once.
+        const TOGETHER: u64 = 1 << 14;
+        let (mut pages, mut bytes) = (Vec::new(), Vec::new());
+        let all = self.settings.shared_buffers;
+        for first in (0..all).step_by(TOGETHER as usize) {
+            let count = TOGETHER.min(all - first) as usize;
+            bytes.resize(count * DESCRIPTOR, 0);
+            let address = self.descriptors + first * DESCRIPTOR as u64;
+            if !self.process.read_memory(address, &mut bytes) {
+                break;
+            }
+            pages.extend(
+                bytes
+                    .chunks_exact(DESCRIPTOR)
+                    .filter_map(BufferedPage::parse),
+            );
+        }
+        pages
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_descriptor_has_page_usage_and_state() {
+        let mut bytes = Vec::new();
+        let state: u32 = 3 | 5 << 18 | 1 << 23 | 1 << 24 | 1 << 25;
+        for word in [1663, 5, 16384, 1, 77, 9, state] {
+            bytes.extend(u32::to_le_bytes(word));
+        }
+        bytes.resize(DESCRIPTOR, 0);
+        let page = BufferedPage::parse(&bytes).expect("a page");
+        assert_eq!((page.object, page.page), ([1663, 5, 16384, 1], 77));
+        assert_eq!((page.usage, page.dirty), (5, true));
+        bytes[27] = 0;
+        assert_eq!(BufferedPage::parse(&bytes), None);
+        assert_eq!(BufferedPage::parse(&bytes[..20]), None);
+    }
+}

@@ -1,0 +1,319 @@
+//! Captures of running programs. Tests that attach probes are skipped, with a line that says so, where the kernel or the
+//! rights refuse, and those of PostgreSQL where no server is installed.
+
+#![cfg(all(
+    target_os = "linux",
+    any(target_arch = "x86_64", target_arch = "aarch64")
+))]
+
+use std::fs;
+use std::io::{BufRead, BufReader, Read};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::harness::{Ebbpool, errors};
+
+/// The directory of the newest server's programs.
+fn binaries() -> Option<PathBuf> {
+    let versions = fs::read_dir("/usr/lib/postgresql").ok()?.flatten();
+    let found = versions.map(|version| version.path().join("bin"));
+    found.filter(|bin| bin.join("pgbench").exists()).max()
+}
+
+/// A PostgreSQL server with a database of pgbench, in a directory of its own.
+struct Server {
+    directory: TempDir,
+    bin: PathBuf,
+}
+
+impl Server {
+    /// `None` if no server can be started here.
+    fn start() -> Option<Server> {
+        let user = Command::new("id").arg("-u").output().ok()?;
+        if String::from_utf8_lossy(&user.stdout).trim() != "0" {
+            eprintln!("skipped: captures need root");
+            return None;
+        }
+        let Some(bin) = binaries() else {
+            eprintln!("skipped: PostgreSQL is not installed");
+            return None;
+        };
+        let server = Server {
+            directory: tempfile::Builder::new()
+                .prefix("ebbpool-pg")
+                .tempdir_in("/tmp")
+                .expect("a directory"),
+            bin,
+        };
+        let path = server.path().to_owned();
+        assert!(
+            Command::new("chown")
+                .arg("postgres")
+                .arg(&path)
+                .status()
+                .ok()?
+                .success()
+        );
+        let data = path.join("data");
+        let (data, log) = (
+            data.display().to_string(),
+            path.join("log").display().to_string(),
+        );
+        server.as_owner("initdb", &["-D", &data, "--locale=C", "-A", "trust", "-N"]);
+        let options = format!(
+            "-c listen_addresses= -c unix_socket_directories={} -c shared_buffers=1000 -c fsync=off -c autovacuum=off -c bgwriter_lru_maxpages=0",
+            path.display()
+        );
+        server.as_owner(
+            "pg_ctl",
+            &["-D", &data, "-l", &log, "-w", "-o", &options, "start"],
+        );
+        server.client("createdb", &["bench"]);
+        server.client("pgbench", &["-i", "-q", "-s", "2", "bench"]);
+        Some(server)
+    }
+
+    fn path(&self) -> &Path {
+        self.directory.path()
+    }
+
+    fn as_owner(&self, program: &str, arguments: &[&str]) {
+        let done = Command::new("runuser")
+            .args(["-u", "postgres", "--"])
+            .arg(self.bin.join(program))
+            .args(arguments)
+            .current_dir("/")
+            .stdout(Stdio::null())
+            .status()
+            .expect("runuser");
+        assert!(done.success(), "{program} {arguments:?}");
+    }
+
+    fn client(&self, program: &str, arguments: &[&str]) -> String {
+        let done = Command::new(self.bin.join(program))
+            .args(["-U", "postgres", "-h"])
+            .arg(self.path())
+            .args(arguments)
+            .output()
+            .expect("a client");
+        assert!(
+            done.status.success(),
+            "{program}: {}",
+            String::from_utf8_lossy(&done.stderr)
+        );
+        String::from_utf8(done.stdout).expect("UTF-8")
+    }
+
+    fn pid(&self) -> String {
+        let file = fs::read_to_string(self.path().join("data/postmaster.pid")).expect("a file");
+        file.lines().next().expect("a number").to_owned()
+    }
+
+    /// Requests of pages that the server has counted, in all databases.
+    fn requests(&self) -> u64 {
+        // The server adds up what a session did some time after its end.
+        std::thread::sleep(Duration::from_millis(1500));
+        let query = "select sum(blks_hit + blks_read) from pg_stat_database";
+        let text = self.client("psql", &["-d", "postgres", "-Atc", query]);
+        text.trim().parse().expect("a number")
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let data = self.path().join("data").display().to_string();
+        self.as_owner("pg_ctl", &["-D", &data, "-m", "immediate", "-w", "stop"]);
+    }
+}
+
+/// The command as a capture that has attached its probes; `None` if it may not.
+fn attached(ebbpool: &Ebbpool, arguments: &[&str]) -> Option<Child> {
+    let mut child = ebbpool
+        .command(arguments)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("ebbpool starts");
+    let mut stderr = BufReader::new(child.stderr.take().expect("a pipe"));
+    let (mut line, mut all) = (String::new(), String::new());
+    while stderr.read_line(&mut line).expect("a line") > 0 {
+        all += &line;
+        if line.starts_with("captures for") {
+            child.stderr = Some(stderr.into_inner());
+            // Attaching takes some tens of milliseconds.
+            std::thread::sleep(Duration::from_millis(500));
+            return Some(child);
+        }
+        line.clear();
+    }
+    let _ = child.wait();
+    assert!(
+        all.contains("needs root") || all.contains("this kernel cannot"),
+        "{all}"
+    );
+    eprintln!("skipped: {all}");
+    None
+}
+
+fn interrupt(child: Child) -> (String, String) {
+    let done = Command::new("kill")
+        .args(["-INT", &child.id().to_string()])
+        .status();
+    assert!(done.expect("kill").success());
+    let output = child.wait_with_output().expect("an output");
+    let text = |bytes| String::from_utf8(bytes).expect("UTF-8");
+    let (stdout, stderr) = (text(output.stdout), text(output.stderr));
+    assert!(output.status.success(), "{stderr}");
+    (stdout, stderr)
+}
+
+fn facts(ebbpool: &Ebbpool, name: &str) -> Value {
+    serde_json::from_str(&ebbpool.text(name)).expect("JSON")
+}
+
+/// The first byte at which `MarkBufferDirty` is probed, as the server has it in memory.
+fn uprobes_of(pid: &str) -> usize {
+    // A probed program has a mapping of the kernel's for instructions that it steps over, but that remains; the breakpoint
+    // itself is a private copy of a page of the program's code.
+    let smaps = fs::read_to_string(format!("/proc/{pid}/smaps")).expect("a file");
+    let mut executable = false;
+    let mut dirty = 0;
+    for line in smaps.lines() {
+        if line.contains("/postgres") {
+            executable = line.contains(" r-xp ");
+        } else if executable && let Some(size) = line.strip_prefix("Anonymous:") {
+            dirty += size
+                .trim()
+                .trim_end_matches(" kB")
+                .parse::<usize>()
+                .expect("a number");
+        }
+    }
+    dirty
+}
+
+#[test]
+fn a_running_postgresql_is_captured_exactly_and_left_as_it_was() {
+    let Some(server) = Server::start() else {
+        return;
+    };
+    let ebbpool = Ebbpool::with_no_results();
+    let pid = server.pid();
+    let capture = [
+        "capture",
+        "postgres",
+        "--pid",
+        &pid,
+        "-o",
+        "own.parquet",
+        "--at-most",
+        "100%",
+    ];
+    let advise = ["--advise", "--asymmetry", "8"];
+    let Some(child) = attached(&ebbpool, &[&capture[..], &advise].concat()) else {
+        return;
+    };
+    assert!(uprobes_of(&pid) > 0);
+    let own = server.requests();
+    let between = server.requests();
+    server.client(
+        "pgbench",
+        &["-n", "-c", "4", "-j", "2", "-t", "500", "bench"],
+    );
+    server.client(
+        "pgbench",
+        &["-n", "-S", "-c", "4", "-j", "2", "-t", "1000", "bench"],
+    );
+    let counted = server.requests() - own;
+    let (stdout, stderr) = interrupt(child);
+    assert!(stderr.contains(" 0 lost"), "{stderr}");
+
+    // The capture began before the first count and ended after the last, so that it has the requests of two more
+    // sessions, each of which requests as many pages as that between the first two.
+    let facts = facts(&ebbpool, "own.json");
+    let requests = facts["requests"].as_u64().expect("a number");
+    let session = between - own;
+    let expected = counted + session;
+    assert!(
+        requests.abs_diff(expected) <= 2 * session + 50,
+        "captured {requests}, counted {counted}, a session's {session}"
+    );
+    assert!(counted > 20_000);
+
+    // Names come from the catalogues on disk, which a checkpoint may not have written yet.
+    let objects = facts["objects"].as_array().expect("objects");
+    let named = |name: &str| objects.iter().any(|object| object["name"] == name);
+    assert!(named("pg_class"), "{objects:?}");
+    assert_eq!(facts["settings"]["shared_buffers"], 1000);
+    assert!(stdout.contains("the bill"), "{stdout}");
+    assert!(stdout.contains("ebbpool advise"), "{stdout}");
+
+    // The trace has times, classes and writes, and other commands read it.
+    let info = ebbpool
+        .command(&["trace", "info", "own.parquet"])
+        .output()
+        .expect("info");
+    let info = String::from_utf8(info.stdout).expect("UTF-8");
+    assert!(info.contains("page size           8192"), "{info}");
+    assert_eq!(uprobes_of(&pid), 0);
+
+    // The same after the capturing process was killed.
+    if let Some(mut child) = attached(&ebbpool, &capture) {
+        assert!(uprobes_of(&pid) > 0);
+        child.kill().expect("a kill");
+        child.wait().expect("its end");
+        let started = Instant::now();
+        while uprobes_of(&pid) > 0 {
+            assert!(started.elapsed() < Duration::from_secs(10), "probes remain");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        server.client("pgbench", &["-n", "-t", "10", "bench"]);
+    }
+
+    // A second capture of the same server is refused while one runs.
+    if let Some(child) = attached(&ebbpool, &capture) {
+        let second = ebbpool.command(&capture).output().expect("an output");
+        assert!(errors(&second).contains("is being captured"), "{second:?}");
+        server.client("pgbench", &["-n", "-t", "10", "bench"]);
+        interrupt(child);
+    }
+}
+
+#[test]
+fn wrong_targets_are_refused_with_a_remedy() {
+    let ebbpool = Ebbpool::in_scratch();
+    for (arguments, message) in [
+        (
+            vec!["postgres", "--pid", "2147483000"],
+            "there is no process",
+        ),
+        (
+            vec!["postgres", "--pid", "1", "--seconds", "0"],
+            "more than 0 seconds",
+        ),
+        (
+            vec!["postgres", "--references", "0"],
+            "number of references",
+        ),
+        (vec!["postgres", "--at-most", "much"], "not a share"),
+        (vec!["postgres", "--device", "sd-a1"], "--advise"),
+    ] {
+        let output = ebbpool
+            .command(&[&["capture"][..], &arguments].concat())
+            .output()
+            .expect("an output");
+        assert!(!output.status.success());
+        let mut text = String::new();
+        output
+            .stderr
+            .as_slice()
+            .read_to_string(&mut text)
+            .expect("UTF-8");
+        assert!(text.contains(message), "{arguments:?}: {text}");
+    }
+    assert!(ebbpool.names().is_empty());
+}
