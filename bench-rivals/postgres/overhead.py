@@ -1,0 +1,103 @@
+#!/usr/bin/env python3
+"""Measures what a capture costs PostgreSQL: processor time of the server per transaction without and with it, in pairs.
+
+    cargo build --release
+    sudo python3 bench-rivals/postgres/overhead.py DIRECTORY [--pairs 10] [--write docs/capture.md]
+
+Transactions per second say little on a machine with few processors or other work, so they are not compared. Run it on an
+idle machine nevertheless.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import shutil
+import statistics
+import sys
+import time
+from pathlib import Path
+
+from validate import Server, WORKLOADS, capture_process, table
+
+#: Name, options of pgbench, and transactions of each of 8 clients.
+LOADS = [("SELECT only", ["-S"], 8000), ("TPC-B", [], 1500)]
+
+
+def processor_time(pid: int) -> float:
+    """Seconds of the postmaster's children that have ended: every backend of a finished pgbench."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+    return (int(fields[13]) + int(fields[14])) / 100
+
+
+def run(server: Server, options: list[str], transactions: int) -> float:
+    """Microseconds of processor time per transaction."""
+    pid = int((server.data / "postmaster.pid").read_text().split()[0])
+    before = processor_time(pid)
+    server.client("pgbench", "-n", "-c", "8", "-j", "2", "-t", str(transactions), *options, "bench")
+    # The postmaster asks for the ends of its children a little later.
+    time.sleep(0.5)
+    return 1e6 * (processor_time(pid) - before) / (8 * transactions)
+
+
+def pairs(server: Server, options: list[str], transactions: int, count: int) -> list[tuple[float, float]]:
+    found = []
+    run(server, options, transactions)
+    for _ in range(count):
+        without = run(server, options, transactions)
+        capture = capture_process(server, server.directory / "overhead.parquet")
+        with_capture = run(server, options, transactions)
+        capture.terminate()
+        _, errors = capture.communicate(timeout=600)
+        lost = re.search(r"([\d,]+) lost", errors or "")
+        if not lost or lost[1] != "0":
+            sys.exit(f"events were lost: {errors}")
+        found.append((without, with_capture))
+        print(f"{without:.1f} us without, {with_capture:.1f} us with", flush=True)
+    return found
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("directory", type=Path)
+    parser.add_argument("--pairs", type=int, default=10)
+    parser.add_argument("--write", type=Path, metavar="FILE.md")
+    arguments = parser.parse_args()
+    directory = arguments.directory.resolve()
+    directory.mkdir(parents=True, exist_ok=True)
+    shutil.chown(directory, "postgres")
+    server = Server(directory)
+    server.make(WORKLOADS[0])
+    server.restore()
+    server.start("shared_buffers=128MB", "max_wal_size=10GB")
+    rows = []
+    for name, options, transactions in LOADS:
+        found = pairs(server, options, transactions, arguments.pairs)
+        shares = sorted(100 * (with_capture / without - 1) for without, with_capture in found)
+        rows.append(
+            [
+                name,
+                str(len(found)),
+                f"{statistics.median(one for one, _ in found):.1f} µs",
+                f"{statistics.median(other for _, other in found):.1f} µs",
+                f"{statistics.median(shares):+.1f} %",
+                f"{shares[0]:+.1f} to {shares[-1]:+.1f} %",
+            ]
+        )
+    server.stop()
+    header = ["pgbench -c 8", "pairs", "a transaction without", "with a capture", "median of pairs", "all pairs"]
+    text = (
+        f"Processor time of PostgreSQL {server.major} per transaction, by "
+        "`sudo python3 bench-rivals/postgres/overhead.py DIRECTORY --write docs/capture.md`:\n\n" + table(header, rows)
+    )
+    print(text)
+    if arguments.write:
+        page = arguments.write.read_text()
+        pattern = re.compile("(<!-- figures: overhead -->\n).*?(<!-- end -->)", re.DOTALL)
+        if not pattern.search(page):
+            sys.exit(f"{arguments.write} has no block '<!-- figures: overhead -->'")
+        arguments.write.write_text(pattern.sub(lambda block: block[1] + text + "\n" + block[2], page))
+
+
+if __name__ == "__main__":
+    main()
