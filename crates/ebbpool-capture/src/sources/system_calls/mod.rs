@@ -34,6 +34,9 @@ use programs::{FileLayout, Followed, RingLayout};
 /// How often the open files and the processes are looked at.
 const LOOK: Duration = Duration::from_millis(200);
 
+/// How often they are looked at most, when other files appear.
+const LEAST_LOOK: Duration = Duration::from_millis(20);
+
 /// What was captured, besides references.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct ProcessCounts {
@@ -168,8 +171,8 @@ impl ProcessSource {
         self.process
     }
 
-    /// The captured trace, with the paths of the files; without `names`, files are called by their numbers. Files that were
-    /// open for less than 0.2 s may have no path.
+    /// The captured trace, with the paths of the files; without `names`, files are called by their numbers. Files that were open for
+    /// a moment may have no path.
     pub fn trace(&self, recorder: Recorder, names: bool) -> CapturedTrace {
         let page_size = self.decoder.page_size;
         let objects = recorder.objects.iter().map(|object| {
@@ -294,7 +297,13 @@ impl Source for ProcessSource {
 
     fn take(&mut self, event: &[u8], recorder: &mut Recorder) {
         if let Some(event) = FileEvent::parse(event) {
+            let files = recorder.objects.len();
             self.decoder.take(&event, recorder);
+            if recorder.objects.len() > files {
+                // A file that has no name yet may be closed soon.
+                self.looked = self.looked.filter(|at| at.elapsed() < LEAST_LOOK);
+                self.look();
+            }
         }
     }
 
