@@ -9,6 +9,7 @@ pub(crate) const R0: Register = 0;
 pub(crate) const R1: Register = 1;
 pub(crate) const R2: Register = 2;
 pub(crate) const R3: Register = 3;
+pub(crate) const R4: Register = 4;
 pub(crate) const R6: Register = 6;
 pub(crate) const R7: Register = 7;
 pub(crate) const R8: Register = 8;
@@ -18,6 +19,8 @@ pub(crate) const R10: Register = 10;
 /// Functions of the kernel that programs call (`enum bpf_func_id`).
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Helper {
+    MapLookup = 1,
+    MapUpdate = 2,
     CurrentPidTgid = 14,
     CurrentTask = 35,
     ReadUser = 112,

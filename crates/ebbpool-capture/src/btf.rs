@@ -96,6 +96,17 @@ impl KernelTypes {
         structures
     }
 
+    /// True if the kernel has a tracepoint of this name.
+    pub fn has_tracepoint(&self, name: &str) -> bool {
+        // The kernel defines a type for each, for programs that want its arguments.
+        let wanted = format!("btf_trace_{name}");
+        self.types.iter().skip(1).any(|&at| {
+            let named = self.number(at).and_then(|name| self.text(name));
+            let is_alias = self.number(at + 4).map(kind_of) == Some(kind::TYPEDEF);
+            is_alias && named == Some(wanted.as_bytes())
+        })
+    }
+
     fn number(&self, at: usize) -> Option<u32> {
         number(&self.data, at)
     }
@@ -239,5 +250,6 @@ mod tests {
         };
         assert!(types.offset("task_struct", "files").expect("an offset") > 0);
         assert!(types.offset("file", "f_inode").is_ok());
+        assert!(types.has_tracepoint("sys_exit") && !types.has_tracepoint("sys"));
     }
 }

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use hashbrown::HashMap;
+use hashbrown::{HashMap, HashSet};
 use object::read::elf::{ElfFile64, FileHeader, ProgramHeader, SectionHeader};
 use object::{LittleEndian, Object, ObjectSymbol, elf};
 
@@ -35,6 +35,8 @@ struct Segment {
 pub struct ElfProgram {
     segments: Vec<Segment>,
     symbols: HashMap<String, u64>,
+    /// Names of the symbols that other programs and libraries may use.
+    exports: HashSet<String>,
     probes: Vec<UsdtProbe>,
     build_id: String,
     data: Vec<u8>,
@@ -78,12 +80,18 @@ impl ElfProgram {
                 symbols.insert(name.to_owned(), symbol.address());
             }
         }
+        let exported = file
+            .dynamic_symbols()
+            .filter(|symbol| symbol.is_definition());
+        let exports = exported.filter_map(|symbol| Some(symbol.name().ok()?.to_owned()));
+        let exports = exports.collect();
         let probes = usdt_probes(&file, &data).map_err(problem)?;
         let build_id = file.build_id().ok().flatten().unwrap_or_default();
         let build_id = build_id.iter().map(|byte| format!("{byte:02x}")).collect();
         Ok(ElfProgram {
             segments,
             symbols,
+            exports,
             probes,
             build_id,
             data,
@@ -108,6 +116,11 @@ impl ElfProgram {
     /// The address of a symbol.
     pub fn symbol(&self, name: &str) -> Option<u64> {
         self.symbols.get(name).copied()
+    }
+
+    /// True if the symbol is exported. Compilers may leave out functions that are not, or give them other parameters.
+    pub fn exports(&self, name: &str) -> bool {
+        self.exports.contains(name)
     }
 
     /// The first symbol in alphabetic order whose name begins so, as names of C++ functions do with their parameters left

@@ -31,6 +31,9 @@ pub enum CaptureError {
     /// There is no such process or server.
     #[error("{0}")]
     NotFound(String),
+    /// What the caller asks for makes no sense.
+    #[error("{0}")]
+    Request(String),
     /// Several servers run, and the caller has to choose.
     #[error("{kind} runs {count} times; choose one with its process number: {list}")]
     Several {
@@ -116,6 +119,9 @@ impl CaptureError {
 
     /// True if the request is wrong, and not the system.
     pub fn is_request(&self) -> bool {
-        matches!(self, CaptureError::Several { .. })
+        matches!(
+            self,
+            CaptureError::Several { .. } | CaptureError::Request(_)
+        )
     }
 }

@@ -15,6 +15,7 @@ use crate::error::CaptureError;
 /// Kinds of maps (`enum bpf_map_type`).
 #[derive(Clone, Copy, Debug)]
 enum MapKind {
+    Hash = 1,
     Array = 2,
     RingBuffer = 27,
 }
@@ -34,6 +35,8 @@ enum Command {
     MapCreate = 0,
     MapLookup = 1,
     MapUpdate = 2,
+    MapDelete = 3,
+    MapNextKey = 4,
     ProgramLoad = 5,
     RawTracepointOpen = 17,
 }
@@ -131,6 +134,58 @@ impl<const N: usize> SharedNumbers<N> {
         ];
         // The key has 4 bytes and the value 8 times N, as the map was created.
         bpf(Command::MapUpdate, &mut attributes).map(|_| ())
+    }
+}
+
+/// Processes that programs and this process share: a map from process numbers to 1.
+#[derive(Debug)]
+pub(crate) struct ProcessSet(OwnedFd);
+
+impl ProcessSet {
+    /// The most processes of a set.
+    const MOST: u32 = 1 << 14;
+
+    /// An empty set.
+    pub(crate) fn new() -> io::Result<ProcessSet> {
+        create_map(MapKind::Hash, 4, 4, ProcessSet::MOST).map(ProcessSet)
+    }
+
+    pub(crate) fn descriptor(&self) -> i32 {
+        self.0.as_raw_fd()
+    }
+
+    pub(crate) fn insert(&self, process: i32) -> io::Result<()> {
+        let value = 1u32;
+        let mut attributes = [
+            self.descriptor() as u64,
+            &raw const process as u64,
+            &raw const value as u64,
+            0,
+        ];
+        // Key and value have 4 bytes each, as the map was created.
+        bpf(Command::MapUpdate, &mut attributes).map(|_| ())
+    }
+
+    pub(crate) fn remove(&self, process: i32) {
+        let mut attributes = [self.descriptor() as u64, &raw const process as u64, 0, 0];
+        // The key has 4 bytes, as the map was created. The only error is that the process is not in the set.
+        let _ = bpf(Command::MapDelete, &mut attributes);
+    }
+
+    /// The processes in the set. Those that programs add or this process removes meanwhile may be missing, or be there twice.
+    pub(crate) fn members(&self) -> Vec<i32> {
+        let mut members: Vec<i32> = Vec::new();
+        while members.len() < ProcessSet::MOST as usize {
+            let mut next = 0i32;
+            let key = members.last().map_or(0, |key| &raw const *key as u64);
+            let mut attributes = [self.descriptor() as u64, key, &raw mut next as u64, 0];
+            // The keys have 4 bytes, as the map was created; without a key the kernel returns the first one.
+            if bpf(Command::MapNextKey, &mut attributes).is_err() {
+                break;
+            }
+            members.push(next);
+        }
+        members
     }
 }
 

@@ -1,0 +1,151 @@
+//! From SQLite's events to references.
+
+use hashbrown::HashMap;
+use serde::Serialize;
+
+use super::programs::kind;
+use crate::event::PageEvent;
+use crate::recorder::Recorder;
+
+/// What was captured, besides references.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct SqliteCounts {
+    /// Requests; SQLite counts the same as hits and misses.
+    pub requests: u64,
+    /// Requested pages that became dirty, each once for each request.
+    pub writes: u64,
+    /// Transactions that wrote, in temporary databases too.
+    pub commits: u64,
+    /// Pages that became dirty without a request in the capture: a reference each.
+    pub unrequested: u64,
+}
+
+/// Decodes events in the order in which they happened.
+#[derive(Debug, Default)]
+pub struct SqliteDecoder {
+    /// The database of each pager. Every connection has pagers, and several may have the same database.
+    databases: HashMap<u64, u32>,
+    /// The position of the latest request of a page by a pager.
+    latest: HashMap<(u64, u32), usize>,
+    /// What the events were so far.
+    pub counts: SqliteCounts,
+}
+
+/// The address of the pager of an event.
+pub(super) fn pager(event: &PageEvent) -> u64 {
+    u64::from(event.object[0]) | u64::from(event.object[1]) << 32
+}
+
+impl SqliteDecoder {
+    /// The database of the pager at that address has that number.
+    pub fn set_database(&mut self, pager: u64, database: u32) {
+        if self.databases.insert(pager, database) != Some(database) {
+            // The address has another pager now.
+            self.latest.retain(|page, _| page.0 != pager);
+        }
+    }
+
+    /// True if the database of the pager is known.
+    pub fn knows(&self, pager: u64) -> bool {
+        self.databases.contains_key(&pager)
+    }
+
+    /// The pagers whose databases are known.
+    pub fn pagers(&self) -> Vec<u64> {
+        self.databases.keys().copied().collect()
+    }
+
+    /// Takes an event and records the references that it stands for.
+    pub fn take(&mut self, event: &PageEvent, recorder: &mut Recorder) {
+        let pager = pager(event);
+        let database = self.databases.get(&pager).copied().unwrap_or_default();
+        // Pages are numbered from 1.
+        let page = (pager, event.page);
+        let index = u64::from(event.page.saturating_sub(1));
+        match event.kind {
+            kind::READ => {
+                self.counts.requests += 1;
+                let object = recorder.object([database, 0, 0, 0]);
+                let position = recorder.reference(object, index, false, 0);
+                self.latest.insert(page, position);
+            }
+            kind::DIRTY => match self.latest.get(&page) {
+                Some(&position) => {
+                    let writes = recorder.writes();
+                    recorder.mark_written(position);
+                    self.counts.writes += recorder.writes() - writes;
+                }
+                None => {
+                    self.counts.unrequested += 1;
+                    let object = recorder.object([database, 0, 0, 0]);
+                    let position = recorder.reference(object, index, true, 0);
+                    self.latest.insert(page, position);
+                }
+            },
+            kind::COMMIT => self.counts.commits += 1,
+            _ => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn event(event_kind: u32, pager: u64, page: u32) -> PageEvent {
+        PageEvent {
+            kind: event_kind,
+            object: [pager as u32, (pager >> 32) as u32, 0, 0],
+            page,
+            ..PageEvent::default()
+        }
+    }
+
+    #[test]
+    fn a_write_marks_the_latest_request_of_the_page_by_its_pager() {
+        let (mut decoder, mut recorder) = (SqliteDecoder::default(), Recorder::default());
+        const ONE: u64 = 0x7f00_0000_1000;
+        const OTHER: u64 = 0x7f00_0000_2000;
+        decoder.set_database(ONE, 1);
+        decoder.set_database(OTHER, 1);
+        for event in [
+            event(kind::READ, ONE, 1),
+            event(kind::READ, OTHER, 1),
+            event(kind::DIRTY, ONE, 1),
+            event(kind::DIRTY, ONE, 1),
+            event(kind::DIRTY, ONE, 7),
+            event(kind::COMMIT, ONE, 0),
+            event(99, ONE, 1),
+            event(kind::READ, ONE, 0),
+        ] {
+            decoder.take(&event, &mut recorder);
+        }
+        let expected = SqliteCounts {
+            requests: 3,
+            writes: 1,
+            commits: 1,
+            unrequested: 1,
+        };
+        assert_eq!(decoder.counts, expected);
+        let found: Vec<(u64, bool)> = recorder
+            .references
+            .iter()
+            .map(|it| (it.page(), it.is_write()))
+            .collect();
+        assert_eq!(found, [(0, true), (0, false), (6, true), (0, false)]);
+        assert_eq!(recorder.objects.len(), 1);
+    }
+
+    #[test]
+    fn a_pager_at_the_address_of_another_one_has_requests_of_its_own() {
+        let (mut decoder, mut recorder) = (SqliteDecoder::default(), Recorder::default());
+        decoder.set_database(8, 1);
+        decoder.take(&event(kind::READ, 8, 2), &mut recorder);
+        decoder.set_database(8, 2);
+        decoder.take(&event(kind::DIRTY, 8, 2), &mut recorder);
+        assert_eq!(decoder.counts.unrequested, 1);
+        assert_eq!(recorder.objects[1].key, [2, 0, 0, 0]);
+        assert!(decoder.knows(8) && !decoder.knows(9));
+        assert_eq!(decoder.pagers(), [8]);
+    }
+}

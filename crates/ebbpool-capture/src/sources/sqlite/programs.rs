@@ -1,0 +1,42 @@
+//! What runs at SQLite's probes.
+
+use crate::arch::Arch;
+use crate::assembler::{Assembler, R1, R6, R7};
+use crate::event::{self, Maps, field};
+
+/// Kinds of events.
+pub(super) mod kind {
+    /// A page is requested.
+    pub(in super::super) const READ: u32 = 1;
+    /// A page becomes dirty.
+    pub(in super::super) const DIRTY: u32 = 2;
+    /// A transaction that writes commits.
+    pub(in super::super) const COMMIT: u32 = 3;
+}
+
+/// `struct PgHdr` of `pcache.h`: its pager and its page number, the same since 2007.
+const PAGE_PAGER: i32 = 40;
+const PAGE_NUMBER: i32 = 48;
+
+/// The entry of `sqlite3PagerGet(pager, number, …)`, `sqlite3PagerWrite(page)` or `sqlite3PagerCommitPhaseTwo(pager)`. The
+/// first two words of an event's object are the pager's address.
+pub(super) fn request(arch: Arch, maps: Maps, address: u64, event_kind: u32) -> Vec<u64> {
+    let mut program = Assembler::default();
+    let p = &mut program;
+    event::begin(p, arch, address);
+    event::reserve(p, maps, event_kind);
+    if event_kind == kind::DIRTY {
+        event::copy_memory(p, field::OBJECT, 8, arch.argument(0), PAGE_PAGER);
+        event::copy_memory(p, field::PAGE, 4, arch.argument(0), PAGE_NUMBER);
+    } else {
+        p.load64(R1, R6, arch.argument(0))
+            .store64(R7, field::OBJECT, R1);
+    }
+    if event_kind == kind::READ {
+        event::copy_register(p, field::PAGE, arch.argument(1));
+    }
+    if event_kind != kind::COMMIT {
+        event::sample(p, maps);
+    }
+    event::submit(p, maps)
+}

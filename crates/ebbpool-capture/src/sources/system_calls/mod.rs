@@ -1,0 +1,370 @@
+//! Any process: what it reads and writes of regular files by system calls and io_uring.
+//!
+//! A program at the kernel's tracepoint `sys_exit` sees each call at its end, with the bytes that it transferred, and finds
+//! the file, its inode and the position in the kernel, so that no descriptor must be followed. Requests of io_uring (from Linux 6.0
+//! on) are seen as they are submitted, with the bytes that they ask for; those to registered files are counted, not seen, and of
+//! vectors the first 8 parts are. A capture sees what missed the process's own cache, and nothing of files that are mapped
+//! into memory. The position of `pwrite` to a file that is open for appending is taken from the call, as POSIX has it, although
+//! Linux appends. Two threads that move the position of the same open file at the same time may have their positions mixed up.
+
+mod calls;
+mod programs;
+
+use std::fs::{self, File};
+use std::io::Read;
+use std::time::{Duration, Instant};
+
+use hashbrown::HashSet;
+use serde::Serialize;
+
+use super::file_event::{FileEvent, check_page_size, kind};
+use super::open_files::{FileNames, open_files};
+use crate::arch::Arch;
+use crate::btf::KernelTypes;
+use crate::error::CaptureError;
+use crate::kernel::ProcessSet;
+use crate::probes::{Channel, Probes};
+use crate::recorder::Recorder;
+use crate::session::Source;
+use crate::target::{CaptureLock, Process};
+use crate::trace_file::{CapturedTrace, NamedObject};
+
+use programs::{FileLayout, Followed, RingLayout};
+
+/// How often the open files and the processes are looked at.
+const LOOK: Duration = Duration::from_millis(200);
+
+/// How often they are looked at most, when other files appear.
+const LEAST_LOOK: Duration = Duration::from_millis(20);
+
+/// What was captured, besides references.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct ProcessCounts {
+    /// Calls and requests that read.
+    pub reads: u64,
+    /// Calls and requests that write.
+    pub writes: u64,
+    /// Bytes that they read.
+    pub read_bytes: u64,
+    /// Bytes that they wrote.
+    pub written_bytes: u64,
+    /// Calls and requests that make written bytes durable.
+    pub syncs: u64,
+    /// Calls and requests whose bytes are not seen: `io_submit`, and registered files of io_uring.
+    pub unseen: u64,
+}
+
+/// Decodes the events of processes.
+#[derive(Debug)]
+pub struct ProcessDecoder {
+    page_size: u64,
+    /// What the events were so far.
+    pub counts: ProcessCounts,
+}
+
+impl ProcessDecoder {
+    /// A decoder for pages of that many bytes, at least 1.
+    pub fn new(page_size: u64) -> ProcessDecoder {
+        ProcessDecoder {
+            page_size: page_size.max(1),
+            counts: ProcessCounts::default(),
+        }
+    }
+
+    /// Takes an event and records the references that it stands for.
+    pub fn take(&mut self, event: &FileEvent, recorder: &mut Recorder) {
+        let counts = &mut self.counts;
+        let bytes = u64::from(event.bytes);
+        match event.kind as i32 {
+            kind::READ => {
+                (counts.reads, counts.read_bytes) = (counts.reads + 1, counts.read_bytes + bytes)
+            }
+            kind::WRITE => {
+                (counts.writes, counts.written_bytes) =
+                    (counts.writes + 1, counts.written_bytes + bytes);
+            }
+            kind::SYNC => counts.syncs += 1,
+            kind::UNSEEN => counts.unseen += 1,
+            _ => {}
+        }
+        if matches!(event.kind as i32, kind::READ | kind::WRITE) {
+            let inode = [event.inode as u32, (event.inode >> 32) as u32];
+            let object = recorder.object([event.device, inode[0], inode[1], 0]);
+            event.record(object, self.page_size, recorder);
+        }
+    }
+}
+
+/// A process under capture.
+pub struct ProcessSource {
+    process: Process,
+    program: String,
+    layout: FileLayout,
+    ring: Option<RingLayout>,
+    /// The process and those that it starts, if these are captured too.
+    followed: Option<ProcessSet>,
+    decoder: ProcessDecoder,
+    names: FileNames,
+    looked: Option<Instant>,
+    _lock: CaptureLock,
+}
+
+impl ProcessSource {
+    /// The process with this number, with its reads and writes in pages of that many bytes. With `follow_children`, the
+    /// processes that it has started and will start count too.
+    ///
+    /// # Errors
+    ///
+    /// [`CaptureError`] if there is no such process, if it is a 32-bit one, if another capture of it runs, if the page size is no
+    /// power of two, or if the kernel does not describe its types.
+    pub fn open(
+        pid: i32,
+        page_size: u64,
+        follow_children: bool,
+    ) -> Result<ProcessSource, CaptureError> {
+        check_page_size(page_size)?;
+        let process = Process(pid);
+        let program = process.program()?;
+        check_name_space()?;
+        check_64_bits(process, &program)?;
+        let types = KernelTypes::of_kernel()?;
+        let failed = |error| CaptureError::of_kernel("create a map", error);
+        Ok(ProcessSource {
+            process,
+            program,
+            layout: FileLayout::new(&types)?,
+            ring: RingLayout::new(&types),
+            followed: match follow_children {
+                true => Some(ProcessSet::new().map_err(failed)?),
+                false => None,
+            },
+            decoder: ProcessDecoder::new(page_size),
+            names: FileNames::default(),
+            looked: None,
+            _lock: process.lock()?,
+        })
+    }
+
+    /// What was captured, besides references.
+    pub fn counts(&self) -> ProcessCounts {
+        self.decoder.counts
+    }
+
+    /// What the capture will do, in a sentence.
+    pub fn description(&self) -> String {
+        let children = match self.followed {
+            Some(_) => " and the processes that it starts",
+            None => "",
+        };
+        let ring = match self.ring {
+            Some(_) => "system calls and io_uring",
+            None => "system calls; this kernel does not show requests of io_uring",
+        };
+        format!(
+            "process {} ({}){children}: reads and writes of regular files by {ring}",
+            self.process.0, self.program
+        )
+    }
+
+    /// The process.
+    pub fn process(&self) -> Process {
+        self.process
+    }
+
+    /// The captured trace, with the paths of the files; without `names`, files are called by their numbers. Files that were open for
+    /// a moment may have no path.
+    pub fn trace(&self, recorder: Recorder, names: bool) -> CapturedTrace {
+        let page_size = self.decoder.page_size;
+        let objects = recorder.objects.iter().map(|object| {
+            let [device, low, high, _] = object.key;
+            let inode = u64::from(low) | u64::from(high) << 32;
+            let file = self.names.find(device, inode);
+            let number = || format!("file {}:{}:{inode}", device >> 20, device & 0xf_ffff);
+            NamedObject {
+                name: match file {
+                    Some(file) if names => file.path.clone(),
+                    _ => number(),
+                },
+                group: String::new(),
+                kind: Some("file".into()),
+                part: String::new(),
+                pages: file
+                    .map_or(0, |file| file.bytes.div_ceil(page_size))
+                    .max(object.pages),
+            }
+        });
+        let name = match names {
+            true => self.program.rsplit('/').next().unwrap_or_default(),
+            false => "process",
+        };
+        CapturedTrace {
+            name: format!("{name} {}", self.process.0),
+            page_size,
+            below_cache: true,
+            objects: objects.collect(),
+            recorder,
+        }
+    }
+
+    /// The processes under capture.
+    fn processes(&self) -> Vec<Process> {
+        match &self.followed {
+            Some(set) => {
+                // A number may be there twice if the set changes meanwhile.
+                let members: HashSet<i32> = set.members().into_iter().collect();
+                members.into_iter().map(Process).collect()
+            }
+            None => vec![self.process],
+        }
+    }
+
+    /// Adds the processes that the process has started already. The programs add those that start later; between the two,
+    /// a process may start others before it is in the set itself.
+    fn add_children(&self, set: &ProcessSet) -> Result<(), CaptureError> {
+        const ROUNDS: usize = 8;
+        let mut count = 0;
+        for _ in 0..ROUNDS {
+            let found = self.process.descendants();
+            for process in &found {
+                let added = set.insert(process.0);
+                added.map_err(|error| CaptureError::of_kernel("change a map", error))?;
+            }
+            if found.len() == count {
+                break;
+            }
+            count = found.len();
+        }
+        Ok(())
+    }
+}
+
+/// Refuses to run in a container: the kernel's programs see the numbers of processes outside.
+fn check_name_space() -> Result<(), CaptureError> {
+    /// The first name space's number (`PROC_PID_INIT_INO`).
+    const FIRST: &str = "pid:[4026531836]";
+    match fs::read_link("/proc/self/ns/pid") {
+        Ok(link) if link.to_string_lossy() != FIRST => Err(CaptureError::Kernel {
+            attempt: "find processes by the numbers that they have in this container".into(),
+            detail: "run the command outside of it".into(),
+        }),
+        _ => Ok(()),
+    }
+}
+
+/// Refuses 32-bit programs, whose system calls have other numbers.
+fn check_64_bits(process: Process, program: &str) -> Result<(), CaptureError> {
+    const CLASS: usize = 4;
+    const CLASS_32: u8 = 1;
+    let mut head = [0; 5];
+    let read = File::open(process.path("exe")).and_then(|mut file| file.read_exact(&mut head));
+    match read {
+        Ok(()) if head[CLASS] == CLASS_32 => Err(CaptureError::Build {
+            program: program.to_owned(),
+            problem: "it is a 32-bit program".into(),
+            remedy: "only 64-bit programs can be captured".into(),
+        }),
+        _ => Ok(()),
+    }
+}
+
+impl Source for ProcessSource {
+    fn attach(&self, ring_bytes: u32) -> Result<Probes, CaptureError> {
+        let channel = Channel::new(ring_bytes)?;
+        let (maps, layout) = (channel.maps(), &self.layout);
+        let mut programs = Vec::new();
+        let followed = match &self.followed {
+            Some(set) => {
+                let added = set.insert(self.process.0);
+                added.map_err(|error| CaptureError::of_kernel("change a map", error))?;
+                let map = set.descriptor();
+                programs.push(("sched_process_fork", programs::fork(map, layout)));
+                Followed::Set(map)
+            }
+            None => Followed::One(self.process.0),
+        };
+        let call_end = programs::call_end(Arch::THIS, maps, followed, layout);
+        programs.push(("sys_exit", call_end));
+        if let Some(ring) = &self.ring {
+            let code = programs::ring_submission(maps, followed, layout, ring);
+            programs.push((ring.tracepoint, code));
+        }
+        let probes = Probes::watch(channel, &programs)?;
+        if let Some(set) = &self.followed {
+            self.add_children(set)?;
+        }
+        Ok(probes)
+    }
+
+    fn take(&mut self, event: &[u8], recorder: &mut Recorder) {
+        if let Some(event) = FileEvent::parse(event) {
+            let files = recorder.objects.len();
+            self.decoder.take(&event, recorder);
+            if recorder.objects.len() > files {
+                // A file that has no name yet may be closed soon.
+                self.looked = self.looked.filter(|at| at.elapsed() < LEAST_LOOK);
+                self.look();
+            }
+        }
+    }
+
+    fn look(&mut self) {
+        if self.looked.is_some_and(|at| at.elapsed() < LOOK) {
+            return;
+        }
+        self.looked = Some(Instant::now());
+        for process in self.processes() {
+            self.names.add(open_files(process));
+            if let (Some(set), false) = (&self.followed, process.is_alive()) {
+                // Another process may get the number.
+                set.remove(process.0);
+            }
+        }
+    }
+
+    fn is_alive(&self) -> bool {
+        let mut processes = self.processes().into_iter();
+        processes.any(Process::is_alive)
+    }
+
+    fn processor_time(&self) -> Option<Duration> {
+        let processes = self.processes().into_iter();
+        let times = processes.filter_map(Process::processor_time);
+        Some(times.sum())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn transfers_become_references_and_the_rest_is_counted() {
+        let (mut decoder, mut recorder) = (ProcessDecoder::new(4096), Recorder::default());
+        let event = FileEvent {
+            inode: 5 << 32 | 9,
+            device: 8 << 20 | 1,
+            position: 4000,
+            bytes: 200,
+            ..FileEvent::default()
+        };
+        for event_kind in [1, 2, 2, 3, 4, 0, 99] {
+            let event = FileEvent {
+                kind: event_kind,
+                ..event
+            };
+            decoder.take(&event, &mut recorder);
+        }
+        let expected = ProcessCounts {
+            reads: 1,
+            writes: 2,
+            read_bytes: 200,
+            written_bytes: 400,
+            syncs: 1,
+            unseen: 1,
+        };
+        assert_eq!(decoder.counts, expected);
+        assert_eq!((recorder.len(), recorder.writes()), (6, 4));
+        assert_eq!(recorder.objects[0].key, [8 << 20 | 1, 9, 5, 0]);
+        assert_eq!(recorder.objects[0].pages, 2);
+    }
+}

@@ -1,0 +1,363 @@
+//! What runs at the kernel's tracepoints: `sys_exit`, `io_uring_submit_req` and `sched_process_fork`.
+
+use super::calls::Calls;
+use crate::arch::Arch;
+use crate::assembler::{Assembler, Helper, R0, R1, R2, R3, R4, R6, R7, R8, R9, R10, Register};
+use crate::btf::KernelTypes;
+use crate::error::CaptureError;
+use crate::event::{self, Maps, field as event_field};
+use crate::sources::file_event::{field, kind};
+use crate::sources::kernel_memory::{clear, follow, to_event, to_stack};
+
+/// Places on a program's stack, of 8 bytes each.
+mod slot {
+    pub(super) const NUMBER: i16 = -8;
+    pub(super) const DESCRIPTOR: i16 = -16;
+    pub(super) const SCRATCH: i16 = -24;
+    pub(super) const POSITION: i16 = -32;
+    pub(super) const KIND: i16 = -40;
+    pub(super) const BYTES: i16 = -48;
+    pub(super) const ALL: [i16; 6] = [NUMBER, DESCRIPTOR, SCRATCH, POSITION, KIND, BYTES];
+}
+
+/// Parts of a request of io_uring whose lengths are added; of longer vectors the rest is not seen.
+const MOST_PARTS: i32 = 8;
+
+/// Operations of io_uring (`enum io_uring_op`).
+mod operation {
+    pub(super) const READ_VECTOR: i32 = 1;
+    pub(super) const WRITE_VECTOR: i32 = 2;
+    pub(super) const FSYNC: i32 = 3;
+    pub(super) const READ_FIXED: i32 = 4;
+    pub(super) const WRITE_FIXED: i32 = 5;
+    pub(super) const SYNC_FILE_RANGE: i32 = 8;
+    pub(super) const READ: i32 = 22;
+    pub(super) const WRITE: i32 = 23;
+}
+
+/// Offsets in the kernel's structures.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct FileLayout {
+    files: i32,
+    table: i32,
+    descriptors: i32,
+    position: i32,
+    inode: i32,
+    mode: i32,
+    inode_number: i32,
+    file_system: i32,
+    device: i32,
+    process: i32,
+}
+
+impl FileLayout {
+    pub(super) fn new(types: &KernelTypes) -> Result<FileLayout, CaptureError> {
+        Ok(FileLayout {
+            files: types.offset("task_struct", "files")?,
+            table: types.offset("files_struct", "fdt")?,
+            descriptors: types.offset("fdtable", "fd")?,
+            position: types.offset("file", "f_pos")?,
+            inode: types.offset("file", "f_inode")?,
+            mode: types.offset("inode", "i_mode")?,
+            inode_number: types.offset("inode", "i_ino")?,
+            file_system: types.offset("inode", "i_sb")?,
+            device: types.offset("super_block", "s_dev")?,
+            process: types.offset("task_struct", "tgid")?,
+        })
+    }
+}
+
+/// Offsets in a request of io_uring, from Linux 6.0 on.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct RingLayout {
+    /// The tracepoint at which a request is submitted.
+    pub(super) tracepoint: &'static str,
+    operation: i32,
+    flags: i32,
+    descriptor: i32,
+    position: i32,
+    address: i32,
+    length: i32,
+}
+
+impl RingLayout {
+    /// `None` if the kernel has no such requests.
+    pub(super) fn new(types: &KernelTypes) -> Option<RingLayout> {
+        // Renamed in Linux 6.4. Before 6.0 there is no `io_rw` that begins every request.
+        let names = ["io_uring_submit_req", "io_uring_submit_sqe"];
+        let tracepoint = names.into_iter().find(|name| types.has_tracepoint(name))?;
+        let offset = |structure: &str, member: &str| types.offset(structure, member).ok();
+        Some(RingLayout {
+            tracepoint,
+            operation: offset("io_kiocb", "opcode")?,
+            flags: offset("io_kiocb", "flags")?,
+            descriptor: offset("io_kiocb", "cqe")? + offset("io_cqe", "fd")?,
+            position: offset("io_rw", "kiocb")? + offset("kiocb", "ki_pos")?,
+            address: offset("io_rw", "addr")?,
+            length: offset("io_rw", "len")?,
+        })
+    }
+}
+
+/// Which processes are captured.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Followed {
+    /// This one.
+    One(i32),
+    /// Those in the map with this descriptor.
+    Set(i32),
+}
+
+/// Begins a program: R6 is its context. It ends at once in other processes.
+fn begin(program: &mut Assembler, followed: Followed) {
+    program
+        .copy(R6, R1)
+        .call(Helper::CurrentPidTgid)
+        .shift_right(R0, 32);
+    match followed {
+        Followed::One(process) => {
+            program.jump_unless_value(R0, process, "out");
+        }
+        Followed::Set(map) => {
+            program
+                .store32(R10, slot::NUMBER, R0)
+                .map(R1, map)
+                .copy(R2, R10)
+                .add_value(R2, slot::NUMBER.into())
+                .call(Helper::MapLookup)
+                .jump_if_value(R0, 0, "out");
+        }
+    }
+}
+
+/// From the descriptor on the stack to the file: R9 is its address.
+fn find_file(program: &mut Assembler, layout: &FileLayout) {
+    program.call(Helper::CurrentTask).copy(R9, R0);
+    for distance in [layout.files, layout.table, layout.descriptors] {
+        follow(program, slot::SCRATCH, R9, distance);
+    }
+    program
+        .load32(R1, R10, slot::DESCRIPTOR)
+        .shift_left(R1, 3)
+        .add(R9, R1);
+    follow(program, slot::SCRATCH, R9, 0);
+}
+
+/// Sets R9 to the inode of the file in R9, and ends the program unless the file is a regular one.
+fn find_inode(program: &mut Assembler, layout: &FileLayout) {
+    const TYPE: i32 = 0xf000;
+    const REGULAR: i32 = 0x8000;
+    follow(program, slot::SCRATCH, R9, layout.inode);
+    clear(program, &[slot::SCRATCH]);
+    to_stack(program, slot::SCRATCH, 2, R9, layout.mode);
+    program
+        .load64(R1, R10, slot::SCRATCH)
+        .and_value(R1, TYPE)
+        .jump_unless_value(R1, REGULAR, "out");
+}
+
+/// Fills an event from the stack and the inode in R9, and ends the program. Events without bytes begin at "count".
+fn hand_over(program: &mut Assembler, maps: Maps, layout: &FileLayout) -> Vec<u64> {
+    event::reserve(program, maps, 0);
+    program
+        .load64(R1, R10, slot::POSITION)
+        .store64(R7, field::POSITION, R1)
+        .load32(R1, R10, slot::BYTES)
+        .store32(R7, field::BYTES, R1);
+    to_event(program, field::INODE, 8, R9, layout.inode_number);
+    follow(program, slot::SCRATCH, R9, layout.file_system);
+    to_event(program, field::DEVICE, 4, R9, layout.device);
+    program.jump("finish").label("count");
+    event::reserve(program, maps, 0);
+    program
+        .label("finish")
+        .load32(R1, R10, slot::KIND)
+        .store32(R7, event_field::KIND, R1);
+    event::submit(program, maps)
+}
+
+/// Stores the kind of the event, and goes on at `next`.
+fn set_kind(program: &mut Assembler, label: &'static str, kind: i32, next: &'static str) {
+    program
+        .label(label)
+        .set(R1, kind)
+        .store64(R10, slot::KIND, R1)
+        .jump(next);
+}
+
+/// The end of a system call. Its context: the address of the registers, and the result.
+pub(super) fn call_end(
+    arch: Arch,
+    maps: Maps,
+    followed: Followed,
+    layout: &FileLayout,
+) -> Vec<u64> {
+    let calls = Calls::of(arch);
+    let mut program = Assembler::default();
+    let p = &mut program;
+    begin(p, followed);
+    // R8 is the result, which is negative for an error; R9 the address of the registers.
+    p.load64(R8, R6, 8)
+        .jump_if_at_most(R8, -1, "out")
+        .load64(R9, R6, 0);
+    clear(p, &slot::ALL);
+    to_stack(p, slot::NUMBER, 8, R9, calls.number);
+    p.load32(R1, R10, slot::NUMBER);
+    let labels = [
+        (calls.reads, "read"),
+        (calls.writes, "write"),
+        (calls.syncs, "sync"),
+        (calls.unseen, "unseen"),
+    ];
+    for (numbers, label) in labels {
+        for &number in numbers {
+            p.jump_if_value(R1, number, label);
+        }
+    }
+    p.jump("out");
+    set_kind(p, "sync", kind::SYNC, "count");
+    set_kind(p, "unseen", kind::UNSEEN, "count");
+    set_kind(p, "write", kind::WRITE, "transfer");
+    p.label("read")
+        .set(R1, kind::READ)
+        .store64(R10, slot::KIND, R1)
+        .label("transfer")
+        .jump_if_at_most(R8, 0, "out")
+        .store64(R10, slot::BYTES, R8);
+    to_stack(p, slot::DESCRIPTOR, 4, R9, calls.descriptor);
+    to_stack(p, slot::POSITION, 8, R9, calls.position);
+    find_file(p, layout);
+    p.load32(R1, R10, slot::NUMBER);
+    for &number in calls.positioned {
+        p.jump_if_value(R1, number, "positioned");
+    }
+    for &number in calls.perhaps_positioned {
+        p.jump_if_value(R1, number, "perhaps");
+    }
+    p.jump("moved")
+        .label("perhaps")
+        .load64(R1, R10, slot::POSITION)
+        .jump_unless_value(R1, -1, "positioned")
+        .label("moved");
+    // The call has moved the file's position behind its bytes.
+    to_stack(p, slot::POSITION, 8, R9, layout.position);
+    p.load64(R1, R10, slot::POSITION)
+        .subtract(R1, R8)
+        .store64(R10, slot::POSITION, R1)
+        .label("positioned");
+    find_inode(p, layout);
+    hand_over(p, maps, layout)
+}
+
+/// The submission of a request of io_uring. Its context: the address of the request.
+pub(super) fn ring_submission(
+    maps: Maps,
+    followed: Followed,
+    layout: &FileLayout,
+    ring: &RingLayout,
+) -> Vec<u64> {
+    let mut program = Assembler::default();
+    let p = &mut program;
+    begin(p, followed);
+    p.load64(R9, R6, 0);
+    clear(p, &slot::ALL);
+    to_stack(p, slot::NUMBER, 1, R9, ring.operation);
+    p.load32(R1, R10, slot::NUMBER);
+    let labels = [
+        (operation::READ, "read"),
+        (operation::READ_VECTOR, "read"),
+        (operation::READ_FIXED, "read"),
+        (operation::WRITE, "write"),
+        (operation::WRITE_VECTOR, "write"),
+        (operation::WRITE_FIXED, "write"),
+        (operation::FSYNC, "sync"),
+        (operation::SYNC_FILE_RANGE, "sync"),
+    ];
+    for (operation, label) in labels {
+        p.jump_if_value(R1, operation, label);
+    }
+    p.jump("out");
+    set_kind(p, "sync", kind::SYNC, "count");
+    set_kind(p, "write", kind::WRITE, "transfer");
+    p.label("read")
+        .set(R1, kind::READ)
+        .store64(R10, slot::KIND, R1)
+        .label("transfer");
+    // A registered file has no descriptor by which the program could find it (`REQ_F_FIXED_FILE`).
+    to_stack(p, slot::SCRATCH, 1, R9, ring.flags);
+    p.load64(R1, R10, slot::SCRATCH)
+        .and_value(R1, 1)
+        .jump_if_value(R1, 1, "registered");
+    to_stack(p, slot::POSITION, 8, R9, ring.position);
+    to_stack(p, slot::DESCRIPTOR, 4, R9, ring.descriptor);
+    to_stack(p, slot::BYTES, 4, R9, ring.length);
+    p.load32(R1, R10, slot::NUMBER);
+    for vector in [operation::READ_VECTOR, operation::WRITE_VECTOR] {
+        p.jump_if_value(R1, vector, "vector");
+    }
+    p.jump("sized");
+    p.label("vector");
+    add_parts(p, R9, ring.address);
+    p.label("sized");
+    find_file(p, layout);
+    p.load64(R1, R10, slot::POSITION)
+        .jump_unless_value(R1, -1, "positioned");
+    to_stack(p, slot::POSITION, 8, R9, layout.position);
+    p.label("positioned");
+    find_inode(p, layout);
+    p.jump("filled");
+    set_kind(p, "registered", kind::UNSEEN, "count");
+    p.label("filled");
+    hand_over(p, maps, layout)
+}
+
+/// Replaces the number of parts on the stack by the sum of their lengths, in `struct iovec` of the process. The parts'
+/// address is stored `distance` bytes behind the address in `request`.
+fn add_parts(p: &mut Assembler, request: Register, distance: i32) {
+    const PART: i32 = 16;
+    const LENGTH: i32 = 8;
+    follow_to(p, R6, request, distance);
+    p.load64(R8, R10, slot::BYTES).set(R7, 0);
+    for part in 0..MOST_PARTS {
+        p.set(R1, part).jump_if_not_below(R1, R8, "added");
+        clear(p, &[slot::SCRATCH]);
+        p.copy(R1, R10)
+            .add_value(R1, slot::SCRATCH.into())
+            .set(R2, 8)
+            .copy(R3, R6)
+            .add_value(R3, PART * part + LENGTH)
+            .call(Helper::ReadUser)
+            .load64(R1, R10, slot::SCRATCH)
+            .add(R7, R1);
+    }
+    p.label("added").store64(R10, slot::BYTES, R7);
+}
+
+fn follow_to(p: &mut Assembler, to: Register, from: Register, distance: i32) {
+    p.copy(to, from);
+    follow(p, slot::SCRATCH, to, distance);
+}
+
+/// A process that a captured one starts is captured too. The context: the addresses of the parent and of the child.
+pub(super) fn fork(followed: i32, layout: &FileLayout) -> Vec<u64> {
+    const ANY: i32 = 0;
+    let mut program = Assembler::default();
+    let p = &mut program;
+    begin(p, Followed::Set(followed));
+    p.load64(R9, R6, 8);
+    clear(p, &[slot::DESCRIPTOR, slot::SCRATCH]);
+    to_stack(p, slot::DESCRIPTOR, 4, R9, layout.process);
+    p.set(R1, 1)
+        .store32(R10, slot::SCRATCH, R1)
+        .map(R1, followed)
+        .copy(R2, R10)
+        .add_value(R2, slot::DESCRIPTOR.into())
+        .copy(R3, R10)
+        .add_value(R3, slot::SCRATCH.into())
+        .set(R4, ANY)
+        .call(Helper::MapUpdate)
+        .label("out")
+        .set(R0, 0)
+        .exit()
+        .finish()
+}
