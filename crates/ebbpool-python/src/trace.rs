@@ -265,8 +265,9 @@ impl Trace {
         Ok(PyBytes::new(py, &key))
     }
 
-    /// The size of a page, the pages of the database and the number of references, as far as they are stated.
-    fn stated(&self, py: Python<'_>) -> PyResult<(Option<u64>, Option<u64>, Option<u64>)> {
+    /// The size of a page, the pages of the database and the number of references, as far as they are stated, and whether
+    /// the trace was captured below a cache.
+    fn stated(&self, py: Python<'_>) -> PyResult<(Option<u64>, Option<u64>, Option<u64>, bool)> {
         let reader = py.detach(|| self.source.open());
         let reader = reader.map_err(|error| trace_error(py, error))?;
         let metadata = reader.metadata();
@@ -274,6 +275,7 @@ impl Trace {
             metadata.page_size,
             metadata.database_pages,
             reader.references(),
+            metadata.below_cache,
         ))
     }
 
