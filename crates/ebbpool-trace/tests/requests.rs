@@ -164,8 +164,11 @@ fn the_first_references_decide_whether_the_file_has_requests() {
     assert_eq!(written([&part, &plain_part]), expected);
 }
 
+/// Declares a column, and writes it.
+type ForeignColumn<'a> = (&'a str, &'a dyn Fn(&mut SerializedColumnWriter));
+
 /// Writes a Parquet trace of four references with further columns, declared and written as given.
-fn foreign(path: &Path, columns: &[(&str, &dyn Fn(&mut SerializedColumnWriter))]) {
+fn foreign(path: &Path, columns: &[ForeignColumn]) {
     let declared: String = columns
         .iter()
         .map(|(column, _)| format!("{column}; "))
