@@ -2,13 +2,17 @@
 
 pub(crate) mod args;
 mod live;
-mod postgres;
+mod targets;
 
 use std::io::{self, Write};
 use std::sync::atomic::Ordering;
 
 use clap::Parser;
-use ebbpool_capture::sources::postgres::servers;
+use ebbpool_capture::sources::device::DeviceSource;
+use ebbpool_capture::sources::mysql::{self, MysqlSource};
+use ebbpool_capture::sources::postgres::{self, PostgresSource};
+use ebbpool_capture::sources::sqlite::SqliteSource;
+use ebbpool_capture::sources::system_calls::ProcessSource;
 use ebbpool_capture::{
     CaptureError, CapturedTrace, End, EventCost, Limits, Recorder, SessionReport, Source,
     WrittenCapture, calibrate, capture as run_capture,
@@ -22,9 +26,10 @@ use crate::advise::args::AdviseArgs;
 use crate::args::{Cli, Command};
 use crate::failure::Failure;
 use crate::progress::STOP;
-use crate::table::{add_row, finish, plain};
-use args::{AdviceArgs, CaptureArgs, CaptureTarget, MOST_LOST, SessionArgs};
+use crate::table::{add_row, finish, finish_left, plain};
+use args::{AdviceArgs, CaptureArgs, CaptureTarget, CommonArgs, MOST_LOST, SessionArgs};
 use live::CaptureLine;
+use targets::Target;
 
 /// Objects in the table of the most used ones.
 const MOST_USED: usize = 10;
@@ -41,30 +46,94 @@ impl From<CaptureError> for Failure {
 pub(crate) fn capture(args: &CaptureArgs) -> Result<(), Failure> {
     match &args.target {
         CaptureTarget::List => Ok(list()?),
-        CaptureTarget::Postgres(args) => postgres::capture(args),
+        CaptureTarget::Postgres(args) => {
+            capture_target(PostgresSource::open(args.pid)?, &args.common)
+        }
+        CaptureTarget::Mysql(args) | CaptureTarget::Mariadb(args) => {
+            let source = MysqlSource::open(args.pid, args.symbols.as_deref())?;
+            capture_target(source, &args.common)
+        }
+        CaptureTarget::Sqlite(args) => capture_target(SqliteSource::open(args.pid)?, &args.common),
+        CaptureTarget::Process(args) => {
+            let page_size = args.page_size.bytes();
+            let source = ProcessSource::open(args.pid, page_size, args.follow_children)?;
+            capture_target(source, &args.common)
+        }
+        CaptureTarget::Device(args) => {
+            let source = DeviceSource::open(&args.path, args.page_size.bytes())?;
+            capture_target(source, &args.common)
+        }
     }
 }
 
 fn list() -> io::Result<()> {
     let mut table = plain();
-    let row = ["program", "pid", "where"].map(String::from);
-    add_row(&mut table, row.into());
-    let found = servers();
-    for server in &found {
-        let directory = std::fs::read_link(server.path("cwd"));
-        let directory = directory.map_or_else(|_| "?".into(), |it| it.display().to_string());
-        add_row(
-            &mut table,
-            vec!["postgres".into(), server.0.to_string(), directory],
+    let header = ["program", "--pid", "directory"].map(String::from);
+    add_row(&mut table, header.into());
+    let mut found = false;
+    for (name, servers) in [
+        ("postgres", postgres::servers()),
+        ("mysql", mysql::servers()),
+    ] {
+        for server in servers {
+            found = true;
+            let directory = std::fs::read_link(server.path("cwd"));
+            let directory = directory.map_or_else(|_| "?".into(), |it| it.display().to_string());
+            add_row(
+                &mut table,
+                vec![name.into(), server.0.to_string(), directory],
+            );
+        }
+    }
+    if !found {
+        say("no running server is found; only root sees those of other users");
+        return Ok(());
+    }
+    io::stdout().write_all(finish_left(table).as_bytes())
+}
+
+/// Captures a target, writes the trace, and prints what the arguments ask for.
+fn capture_target<T: Target>(mut target: T, args: &CommonArgs) -> Result<(), Failure> {
+    let session = &args.session;
+    say(&target.sentence());
+    let mut about = vec![("--server", T::NAME.to_owned())];
+    let frames = target.frames();
+    about.extend(frames.map(|frames| ("--frames", frames.to_string())));
+    // Checked before the capture; the warm-up is known after it.
+    advise_args(session, &args.advice, &about)?;
+    let captured = run(&mut target, session)?;
+    let warmup = captured.recorder.resident_references().to_string();
+    about.push(("--warmup", warmup));
+    let advice = advise_args(session, &args.advice, &about)?;
+    let mut facts = facts(T::NAME, &captured);
+    if let Value::Object(more) = target.facts() {
+        facts.extend(more);
+    }
+    let sample = captured.report.sample;
+    let trace = target.into_trace(captured.recorder, !args.no_names);
+    let written = trace.write(&session.output, facts)?;
+    print(&trace, &written, session)?;
+    if sample < 1.0 {
+        say(&of_sample(sample, frames));
+        // Its sizes would be those of the sample.
+        return Ok(());
+    }
+    advise_on(advice)
+}
+
+/// What a reader of a trace with a sample of the pages must know.
+fn of_sample(sample: f64, frames: Option<u64>) -> String {
+    let mut text = format!(
+        "the trace has 1 page of {:.0}, since all pages would have cost more than --at-most: divide sizes of memory by this number, and multiply counts by it",
+        1.0 / sample
+    );
+    if let Some(frames) = frames {
+        text += &format!(
+            "; the present size is --frames {:.0}",
+            frames as f64 * sample
         );
     }
-    if found.is_empty() {
-        return writeln!(
-            io::stderr(),
-            "no running server is found; only root sees those of other users"
-        );
-    }
-    io::stdout().write_all(crate::table::finish_left(table).as_bytes())
+    text
 }
 
 /// Says something on standard error; the capture does not fail because nothing takes it.
@@ -242,13 +311,18 @@ fn advise_args(
     }
     let mut words = vec!["ebbpool".to_owned(), "advise".to_owned()];
     words.push(session.output.display().to_string());
+    // The caller's size replaces that of the server.
+    let about = about
+        .iter()
+        .filter(|(name, _)| *name != "--frames" || advice.frames.is_none());
     let options = [
+        ("--frames", &advice.frames),
         ("--device", &advice.device),
         ("--asymmetry", &advice.asymmetry),
         ("--memory-budget", &advice.memory_budget),
     ];
     let options = options.map(|(name, value)| Some((name, value.clone()?)));
-    for (name, value) in about.iter().cloned().chain(options.into_iter().flatten()) {
+    for (name, value) in about.cloned().chain(options.into_iter().flatten()) {
         words.extend([name.to_owned(), value]);
     }
     let command = words.join(" ");

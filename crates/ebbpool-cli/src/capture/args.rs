@@ -27,6 +27,33 @@ Examples:
   sudo ebbpool capture postgres --pid 4711 -o monday.parquet
   sudo ebbpool capture postgres --seconds 300 --references 50M --at-most 5%")]
     Postgres(PostgresArgs),
+    /// MySQL 8.0 and later: each request of a page to InnoDB's buffer pool
+    #[command(after_help = "\
+Examples:
+  sudo ebbpool capture mysql --seconds 20 --advise
+  sudo ebbpool capture mysql --pid 4711 --symbols mysqld.debug")]
+    Mysql(MysqlArgs),
+    /// MariaDB: as mysql, with the debug symbols of the same build
+    #[command(after_help = "\
+Example:
+  sudo ebbpool capture mariadb --symbols /usr/lib/debug/.build-id/ab/cdef.debug")]
+    Mariadb(MysqlArgs),
+    /// SQLite in a process that has its shared library: each request of a page to the page cache
+    #[command(after_help = "\
+Example:
+  sudo ebbpool capture sqlite --pid 4711 --seconds 300 --advise --frames 2000KiB")]
+    Sqlite(SqliteArgs),
+    /// Any process: what it reads and writes of regular files, by system calls and io_uring
+    #[command(after_help = "\
+Examples:
+  sudo ebbpool capture process --pid 4711
+  sudo ebbpool capture process --pid 4711 --follow-children --page-size 8k -o files.parquet")]
+    Process(ProcessArgs),
+    /// A block device: the requests of all programs
+    #[command(after_help = "\
+Example:
+  sudo ebbpool capture device /dev/sda --seconds 300")]
+    Device(BlockDeviceArgs),
 }
 
 #[derive(Args)]
@@ -35,8 +62,63 @@ pub(super) struct PostgresArgs {
     #[arg(long, value_name = "N")]
     pub(super) pid: Option<i32>,
     #[command(flatten)]
+    pub(super) common: CommonArgs,
+}
+
+#[derive(Args)]
+pub(super) struct MysqlArgs {
+    /// The server's process [default: the only one]
+    #[arg(long, value_name = "N")]
+    pub(super) pid: Option<i32>,
+    /// The file with the debug symbols of the same build, where the program has none
+    #[arg(long, value_name = "FILE")]
+    pub(super) symbols: Option<PathBuf>,
+    #[command(flatten)]
+    pub(super) common: CommonArgs,
+}
+
+#[derive(Args)]
+pub(super) struct SqliteArgs {
+    /// The process
+    #[arg(long, value_name = "N")]
+    pub(super) pid: i32,
+    #[command(flatten)]
+    pub(super) common: CommonArgs,
+}
+
+#[derive(Args)]
+pub(super) struct ProcessArgs {
+    /// The process
+    #[arg(long, value_name = "N")]
+    pub(super) pid: i32,
+    /// Capture the processes that it has started and will start, too
+    #[arg(long)]
+    pub(super) follow_children: bool,
+    /// Bytes of a page
+    #[arg(long, value_name = "BYTES", default_value = "4096")]
+    pub(super) page_size: ByteSize,
+    #[command(flatten)]
+    pub(super) common: CommonArgs,
+}
+
+#[derive(Args)]
+pub(super) struct BlockDeviceArgs {
+    /// The device's file, such as /dev/sda
+    #[arg(value_name = "DEVICE")]
+    pub(super) path: PathBuf,
+    /// Bytes of a page
+    #[arg(long, value_name = "BYTES", default_value = "4096")]
+    pub(super) page_size: ByteSize,
+    #[command(flatten)]
+    pub(super) common: CommonArgs,
+}
+
+/// What every capture takes.
+#[derive(Args)]
+pub(super) struct CommonArgs {
+    #[command(flatten)]
     pub(super) session: SessionArgs,
-    /// Call relations by their numbers: read no names from the data directory
+    /// Call relations and files by their numbers
     #[arg(long)]
     pub(super) no_names: bool,
     #[command(flatten)]
@@ -86,8 +168,15 @@ pub(super) struct AdviceArgs {
     /// Then print what `ebbpool advise` says of the trace
     #[arg(long)]
     pub(super) advise: bool,
+    /// The size of the buffer, as for `ebbpool advise` [default: what the server has]
+    #[arg(long, value_name = "N|P%|BYTES", requires = "advise")]
+    pub(super) frames: Option<String>,
     /// The device under the server, as for `ebbpool advise`
-    #[arg(long, value_name = "NAME|FILE.toml|flash:…", requires = "advise")]
+    #[arg(
+        long = "device",
+        value_name = "NAME|FILE.toml|flash:…",
+        requires = "advise"
+    )]
     pub(super) device: Option<String>,
     /// Cost of a page write in page reads, as for `ebbpool advise`
     #[arg(long, value_name = "R", requires = "advise")]

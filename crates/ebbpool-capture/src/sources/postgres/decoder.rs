@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 
 use hashbrown::HashMap;
+use serde::Serialize;
 
 use super::programs::{IS_HIT, IS_NEW, kind};
 use crate::event::PageEvent;
@@ -101,7 +102,7 @@ impl Backend {
 }
 
 /// What events were, besides references.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct PostgresCounts {
     /// Requests for pages that exist; the server counts the same.
     pub requests: u64,
