@@ -8,6 +8,7 @@
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -175,25 +176,29 @@ fn facts(ebbpool: &Ebbpool, name: &str) -> Value {
     serde_json::from_str(&ebbpool.text(name)).expect("JSON")
 }
 
-/// The first byte at which `MarkBufferDirty` is probed, as the server has it in memory.
-fn uprobes_of(pid: &str) -> usize {
-    // A probed program has a mapping of the kernel's for instructions that it steps over, but that remains; the breakpoint
-    // itself is a private copy of a page of the program's code.
-    let smaps = fs::read_to_string(format!("/proc/{pid}/smaps")).expect("a file");
-    let mut executable = false;
-    let mut dirty = 0;
-    for line in smaps.lines() {
-        if line.contains("/postgres") {
-            executable = line.contains(" r-xp ");
-        } else if executable && let Some(size) = line.strip_prefix("Anonymous:") {
-            dirty += size
-                .trim()
-                .trim_end_matches(" kB")
-                .parse::<usize>()
-                .expect("a number");
+/// Bytes of a server's program that differ in its memory from its file: the kernel's breakpoints.
+fn breakpoints(pid: &str) -> usize {
+    let maps = fs::read_to_string(format!("/proc/{pid}/maps")).expect("a file");
+    let memory = fs::File::open(format!("/proc/{pid}/mem")).expect("memory");
+    let program = fs::read(format!("/proc/{pid}/exe")).expect("a program");
+    let mut different = 0;
+    for line in maps.lines().filter(|line| line.ends_with("/postgres")) {
+        let mapping = ebbpool_capture::mapping(line).expect("a mapping");
+        if !mapping.executable {
+            continue;
         }
+        let mut bytes = vec![0; (mapping.end - mapping.start) as usize];
+        memory
+            .read_exact_at(&mut bytes, mapping.start)
+            .expect("memory");
+        let file = &program[mapping.offset as usize..];
+        different += bytes
+            .iter()
+            .zip(file)
+            .filter(|(one, other)| one != other)
+            .count();
     }
-    dirty
+    different
 }
 
 #[test]
@@ -217,7 +222,7 @@ fn a_running_postgresql_is_captured_exactly_and_left_as_it_was() {
     let Some(child) = attached(&ebbpool, &[&capture[..], &advise].concat()) else {
         return;
     };
-    assert!(uprobes_of(&pid) > 0);
+    assert!(breakpoints(&pid) > 0);
     let own = server.requests();
     let between = server.requests();
     server.client(
@@ -259,15 +264,15 @@ fn a_running_postgresql_is_captured_exactly_and_left_as_it_was() {
         .expect("info");
     let info = String::from_utf8(info.stdout).expect("UTF-8");
     assert!(info.contains("page size           8192"), "{info}");
-    assert_eq!(uprobes_of(&pid), 0);
+    assert_eq!(breakpoints(&pid), 0);
 
     // The same after the capturing process was killed.
     if let Some(mut child) = attached(&ebbpool, &capture) {
-        assert!(uprobes_of(&pid) > 0);
+        assert!(breakpoints(&pid) > 0);
         child.kill().expect("a kill");
         child.wait().expect("its end");
         let started = Instant::now();
-        while uprobes_of(&pid) > 0 {
+        while breakpoints(&pid) > 0 {
             assert!(started.elapsed() < Duration::from_secs(10), "probes remain");
             std::thread::sleep(Duration::from_millis(20));
         }
