@@ -1,7 +1,7 @@
 //! The policies that take part in an experiment.
 
 use ebbpool_lab::Capabilities;
-use ebbpool_policy::registry;
+use ebbpool_policy::{PolicySpec, registry};
 use serde::Deserialize;
 
 use super::format::{Contender, Experiment};
@@ -14,7 +14,7 @@ const OWN_SOURCE: &str = "this project";
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum PolicyFamily {
-    /// All online policies, except for those that need the erase counts of a device.
+    /// All online policies, except for those that need the erase counts of a device, and for those of servers.
     Online,
     /// The online policies that others have published.
     Published,
@@ -31,6 +31,7 @@ impl PolicyFamily {
         registry::entries()
             .iter()
             .filter(|entry| entry.online && capabilities.supports(entry))
+            .filter(|entry| !registry::writes_in_background(&PolicySpec::of(entry)))
             .filter(|entry| belongs(entry.source.starts_with(OWN_SOURCE)))
             .flat_map(|entry| {
                 let aliases = entry.aliases.iter().map(|(alias, _)| alias.to_string());

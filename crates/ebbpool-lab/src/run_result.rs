@@ -67,6 +67,10 @@ result_row! {
         joules_per_reference: Option<f64> ["J per reference"],
         /// The bill that no policy can undercut, if the request asks for it.
         lower_bound: Option<f64> ["page reads per reference"],
+        /// Those of the writes with which the background writer of the policy's server cleaned pages that stayed.
+        background_writes: u64 ["pages"],
+        /// Those of the writes that the checkpoints or commits of the policy's server made.
+        checkpoint_writes: u64 ["pages"],
     }
     also {
         /// The device failed during the run, so that the figures cover a part of the trace only.
@@ -207,6 +211,8 @@ impl RunResult {
             failed: false,
             joules_per_reference: None,
             lower_bound: None,
+            background_writes: counts.background_writes,
+            checkpoint_writes: counts.checkpoint_writes,
         }
     }
 

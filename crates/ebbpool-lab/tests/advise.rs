@@ -269,7 +269,7 @@ fn knobs_of_postgresql_have_figures_by_simulation() {
     };
     let trace = paged("zipf:pages=2000,refs=40000,write=0.3", 8192);
     let advice = advised(&trace, &request);
-    assert_eq!(advice.now.policy, "gclock");
+    assert_eq!(advice.now.policy, "postgres");
     let of = |setting: &str| {
         let found = advice.knobs.iter().filter(|knob| knob.setting == setting);
         found.collect::<Vec<_>>()

@@ -22,11 +22,24 @@ pub(crate) trait Policy {
     /// The class of the page about to be missed; 0 if it is not known.
     fn class(&mut self, _class: u32) {}
 
+    /// See [`Model::request`].
+    fn request(&mut self, _time_us: u64, _bypass: u32) {}
+
+    /// See [`Model::background`]. The pages become clean.
+    fn background(&mut self) -> Vec<(u64, bool)> {
+        Vec::new()
+    }
+
     /// A resident page is referenced.
     fn hit(&mut self, page: u64, write: bool);
 
     /// A page that is not resident is referenced.
     fn miss(&mut self, _page: u64, _write: bool) {}
+
+    /// The page to evict for the page missed last although the buffer is not full, if there is one.
+    fn early_victim(&mut self, _pinned: &BTreeSet<u64>) -> Option<u64> {
+        None
+    }
 
     /// Chooses the page to evict for a page missed for reading or writing. At least one resident
     /// page is not pinned.
@@ -92,6 +105,18 @@ impl Policy for Box<dyn Policy> {
 
     fn probabilities(&mut self, probabilities: &BTreeMap<u64, (f64, f64)>) {
         (**self).probabilities(probabilities);
+    }
+
+    fn request(&mut self, time_us: u64, bypass: u32) {
+        (**self).request(time_us, bypass);
+    }
+
+    fn background(&mut self) -> Vec<(u64, bool)> {
+        (**self).background()
+    }
+
+    fn early_victim(&mut self, pinned: &BTreeSet<u64>) -> Option<u64> {
+        (**self).early_victim(pinned)
     }
 
     fn hit(&mut self, page: u64, write: bool) {
@@ -243,11 +268,14 @@ impl<P: Policy> Model for Buffer<P> {
 
         let resident = self.policy.resident();
         assert!(resident.len() <= self.frames);
-        if resident.len() == self.frames {
-            if resident.iter().all(|(page, _)| pinned.contains(page)) {
-                return events;
-            }
-            let mut victim = self.policy.victim(write, pinned);
+        let chosen = if resident.len() < self.frames {
+            self.policy.early_victim(pinned)
+        } else if resident.iter().all(|(page, _)| pinned.contains(page)) {
+            return events;
+        } else {
+            Some(self.policy.victim(write, pinned))
+        };
+        if let Some(mut victim) = chosen {
             let dirty = self.dirty(victim).expect("the victim is resident");
             if let Some(clusters) = &mut self.clusters
                 && dirty
@@ -279,6 +307,14 @@ impl<P: Policy> Model for Buffer<P> {
             clusters.enter(page);
         }
         events
+    }
+
+    fn request(&mut self, time_us: u64, bypass: u32) {
+        self.policy.request(time_us, bypass);
+    }
+
+    fn background(&mut self) -> Vec<(u64, bool)> {
+        self.policy.background()
     }
 
     fn foresee(&mut self, future: FutureUse) {

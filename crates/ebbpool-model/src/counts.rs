@@ -27,6 +27,10 @@ pub struct ModelCounts {
     pub cluster_switch_factor: Option<f64>,
     /// Different pages in the whole trace, warm-up included.
     pub distinct_pages: u64,
+    /// Those of `writes` that the server's background writer made.
+    pub background_writes: u64,
+    /// Those of `writes` that its checkpoints or commits made.
+    pub checkpoint_writes: u64,
 }
 
 impl ModelCounts {
@@ -96,16 +100,16 @@ pub fn count(
     cluster_size: u64,
 ) -> ModelCounts {
     let options = (warmup, at_end_flush, cluster_size);
-    count_with_classes(spec, frames, (trace, &[]), asymmetry, options)
+    count_with_columns(spec, frames, (trace, &[], &[]), asymmetry, options)
 }
 
-/// The same for a trace with the class of each reference's page; without classes the list of them is empty. A page has
-/// the class of its first reference. The options are the warm-up, whether dirty pages are written at the end, and the
+/// The same for a trace with the class of each reference's page, and with its time and ring; without them the list of
+/// them is empty. A page has the class of its first reference. The options are the warm-up, whether dirty pages are written at the end, and the
 /// pages of a cluster.
-pub fn count_with_classes(
+pub fn count_with_columns(
     spec: &str,
     frames: usize,
-    (trace, classes): (&[(u64, bool)], &[u32]),
+    (trace, classes, requests): (&[(u64, bool)], &[u32], &[(u64, u32)]),
     asymmetry: f64,
     (warmup, at_end_flush, cluster_size): (usize, bool, u64),
 ) -> ModelCounts {
@@ -119,6 +123,7 @@ pub fn count_with_classes(
     let (mut hits, mut misses, mut reads, mut padding_reads) = (0, 0, 0, 0);
     let mut referenced = Vec::new();
     let mut written = Vec::new();
+    let (mut background_writes, mut checkpoint_writes) = (0, 0);
     let next_uses = next_uses(trace);
     let future = if spec.contains("cost-belady") {
         foresee(trace, at_end_flush)
@@ -132,9 +137,20 @@ pub fn count_with_classes(
         if let Some(class) = class_of.get(page) {
             model.class(*class);
         }
+        if let Some((time_us, bypass)) = requests.get(position) {
+            model.request(*time_us, *bypass);
+        }
+        let background = model.background();
         let events = model.reference(*page, *write, next_use, &no_pins);
         if position < warmup {
             continue;
+        }
+        for (page, by_checkpoint) in background {
+            written.push(page);
+            match by_checkpoint {
+                true => checkpoint_writes += 1,
+                false => background_writes += 1,
+            }
         }
         referenced.push(*page);
         if events.contains(&ModelEvent::Read(*page)) {
@@ -175,6 +191,8 @@ pub fn count_with_classes(
         cluster_switch_factor: (reference_switches > 0)
             .then(|| cluster_switches as f64 / reference_switches as f64),
         distinct_pages: distinct_pages.len() as u64,
+        background_writes,
+        checkpoint_writes,
     }
 }
 
@@ -209,6 +227,8 @@ mod tests {
                 cluster_switches: 1,
                 cluster_switch_factor: Some(1.0 / 4.0),
                 distinct_pages: 6,
+                background_writes: 0,
+                checkpoint_writes: 0,
             }
         );
         assert_eq!(counts.cost(2.0), 10.0 / 7.0);

@@ -25,7 +25,7 @@ pub mod workload;
 #[cfg(test)]
 mod tests;
 
-pub use counts::{ModelCounts, count, count_with_classes, foresee};
+pub use counts::{ModelCounts, count, count_with_columns, foresee};
 
 /// One page read, page write or eviction.
 ///
@@ -71,6 +71,14 @@ pub trait Model {
         next_use: Option<u64>,
         pinned: &BTreeSet<u64>,
     ) -> Vec<ModelEvent>;
+
+    /// The time of the next reference in µs, and four times the number of the ring through which it is made plus the kind
+    /// of that ring; passed before `background` and `reference` where they are known. A number and kind of 0 is no ring.
+    fn request(&mut self, time_us: u64, bypass: u32);
+
+    /// The pages that background processes of the server write before the next reference, in order, and whether a
+    /// checkpoint or commit writes them. They become clean. For other policies it is never called.
+    fn background(&mut self) -> Vec<(u64, bool)>;
 
     /// The future that the offline policies besides belady use, passed before `reference`.
     fn foresee(&mut self, future: FutureUse);

@@ -29,6 +29,7 @@ mod gclock;
 mod h_arc;
 mod hyperbolic;
 mod informed;
+mod innodb;
 mod lecar;
 mod lhd;
 mod lirs;
@@ -38,10 +39,12 @@ mod lru_c;
 mod lru_k;
 mod lru_wsr;
 mod operation_aware;
+mod postgres;
 mod price_guided;
 mod recently_evicted_first;
 mod s3_fifo;
 mod sieve;
+mod sqlite;
 mod two_q;
 mod w_tinylfu;
 mod wa_landlord;
@@ -72,6 +75,7 @@ pub(crate) fn build(spec: &mut Spec, m: usize) -> Box<dyn Model> {
 
 fn policy(spec: &mut Spec, m: usize) -> BuiltPolicy {
     classic(spec, m)
+        .or_else(|| server(spec, m))
         .or_else(|| clean_first(spec, m))
         .or_else(|| adaptive(spec, m))
         .or_else(|| wrapper(spec, m))
@@ -128,6 +132,20 @@ fn classic(spec: &mut Spec, m: usize) -> Option<BuiltPolicy> {
         "cost-belady" => plain(m, cost_belady::CostBelady::new()),
         "price-guided" => plain(m, price_guided::PriceGuided::new()),
         "informed" => plain(m, informed::Informed::new()),
+        _ => return None,
+    };
+    Some(built)
+}
+
+/// The policies of servers.
+fn server(spec: &mut Spec, m: usize) -> Option<BuiltPolicy> {
+    let built = match spec.name.as_str() {
+        "postgres" => plain(
+            m,
+            postgres::Postgres::new(m, postgres::Parameters::of(spec)),
+        ),
+        "innodb" => plain(m, innodb::Innodb::new(m, &innodb::Parameters::of(spec))),
+        "sqlite" => plain(m, sqlite::Sqlite::new(m, spec.number("commit", 0))),
         _ => return None,
     };
     Some(built)

@@ -32,8 +32,8 @@ pub const MOST_GHOSTS: u32 = 1 << 31;
 pub struct Request {
     /// The time of the request in µs since some moment; 0 throughout where the trace has no times.
     pub time_us: u64,
-    /// Four times the number of the private ring of frames through which the requester scans, plus the kind of the
-    /// scan (1: it reads, 2: it fills a new relation, 3: it is a vacuum). 0 without a ring.
+    /// Four times the number of the private ring of frames through which the requester scans, from 1 on, plus the kind
+    /// of the scan (1: it reads, 2: it writes in bulk, 3: it is a vacuum). 0 without a ring.
     pub bypass: u32,
 }
 
@@ -41,8 +41,8 @@ impl Request {
     /// The number of the requester's ring and the kind of its scan, from 1 to 3; `None` without a ring.
     #[inline]
     pub fn ring(self) -> Option<(u32, u32)> {
-        let kind = self.bypass % 4;
-        (kind > 0).then_some((self.bypass / 4, kind))
+        let (number, kind) = (self.bypass / 4, self.bypass % 4);
+        (number > 0 && kind > 0).then_some((number, kind))
     }
 }
 

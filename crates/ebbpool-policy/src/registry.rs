@@ -61,6 +61,14 @@ macro_rules! registry {
             unreachable!("a PolicySpec refers to an entry of the registry")
         }
 
+        /// True if the policy of `spec` is that of a server, with processes that write in the background.
+        pub fn writes_in_background(spec: &PolicySpec) -> bool {
+            $(if spec.entry.name == <policies::$module::$policy as Build>::ENTRY.name {
+                return <policies::$module::$policy as Policy>::WRITES_IN_BACKGROUND;
+            })*
+            unreachable!("a PolicySpec refers to an entry of the registry")
+        }
+
         /// Builds the policy of `spec` over `frames` frames (at least one) for `visitor`.
         pub fn visit<V: Visitor>(spec: &PolicySpec, frames: u32, visitor: V) -> V::Out {
             $(if spec.entry.name == <policies::$module::$policy as Build>::ENTRY.name {

@@ -5,8 +5,8 @@ use std::num::NonZeroU64;
 
 use ebbpool_model::{FutureUse, ModelEvent, foresee, model, workload};
 use ebbpool_policy::{
-    Access, Costs, DynPolicy, Ghost, NextUse, PageProbabilities, PageProbability, PolicySpec,
-    registry,
+    Access, BackgroundWriter, Costs, DynPolicy, Ghost, NextUse, PageProbabilities, PageProbability,
+    PolicySpec, Request, registry,
 };
 
 /// The class of a page; some pages are of no known class.
@@ -25,6 +25,20 @@ const SPECS: &[&str] = &[
     "gclock:init=0,max=1",
     "gclock:init=3,max=2",
     "gclock:init=0,max=255",
+    "postgres",
+    "postgres:bulkread=1,bulkwrite=0,vacuum=3",
+    "postgres:bgwriter_lru_maxpages=0,checkpoint_timeout=1,checkpoint_completion_target=0",
+    "postgres:bgwriter_delay=10,bgwriter_lru_maxpages=2,bgwriter_lru_multiplier=10,checkpoint_timeout=30",
+    "postgres:checkpoint_writes=50,bgwriter_lru_multiplier=0,checkpoint_completion_target=1",
+    "postgres:checkpoint_writes=77,checkpoint_timeout=3,rate=1000",
+    "innodb",
+    "innodb:lru_scan_depth=0,old_blocks_pct=5",
+    "innodb:old_blocks_min=20,lru_scan_depth=7,max_dirty_pages_pct=30",
+    "innodb:old_blocks_min=3,old_blocks_time=0,old_blocks_pct=95,max_dirty_pages_pct=0",
+    "innodb:old_blocks_min=50,old_blocks_time=100,max_dirty_pages_pct=100,rate=500",
+    "sqlite",
+    "sqlite:commit=1",
+    "sqlite:commit=90",
     "lru-k",
     "lru-k:k=1",
     "lru-k:k=3",
@@ -185,6 +199,7 @@ const SPECS: &[&str] = &[
     "ace:policy=for,batch=3",
     "ace:policy=(lru-c:batch=3),batch=5",
     "ace:policy=ebb,batch=4",
+    "ace:policy=postgres,batch=3",
 ];
 
 /// The simplest driver: a page table, and frames handed out in order.
@@ -236,12 +251,18 @@ impl Buffer {
             self.policy.class(class_of(page));
         }
         self.policy.miss(page, ghost, access);
-        let frame = match (0..self.frames).find(|frame| !self.pages.contains_key(frame)) {
-            Some(frame) => frame,
-            None => {
-                let pages = &self.pages;
-                let may_evict = |frame: u32| !pinned.contains(&pages[&frame].0);
-                let Some(frame) = self.policy.victim(Some((page, access)), &may_evict) else {
+        let early = self.policy.evicts_early();
+        let empty = (0..self.frames).find(|frame| !self.pages.contains_key(frame));
+        let pages = &self.pages;
+        let may_evict = |frame: u32| !pinned.contains(&pages[&frame].0);
+        let victim = match empty {
+            Some(_) if !early => None,
+            _ => self.policy.victim(Some((page, access)), &may_evict),
+        };
+        let frame = match (victim, empty) {
+            (None, Some(frame)) => frame,
+            (victim, _) => {
+                let Some(frame) = victim else {
                     assert!(
                         pages.keys().all(|&frame| !may_evict(frame)),
                         "a frame may be evicted"
@@ -273,6 +294,24 @@ impl Buffer {
         self.pages.insert(frame, (page, write));
         self.policy.admit(frame, page, access);
         events
+    }
+
+    /// Writes what background processes write, and returns the pages and whether a checkpoint writes them.
+    fn background(&mut self) -> Vec<(u64, bool)> {
+        let mut writes = Vec::new();
+        self.policy.background_writes(&mut writes);
+        let mut written = Vec::new();
+        for write in writes {
+            let (page, dirty) = self.pages[&write.frame];
+            assert!(
+                dirty,
+                "page {page} is written in the background and is clean"
+            );
+            self.pages.insert(write.frame, (page, false));
+            self.policy.cleaned(write.frame);
+            written.push((page, write.writer == BackgroundWriter::Checkpointer));
+        }
+        written
     }
 
     fn write(&mut self, frame: u32, events: &mut Vec<ModelEvent>) {
@@ -382,6 +421,32 @@ fn page_probabilities(probabilities: &BTreeMap<u64, (f64, f64)>) -> PageProbabil
     PageProbabilities::of_pages(pages.collect())
 }
 
+/// Times that go on by a few ms, and sometimes by long; and rings of a few scans, or of many.
+struct Requests {
+    random: workload::RandomWorkload,
+    time_us: u64,
+}
+
+impl Requests {
+    fn next(&mut self, at: usize) -> Request {
+        self.time_us += match self.random.below(200) {
+            0 => self.random.below(40_000_000),
+            1..10 => self.random.below(400_000),
+            _ => self.random.below(3_000),
+        };
+        let scans = if at / 300 % 2 == 0 { 4 } else { 70 };
+        let scan = 1 + self.random.below(scans) as u32;
+        let bypass = match self.random.below(3) {
+            0 => scan * 4 + scan % 3 + 1,
+            _ => 0,
+        };
+        Request {
+            time_us: self.time_us,
+            bypass,
+        }
+    }
+}
+
 #[derive(Clone, Copy)]
 struct Disturbance {
     pins: bool,
@@ -409,6 +474,12 @@ fn compare(spec: &str, frames: u32, seed: u64, references: usize, disturb: Distu
         let table = page_probabilities(&probabilities);
         buffer.policy.probabilities(table.into());
     }
+    // Without requests in some runs, as where a trace has no times.
+    let has_requests = buffer.policy.asks_requests() && !seed.is_multiple_of(3);
+    let mut requests = Requests {
+        random: workload::RandomWorkload::new(seed ^ 0x9e37),
+        time_us: 1_700_000_000_000_000,
+    };
     let mut pinned = BTreeSet::new();
     for (at, &(page, write)) in trace.iter().enumerate() {
         let context = || format!("{spec} with {frames} frames, seed {seed}, reference {at}");
@@ -427,6 +498,12 @@ fn compare(spec: &str, frames: u32, seed: u64, references: usize, disturb: Distu
         }
         model.foresee(future[at]);
         model.class(class_of(page));
+        if has_requests {
+            let request = requests.next(at);
+            model.request(request.time_us, request.bypass);
+            buffer.policy.request(request);
+        }
+        assert_eq!(buffer.background(), model.background(), "{}", context());
         let expected = model.reference(page, write, next[at], &pinned);
         assert_eq!(
             buffer.reference(page, write, next[at], future[at], &pinned),

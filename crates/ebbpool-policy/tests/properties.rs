@@ -278,6 +278,15 @@ fn answers_are_right_whatever_happens() {
 }
 
 #[test]
+fn answers_are_right_where_the_driver_plays_a_server() {
+    let server = DriverBehaviour {
+        plays_server: true,
+        ..DriverBehaviour::default()
+    };
+    for_every_policy(|tested, case| run(tested, case, server).map(drop));
+}
+
+#[test]
 fn the_same_references_give_the_same_events() {
     for_every_policy(|tested, case| {
         let once = run(tested, case, DriverBehaviour::default())?;
@@ -391,12 +400,11 @@ fn nothing_is_allocated_once_warm() {
             for frames in [1, 2, 50, 200] {
                 let pages = u64::from(frames) * 3 + 1;
                 let policy = (tested.build)(&parsed(tested, &spec), frames);
-                let mut driver = Driver::new(
-                    policy,
-                    frames,
-                    (0..pages).collect(),
-                    DriverBehaviour::default(),
-                );
+                let behaviour = DriverBehaviour {
+                    plays_server: true,
+                    ..DriverBehaviour::default()
+                };
+                let mut driver = Driver::new(policy, frames, (0..pages).collect(), behaviour);
                 let mut skewed = Skewed::new(pages);
                 feed(&mut driver, 20_000, || skewed.next());
                 let info = measure(|| feed(&mut driver, 5_000, || skewed.next()));

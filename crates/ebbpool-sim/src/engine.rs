@@ -7,9 +7,10 @@ use prefetch_index::prefetch_index;
 use serde::{Deserialize, Serialize};
 
 use ebbpool_policy::{
-    Access, Companions, Costs, Driver, Frame, Ghost, MOST_GHOSTS, NextUse, PageClass,
-    PageProbabilities, Policy,
+    Access, BackgroundWrite, BackgroundWriter, Companions, Costs, Driver, Frame, Ghost,
+    MOST_GHOSTS, NextUse, PageClass, PageProbabilities, Policy, Request,
 };
+use ebbpool_trace::OptionalColumns;
 
 use crate::future::Future;
 use crate::observer::{Observer, SAMPLE_EVERY, Sample};
@@ -41,6 +42,12 @@ pub struct Counts {
     pub dirty_left: u64,
     /// Writes to another cluster than the write before, the first included (PPE).
     pub cluster_switches: u64,
+    /// Those of the writes with which the server's background writer cleaned pages that stay resident.
+    #[serde(default)]
+    pub background_writes: u64,
+    /// Those of the writes that the server's checkpoints or commits made.
+    #[serde(default)]
+    pub checkpoint_writes: u64,
 }
 
 impl Counts {
@@ -63,6 +70,8 @@ pub(crate) struct Chunk<'a> {
     pub(crate) pages: &'a [u64],
     /// The class of each dense number; empty if the trace has no classes, or no policy asks for them.
     pub(crate) classes: &'a [PageClass],
+    /// The time and ring of each reference; empty if the trace has none, or no policy asks for them.
+    pub(crate) requests: &'a [Request],
 }
 
 /// The number of references whose memory is prefetched together.
@@ -125,6 +134,8 @@ pub(crate) struct Engine<P, O> {
     /// Dense page number << 1 | dirty of the page in each frame.
     occupants: Vec<u32>,
     companions: Companions,
+    /// The pages that the policy's background processes write next; empty between references.
+    background: Vec<BackgroundWrite>,
     free: Vec<Frame>,
     /// The frames of resident pages by page number, for policies that ask for erase counts.
     frame_of: HashMap<u64, Frame>,
@@ -147,8 +158,8 @@ pub(crate) trait Drive: Send {
     fn advance_sampled(&mut self, chunk: &Chunk, line: &mut TimeLine);
     /// Ends the warm-up now, whatever its configured length.
     fn start_counting(&mut self);
-    /// True if the policy asks for the classes of pages.
-    fn asks_classes(&self) -> bool;
+    /// The columns of the trace that the policy asks for.
+    fn columns(&self) -> OptionalColumns;
     fn finish(&mut self, pages: &[u64]) -> Counts;
 }
 
@@ -167,6 +178,7 @@ impl<P: Policy, O: Observer> Engine<P, O> {
             table: Vec::new(),
             occupants: Vec::with_capacity(setup.frames as usize),
             companions: Companions::default(),
+            background: Vec::new(),
             free: Vec::new(),
             frame_of: HashMap::new(),
             moved: Vec::new(),
@@ -322,6 +334,33 @@ impl<P: Policy, O: Observer> Engine<P, O> {
         }
     }
 
+    /// Writes what the policy's background processes write before the next reference.
+    #[inline]
+    fn write_in_background(&mut self, pages: &[u64]) {
+        if P::WRITES_IN_BACKGROUND {
+            self.policy.background_writes(&mut self.background);
+            if !self.background.is_empty() {
+                self.serve_background(pages);
+            }
+        }
+    }
+
+    #[cold]
+    fn serve_background(&mut self, pages: &[u64]) {
+        let mut writes = std::mem::take(&mut self.background);
+        for BackgroundWrite { frame, writer } in writes.drain(..) {
+            let before = self.counts.writes;
+            self.write_back(frame, pages);
+            let written = self.counts.writes - before;
+            match writer {
+                BackgroundWriter::Cleaner => self.counts.background_writes += written,
+                BackgroundWriter::Checkpointer => self.counts.checkpoint_writes += written,
+            }
+            self.policy.cleaned(frame);
+        }
+        self.background = writes;
+    }
+
     /// Writes pages that need not be resident.
     fn write_pages(&mut self, written: &[u64], pages: &[u64]) {
         self.count_switches(pages);
@@ -405,6 +444,10 @@ impl<P: Policy, O: Observer> Engine<P, O> {
 
     fn serve_all<const AHEAD: bool>(&mut self, chunk: &Chunk, range: std::ops::Range<usize>) {
         self.counts.references += range.len() as u64;
+        let requests = match self.policy.asks_requests() {
+            true => chunk.requests,
+            false => &[],
+        };
         for start in range.clone().step_by(LOOKAHEAD) {
             let end = (start + LOOKAHEAD).min(range.end);
             for reference in chunk.references[end..].iter().take(LOOKAHEAD) {
@@ -420,6 +463,10 @@ impl<P: Policy, O: Observer> Engine<P, O> {
                     Some(future) if AHEAD => Some(future.at(chunk.start + at, self.setup.at_end)),
                     _ => None,
                 };
+                if let Some(&request) = requests.get(at) {
+                    self.policy.request(request);
+                }
+                self.write_in_background(chunk.pages);
                 self.serve(chunk.references[at], next, chunk);
             }
             if self.written.len() >= WRITES_TOGETHER {
@@ -571,8 +618,11 @@ impl<P: Policy, O: Observer> Drive for Engine<P, O> {
         self.serve_chunk(chunk, Some(line));
     }
 
-    fn asks_classes(&self) -> bool {
-        self.policy.asks_classes()
+    fn columns(&self) -> OptionalColumns {
+        OptionalColumns {
+            classes: self.policy.asks_classes(),
+            requests: self.policy.asks_requests(),
+        }
     }
 
     fn start_counting(&mut self) {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use ebbpool_device::AnyDevice;
 use ebbpool_policy::{DynPolicy, Foresight, Policy, PolicySpec};
-use ebbpool_trace::Source;
+use ebbpool_trace::{OptionalColumns, Source};
 
 use crate::engine::{Chunk, Counts, Drive, Engine, Setup};
 use crate::error::SimError;
@@ -206,8 +206,8 @@ impl Drive for HostedEngine<'_> {
             .around(&mut || engine.advance_sampled(chunk, line));
     }
 
-    fn asks_classes(&self) -> bool {
-        self.engine.asks_classes()
+    fn columns(&self) -> OptionalColumns {
+        self.engine.columns()
     }
 
     fn start_counting(&mut self) {

@@ -7,8 +7,10 @@ use std::thread;
 
 use ebbpool_device::AnyDevice;
 use ebbpool_device::arrivals::Rate;
-use ebbpool_policy::{Foresight, PageClass, PageProbabilities, Policy, PolicySpec, registry};
-use ebbpool_trace::{Batch, Reader, Source};
+use ebbpool_policy::{
+    Foresight, PageClass, PageProbabilities, Policy, PolicySpec, Request, registry,
+};
+use ebbpool_trace::{Batch, OptionalColumns, Reader, RequestDetail, Source};
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
@@ -134,6 +136,8 @@ struct DecodedChunk {
     new_pages: Vec<u64>,
     /// The classes of the new pages; none if the trace has none, or they are not asked for.
     new_classes: Vec<PageClass>,
+    /// The time and ring of each reference; none if the trace has none, or they are not asked for.
+    requests: Vec<Request>,
     /// Cluster switches among the counted references of this chunk.
     cluster_switches: u64,
     progress: f64,
@@ -152,13 +156,14 @@ struct Decoder {
 }
 
 impl Decoder {
-    /// Before the first reference; decodes classes if `classes`.
-    fn open(source: &Source, options: &SimOptions, classes: bool) -> Result<Self, SimError> {
+    /// Before the first reference.
+    fn open(
+        source: &Source,
+        options: &SimOptions,
+        columns: OptionalColumns,
+    ) -> Result<Self, SimError> {
         Ok(Decoder {
-            reader: match classes {
-                true => source.open_with_classes()?,
-                false => source.open()?,
-            },
+            reader: source.open_with(columns)?,
             label: source.label().into(),
             ids: Ids::default(),
             batch: Batch::with_capacity(CHUNK),
@@ -205,6 +210,7 @@ impl Decoder {
             references,
             new_pages,
             new_classes,
+            requests: self.batch.requests.iter().map(request).collect(),
             cluster_switches,
             progress: self.reader.progress(),
         }))
@@ -221,6 +227,24 @@ impl Decoder {
             }
         }
     }
+}
+
+/// A request as policies take it.
+fn request(detail: &RequestDetail) -> Request {
+    let &RequestDetail { time_us, bypass } = detail;
+    Request { time_us, bypass }
+}
+
+/// The columns that some of these engines ask for.
+pub(crate) fn columns_of<'e, 'o: 'e>(
+    engines: impl IntoIterator<Item = &'e Box<dyn Drive + 'o>>,
+) -> OptionalColumns {
+    let none = OptionalColumns::default();
+    let engines = engines.into_iter();
+    engines.fold(none, |columns, engine| OptionalColumns {
+        classes: columns.classes || engine.columns().classes,
+        requests: columns.requests || engine.columns().requests,
+    })
 }
 
 /// The classes of the pages that first appear among `references`, in order. `classes` are those of the references, or
@@ -241,18 +265,18 @@ fn classes_of_new(pages_before: u64, references: &[u32], classes: &[PageClass]) 
 #[derive(Debug, Default)]
 pub(crate) struct DistinctPages {
     pub(crate) pages: Vec<u64>,
-    /// The class that each page had when it first appeared; empty unless [`asks_classes`](Self::asks_classes), and if the
-    /// trace has no classes.
+    /// The class that each page had when it first appeared; empty unless the [`columns`](Self::columns) have classes, and
+    /// if the trace has none.
     classes: Vec<PageClass>,
-    /// True if some policy asks for classes.
-    asks_classes: bool,
+    /// The columns that some policy asks for.
+    columns: OptionalColumns,
 }
 
 impl DistinctPages {
     /// Before the first page.
-    pub(crate) fn new(asks_classes: bool) -> Self {
+    pub(crate) fn new(columns: OptionalColumns) -> Self {
         DistinctPages {
-            asks_classes,
+            columns,
             ..DistinctPages::default()
         }
     }
@@ -320,7 +344,7 @@ pub fn scan(
     foresight: Foresight,
     progress: &Progress,
 ) -> Result<TraceScan, SimError> {
-    let mut decoder = Decoder::open(source, &SimOptions::default(), false)?;
+    let mut decoder = Decoder::open(source, &SimOptions::default(), OptionalColumns::default())?;
     let database_pages = decoder.reader.metadata().database_pages;
     let mut notes = FutureNotes::new(foresight);
     let mut references = 0;
@@ -346,7 +370,7 @@ pub fn scan(
 
 /// Reads a trace into memory, with the same limits as for an offline policy.
 pub(crate) fn record(source: &Source, progress: &Progress) -> Result<RecordedTrace, SimError> {
-    let mut decoder = Decoder::open(source, &SimOptions::default(), false)?;
+    let mut decoder = Decoder::open(source, &SimOptions::default(), OptionalColumns::default())?;
     let mut recorded = RecordedTrace::default();
     while let Some(chunk) = decoder.next()? {
         progress.check()?;
@@ -371,7 +395,7 @@ pub(crate) fn record(source: &Source, progress: &Progress) -> Result<RecordedTra
 
 /// Runs all `cells` through one pass of the trace.
 ///
-/// Frames beyond the trace's pages are never used, so that a cell may have more frames than memory
+/// Frames beyond the trace's pages are not used, so that a cell may have more frames than memory
 /// could hold. Policies that need the future take a first pass and 4 bytes per reference.
 pub fn simulate(
     source: &Source,
@@ -428,8 +452,8 @@ impl Drive for Sampled<'_> {
         self.engine.advance_sampled(chunk, line);
     }
 
-    fn asks_classes(&self) -> bool {
-        self.engine.asks_classes()
+    fn columns(&self) -> OptionalColumns {
+        self.engine.columns()
     }
 
     fn start_counting(&mut self) {
@@ -532,8 +556,7 @@ pub(crate) fn drive<'o>(
     progress: &Progress,
     check: impl Fn() -> Result<(), SimError>,
 ) -> Result<SimOutcome, SimError> {
-    let asks_classes = engines.iter().any(|engine| engine.asks_classes());
-    let mut pages = DistinctPages::new(asks_classes);
+    let mut pages = DistinctPages::new(columns_of(&engines));
     let facts = for_each_chunk(source, options, scan, progress, &mut pages, |chunk| {
         let blind = Chunk {
             future: None,
@@ -586,7 +609,7 @@ pub fn simulate_one<O: Observer + 'static>(
         true => observed(cell, setup, &mut observer),
         false => unobserved(cell, setup),
     };
-    let mut pages = DistinctPages::new(engine.asks_classes());
+    let mut pages = DistinctPages::new(engine.columns());
     let facts = for_each_chunk(source, options, &scan, progress, &mut pages, |chunk| {
         engine.advance(chunk);
         Ok(())
@@ -674,7 +697,12 @@ pub(crate) fn setup(
     scan: &TraceScan,
     progress: &Progress,
 ) -> Result<Setup, SimError> {
-    let frames = cell.frames.min(scan.distinct_pages).clamp(1, MOST_PAGES);
+    // A server's policy looks at the number of frames, also where it has more than it can use.
+    let usable = match registry::writes_in_background(&cell.policy) {
+        true => scan.distinct_pages.max(FRAMES_WITHOUT_SCAN),
+        false => scan.distinct_pages,
+    };
+    let frames = cell.frames.min(usable).clamp(1, MOST_PAGES);
     let prices = match (registry::foresight(&cell.policy), &scan.recorded) {
         (Foresight::Prices, Some(trace)) => {
             let question = BoundQuestion {
@@ -696,6 +724,7 @@ pub(crate) fn setup(
     let plain = online_setup(frames, cell.asymmetry, options, scan);
     let probabilities = scan.probabilities.clone();
     Ok(Setup {
+        frames: frames as u32,
         prices,
         probabilities: probabilities.filter(|_| registry::knows_probabilities(&cell.policy)),
         ..plain
@@ -730,7 +759,7 @@ pub(crate) fn for_each_chunk(
     distinct: &mut DistinctPages,
     mut consume: impl FnMut(&Chunk) -> Result<(), SimError>,
 ) -> Result<TraceFacts, SimError> {
-    let decoder = Decoder::open(source, options, distinct.asks_classes)?;
+    let decoder = Decoder::open(source, options, distinct.columns)?;
     let mut facts = TraceFacts::default();
     thread::scope(|scope| {
         let (sender, receiver): (_, Receiver<Result<DecodedChunk, SimError>>) = sync_channel(1);
@@ -748,6 +777,7 @@ pub(crate) fn for_each_chunk(
                 future: scan.future.as_ref(),
                 pages: &distinct.pages,
                 classes: &distinct.classes,
+                requests: &chunk.requests,
             })?;
             facts.references = end as u64;
             facts.cluster_switches += chunk.cluster_switches;

@@ -5,9 +5,9 @@ mod common;
 
 use std::collections::BTreeMap;
 
-use common::{QUIET, SPECS, cell, class_of, file};
+use common::{QUIET, SPECS, cell, class_of, file, request_of};
 use ebbpool_model::workload::workload;
-use ebbpool_model::{ModelCounts, count, count_with_classes};
+use ebbpool_model::{ModelCounts, count, count_with_columns};
 use ebbpool_policy::{Entry, registry};
 use ebbpool_sim::{AtEnd, Cell, Counts, SimOptions, TraceFacts, simulate};
 
@@ -26,6 +26,11 @@ fn assert_same(counts: &Counts, facts: &TraceFacts, expected: &ModelCounts, cont
         "padding reads, {context}"
     );
     assert_eq!(counts.writes, expected.writes, "writes, {context}");
+    assert_eq!(
+        (counts.background_writes, counts.checkpoint_writes),
+        (expected.background_writes, expected.checkpoint_writes),
+        "writes of the server, {context}"
+    );
     assert_eq!(
         counts.dirty_left, expected.dirty_left,
         "dirty left, {context}"
@@ -70,6 +75,13 @@ fn check(trace: &[(u64, bool)], name: &str, options: &SimOptions, asymmetry: f64
             .collect(),
         false => Vec::new(),
     };
+    let requests: Vec<(u64, u32)> = match name.ends_with(".parquet") {
+        true => (0..trace.len())
+            .map(request_of)
+            .map(|request| (request.time_us, request.bypass))
+            .collect(),
+        false => Vec::new(),
+    };
     let outcome = simulate(&source, &cells, options, &QUIET).expect("a simulation");
     assert_eq!(outcome.facts.references, trace.len() as u64);
     assert_eq!(
@@ -83,8 +95,8 @@ fn check(trace: &[(u64, bool)], name: &str, options: &SimOptions, asymmetry: f64
             options.at_end == AtEnd::Flush,
             options.cluster_size,
         );
-        let known = (trace, classes.as_slice());
-        let expected = count_with_classes(spec, frames as usize, known, asymmetry, counting);
+        let known = (trace, classes.as_slice(), requests.as_slice());
+        let expected = count_with_columns(spec, frames as usize, known, asymmetry, counting);
         let context = format!("{spec}, {frames} frames, {name}, R = {asymmetry}, {options:?}");
         assert_same(counts, &outcome.facts, &expected, &context);
     }

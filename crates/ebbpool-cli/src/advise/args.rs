@@ -30,7 +30,7 @@ pub(crate) struct AdviseArgs {
     /// trace's name]
     #[arg(long, value_enum, value_name = "SERVER")]
     pub(crate) server: Option<ServerArg>,
-    /// The present policy [default: gclock, the clock sweep, of PostgreSQL; else lru]
+    /// The present policy [default: postgres, innodb or sqlite where the trace comes from there; else lru]
     #[arg(long, value_name = "POLICY")]
     pub(crate) now: Option<String>,
     /// The present size of the buffer: frames, per cent of the database's pages, or bytes [default:

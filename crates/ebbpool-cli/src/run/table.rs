@@ -16,6 +16,14 @@ pub(crate) fn of_run(detailed: &DetailedResult) -> String {
     if result.padding_reads > 0 {
         figures.row("padding reads", result.padding_reads.to_string());
     }
+    for (name, pages) in [
+        ("background writes", result.background_writes),
+        ("checkpoint writes", result.checkpoint_writes),
+    ] {
+        if pages > 0 {
+            figures.row(name, pages.to_string());
+        }
+    }
     figures.row("cluster switches", result.cluster_switches.to_string());
     figures.row(
         "cluster switch factor",

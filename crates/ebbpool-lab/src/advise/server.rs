@@ -54,11 +54,13 @@ impl ServerKind {
         }
     }
 
-    /// The policy that comes nearest to the server's own: PostgreSQL's clock sweep, else LRU.
+    /// The server's own policy; LRU where it is not known.
     pub fn policy(self) -> &'static str {
         match self {
-            ServerKind::Postgresql => "gclock",
-            ServerKind::Innodb | ServerKind::Sqlite | ServerKind::Other => "lru",
+            ServerKind::Postgresql => "postgres",
+            ServerKind::Innodb => "innodb",
+            ServerKind::Sqlite => "sqlite",
+            ServerKind::Other => "lru",
         }
     }
 
@@ -112,10 +114,13 @@ impl ServerKind {
         match self {
             ServerKind::Postgresql => &[(
                 "bgwriter_lru_maxpages",
-                "not simulated: the background writer writes dirty pages before they are evicted, which can only add writes; 0 turns it off",
+                "simulated with its default where the trace has times: the background writer writes dirty pages before they are evicted, which can only add writes; 0 turns it off",
             )],
             ServerKind::Innodb => &[
-                ("innodb_max_dirty_pages_pct", NO_MODEL),
+                (
+                    "innodb_max_dirty_pages_pct",
+                    "simulated with its default: the policy innodb writes the oldest changes above it",
+                ),
                 ("innodb_io_capacity", NO_MODEL),
             ],
             ServerKind::Sqlite => &[(

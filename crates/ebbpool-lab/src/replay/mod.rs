@@ -476,6 +476,9 @@ impl ReplaySession<'_> {
             writes: activity.writes(),
             dirty_left: measurements.dirty_left,
             cluster_switches: measurements.cluster_switches,
+            // The pool has a background writer and checkpoints of its own.
+            background_writes: 0,
+            checkpoint_writes: 0,
         };
         let frames = self.survey.frames;
         let asymmetry = self.request.asymmetry.unwrap_or(PAPERS_BASE);

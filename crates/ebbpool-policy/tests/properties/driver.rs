@@ -1,8 +1,8 @@
 //! A driver that checks every answer of the policy against the contract of `Policy`.
 
 use ebbpool_policy::{
-    Access, Costs, DynPolicy, Frame, Ghost, MOST_GHOSTS, NextUse, PageProbabilities,
-    PageProbability,
+    Access, BackgroundWrite, Costs, DynPolicy, Frame, Ghost, MOST_GHOSTS, NextUse,
+    PageProbabilities, PageProbability, Request,
 };
 use proptest::prelude::*;
 use proptest::sample::Index;
@@ -42,6 +42,8 @@ pub struct DriverBehaviour {
     pub prefetches: bool,
     /// What it does with ghosts.
     pub ghosts: Ghosts,
+    /// Passes requests with times and rings, writes in the background, and evicts early where the policy does.
+    pub plays_server: bool,
 }
 
 /// A page table over a fixed set of pages, frames handed out in order, pins by frame.
@@ -60,6 +62,7 @@ pub struct Driver {
     hand: usize,
     evictions: Vec<Frame>,
     together: Vec<Frame>,
+    background: Vec<BackgroundWrite>,
     events: Vec<Event>,
 }
 
@@ -103,6 +106,7 @@ impl Driver {
             hand: 0,
             evictions: Vec::with_capacity(frames as usize),
             together: Vec::with_capacity(frames as usize),
+            background: Vec::with_capacity(frames as usize),
             events: Vec::with_capacity(2 * frames as usize + 2),
         }
     }
@@ -184,6 +188,9 @@ impl Driver {
         }
         let position = self.references;
         self.references += 1;
+        if self.behaviour.plays_server {
+            self.play_server(position)?;
+        }
         self.policy.next_use(NextUse {
             position,
             reference: next_use.unwrap_or(NextUse::NEVER),
@@ -207,11 +214,17 @@ impl Driver {
             self.behaviour.ghosts == Ghosts::Forgotten && self.misses.is_multiple_of(2);
         let ghost = self.ghost_of[page].filter(|_| !loses_ghost);
         self.policy.miss(number, ghost, access);
+        let early = self.behaviour.plays_server && self.policy.evicts_early();
         let free = self.occupants.iter().position(Option::is_none);
-        let frame = match free {
-            Some(frame) => frame as Frame,
-            None => {
-                let Some(victim) = self.victim(Some((number, access)))? else {
+        let victim = match free {
+            Some(_) if !early => None,
+            Some(_) => self.early_victim((number, access))?,
+            None => self.victim(Some((number, access)))?,
+        };
+        let frame = match (victim, free) {
+            (None, Some(frame)) => frame as Frame,
+            (victim, _) => {
+                let Some(victim) = victim else {
                     let ghost = self.policy.refused();
                     self.store(page, ghost)?;
                     self.events.push(Event::Refuse(number));
@@ -228,6 +241,46 @@ impl Driver {
         self.occupants[frame as usize] = Some((page, write));
         self.frame_of[page] = Some(frame);
         self.check_gauges()
+    }
+
+    /// Passes a request with a time and a ring, and writes what is written in the background.
+    fn play_server(&mut self, position: u64) -> Result<(), TestCaseError> {
+        if self.policy.asks_requests() {
+            let scan = 1 + (position / 16 % 9) as u32;
+            let bypass = if position % 4 == 0 {
+                scan * 4 + scan % 4
+            } else {
+                0
+            };
+            let pause = position / 100 * 700_000;
+            let time_us = position * 1500 + pause;
+            self.policy.request(Request { time_us, bypass });
+        }
+        let mut background = std::mem::take(&mut self.background);
+        background.clear();
+        self.policy.background_writes(&mut background);
+        for write in &background {
+            let occupant = self.occupants.get(write.frame as usize).copied().flatten();
+            let dirty = occupant.is_some_and(|(_, dirty)| dirty);
+            prop_assert!(dirty, "frame {} is not dirty", write.frame);
+            self.events.push(Event::Write(self.page_in(write.frame)));
+            self.clean_frame(write.frame as usize);
+        }
+        self.background = background;
+        self.check_gauges()
+    }
+
+    /// Requests a victim while a frame is empty. There may be none.
+    fn early_victim(&mut self, incoming: (u64, Access)) -> Result<Option<Frame>, TestCaseError> {
+        let pinned = self.pinned;
+        let may_evict = |frame: Frame| pinned >> (frame % 64) & 1 == 0;
+        let victim = self.policy.victim(Some(incoming), &may_evict);
+        if let Some(frame) = victim {
+            let occupant = self.occupants.get(frame as usize).copied().flatten();
+            prop_assert!(occupant.is_some(), "frame {} is empty", frame);
+            prop_assert!(may_evict(frame), "frame {} is pinned", frame);
+        }
+        Ok(victim)
     }
 
     /// The device moves the page that `which` chooses to a block erased `erases` times.

@@ -85,6 +85,7 @@ impl<'a> Schedules<'a> {
                 future: Some(&self.future),
                 pages: &self.trace.pages,
                 classes: &[],
+                requests: &[],
             });
         }
         let counts = engine.finish(&self.trace.pages);

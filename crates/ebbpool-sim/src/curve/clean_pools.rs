@@ -1,6 +1,7 @@
 //! fd-static at every size of its clean pool.
 
 use ebbpool_policy::{Access, CleanPools};
+use ebbpool_trace::OptionalColumns;
 
 use super::{Curves, TraceStep, Traffic, for_each_part};
 use crate::engine::AtEnd;
@@ -31,17 +32,23 @@ impl Curves<'_> {
     ) -> Result<Vec<CleanPool>, SimError> {
         let frames = frames.min(self.lru.distinct_pages()).clamp(1, MOST_PAGES);
         let mut pools = CleanPools::new(frames as u32);
-        for_each_part(self.source, &self.options, progress, false, |step| {
-            match step {
-                TraceStep::Serve(chunk) => {
-                    for &reference in chunk.references {
-                        pools.reference(reference >> 1, Access::from_write(reference & 1 == 1));
+        for_each_part(
+            self.source,
+            &self.options,
+            progress,
+            OptionalColumns::default(),
+            |step| {
+                match step {
+                    TraceStep::Serve(chunk) => {
+                        for &reference in chunk.references {
+                            pools.reference(reference >> 1, Access::from_write(reference & 1 == 1));
+                        }
                     }
+                    TraceStep::StartCounting => pools.start_counting(),
                 }
-                TraceStep::StartCounting => pools.start_counting(),
-            }
-            Ok(())
-        })?;
+                Ok(())
+            },
+        )?;
         let flushed = self.options.at_end == AtEnd::Flush;
         let found = pools.finish().into_iter().map(|pool| CleanPool {
             clean: pool.clean,

@@ -14,7 +14,7 @@ mod target;
 
 use hashbrown::HashMap;
 
-use ebbpool_trace::{Metadata, Source, StackDistances};
+use ebbpool_trace::{Metadata, OptionalColumns, Source, StackDistances};
 
 use crate::engine::Chunk;
 use crate::error::SimError;
@@ -305,28 +305,30 @@ fn key_of(policy: &SimPolicy) -> String {
 /// The part of a chunk that is warm-up, and the part that is not.
 fn split<'a>(chunk: &Chunk<'a>, warm: usize) -> (Chunk<'a>, Chunk<'a>) {
     let (references, counted) = chunk.references.split_at(warm);
-    let part = |references, start| Chunk {
+    let (requests, counted_requests) = chunk.requests.split_at(warm.min(chunk.requests.len()));
+    let part = |references, requests, start| Chunk {
         references,
+        requests,
         start,
         ..*chunk
     };
     (
-        part(references, chunk.start),
-        part(counted, chunk.start + warm),
+        part(references, requests, chunk.start),
+        part(counted, counted_requests, chunk.start + warm),
     )
 }
 
-/// Calls `step` with the chunks of a trace, cut where the warm-up ends, and there. The chunks have classes if some policy
-/// asks for them.
+/// Calls `step` with the chunks of a trace, cut where the warm-up ends, and there. The chunks have the columns that some
+/// policy asks for.
 fn for_each_part(
     source: &Source,
     options: &SimOptions,
     progress: &Progress,
-    asks_classes: bool,
+    columns: OptionalColumns,
     mut step: impl FnMut(TraceStep) -> Result<(), SimError>,
 ) -> Result<TraceFacts, SimError> {
     let mut remaining = options.warmup;
-    let mut pages = DistinctPages::new(asks_classes);
+    let mut pages = DistinctPages::new(columns);
     for_each_chunk(
         source,
         options,
@@ -362,18 +364,24 @@ fn lru_curve(
 ) -> Result<(TraceFacts, LruCurve), SimError> {
     let mut stack = LruStack::new();
     let mut too_many = false;
-    let facts = for_each_part(source, options, progress, false, |step| {
-        match step {
-            TraceStep::Serve(chunk) => {
-                too_many |= chunk.pages.len() as u64 > StackDistances::MOST_PAGES;
-                if !too_many {
-                    stack.advance(chunk);
+    let facts = for_each_part(
+        source,
+        options,
+        progress,
+        OptionalColumns::default(),
+        |step| {
+            match step {
+                TraceStep::Serve(chunk) => {
+                    too_many |= chunk.pages.len() as u64 > StackDistances::MOST_PAGES;
+                    if !too_many {
+                        stack.advance(chunk);
+                    }
                 }
+                TraceStep::StartCounting => stack.start_counting(),
             }
-            TraceStep::StartCounting => stack.start_counting(),
-        }
-        Ok(())
-    })?;
+            Ok(())
+        },
+    )?;
     if too_many {
         return Err(SimError::TooLarge {
             trace: source.label().into(),

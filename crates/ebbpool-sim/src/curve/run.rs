@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use ebbpool_policy::{Foresight, PolicySpec, registry};
-use ebbpool_trace::{Metadata, Source};
+use ebbpool_trace::{Metadata, OptionalColumns, Source};
 use hashbrown::HashMap;
 use rayon::prelude::*;
 
@@ -16,8 +16,8 @@ use crate::error::SimError;
 use crate::guest::{GuestPolicy, SimPolicy, check_guest, engine_of_guest};
 use crate::probabilities;
 use crate::stream::{
-    Cell, FutureNotes, Progress, SimOptions, TraceFacts, TraceScan, check_references, online_setup,
-    setup, unobserved, workers,
+    Cell, FutureNotes, Progress, SimOptions, TraceFacts, TraceScan, check_references, columns_of,
+    online_setup, setup, unobserved, workers,
 };
 use crate::sweep::{ENTRIES_PER_WAVE, LEAST_CELLS_PER_THREAD, STEPS_PER_WAVE};
 
@@ -152,8 +152,8 @@ impl Wave {
             .filter(|run| !self.jobs[run.job].sample.is_all())
             .map(|run| (run.from, LruStack::new()))
             .collect();
-        let asks_classes = runs.iter().any(|run| run.engine.asks_classes());
-        for_each_part(source, options, progress, asks_classes, |step| {
+        let columns = columns_of(runs.iter().map(|run| &run.engine));
+        for_each_part(source, options, progress, columns, |step| {
             match step {
                 TraceStep::Serve(chunk) => workers.install(|| {
                     samplers
@@ -269,7 +269,8 @@ impl Wave {
                 ..*progress
             };
             let options = SimOptions::default();
-            for_each_part(source, &options, &quiet, false, |step| {
+            let columns = OptionalColumns::default();
+            for_each_part(source, &options, &quiet, columns, |step| {
                 let TraceStep::Serve(chunk) = step else {
                     return Ok(());
                 };

@@ -1,6 +1,6 @@
 //! Spatially hashed samples of a trace (SHARDS: Waldspurger et al. 2015).
 
-use ebbpool_policy::PageClass;
+use ebbpool_policy::{PageClass, Request};
 
 use crate::engine::Chunk;
 
@@ -84,6 +84,8 @@ struct SampledPart {
     /// The classes of the pages; empty if the chunks have none.
     classes: Vec<PageClass>,
     references: Vec<u32>,
+    /// The times and rings of the references; empty if the chunks have none.
+    requests: Vec<Request>,
     /// References taken earlier.
     start: usize,
 }
@@ -109,6 +111,7 @@ impl Sampler {
         for part in &mut self.parts {
             part.start += part.references.len();
             part.references.clear();
+            part.requests.clear();
         }
         let known = self.numbers.len();
         for (at, &page) in (known..).zip(&chunk.pages[known..]) {
@@ -120,11 +123,12 @@ impl Sampler {
             });
             self.numbers.push(number.unwrap_or(OUTSIDE));
         }
-        for &reference in chunk.references {
+        for (at, &reference) in chunk.references.iter().enumerate() {
             let number = self.numbers[(reference >> 1) as usize];
             if number != OUTSIDE {
                 let part = &mut self.parts[(number % parts) as usize];
                 part.references.push((number / parts) << 1 | reference & 1);
+                part.requests.extend(chunk.requests.get(at));
             }
         }
     }
@@ -138,6 +142,7 @@ impl Sampler {
             future: None,
             pages: &part.pages,
             classes: &part.classes,
+            requests: &part.requests,
         }
     }
 }
@@ -214,10 +219,15 @@ mod tests {
             .map(|at| ((at * at % 60) << 1) | (at % 2))
             .collect();
         let classes: Vec<PageClass> = pages.iter().map(|page| *page as u32 + 7).collect();
+        let request = |at: usize| Request {
+            time_us: at as u64,
+            bypass: 5,
+        };
         let mut sampler = Sampler::new(sample);
         let mut part_chunk = vec![Vec::new(); 4];
         // The second chunk has pages that the first one did not have.
         for (range, count) in [(0..150, 40), (150..400, 60)] {
+            let requests: Vec<Request> = range.clone().map(request).collect();
             let references: Vec<u32> = references[range.clone()]
                 .iter()
                 .map(|reference| reference % (2 * count))
@@ -228,15 +238,18 @@ mod tests {
                 future: None,
                 pages: &pages[..count as usize],
                 classes: &classes[..count as usize],
+                requests: &requests,
             });
             for (part, part_chunk) in part_chunk.iter_mut().enumerate() {
                 let chunk = sampler.part_chunk(part);
                 assert_eq!(chunk.start, part_chunk.len());
                 let expected = chunk.pages.iter().map(|page| *page as u32 + 7);
                 assert!(expected.eq(chunk.classes.iter().copied()));
-                part_chunk.extend(chunk.references.iter().map(|reference| {
+                assert_eq!(chunk.references.len(), chunk.requests.len());
+                let references = chunk.references.iter().zip(chunk.requests);
+                part_chunk.extend(references.map(|(reference, request)| {
                     let page = chunk.pages[(reference >> 1) as usize];
-                    (page, reference & 1)
+                    (page, reference & 1, request.time_us)
                 }));
             }
         }
@@ -246,7 +259,7 @@ mod tests {
             let reference = reference % (2 * count);
             let page = pages[(reference >> 1) as usize];
             if let Some(part) = sample.part_of(page) {
-                expected[part as usize].push((page, reference & 1));
+                expected[part as usize].push((page, reference & 1, at as u64));
             }
         }
         assert!(expected.iter().map(Vec::len).sum::<usize>() > 50);

@@ -3,7 +3,7 @@
 use std::sync::atomic::AtomicBool;
 
 use ebbpool_sim::{Cell, Progress};
-use ebbpool_trace::{Batch, Format, Metadata, PageClasses, Source, Writer};
+use ebbpool_trace::{Batch, Format, Metadata, PageClasses, RequestDetail, Source, Writer};
 use tempfile::TempDir;
 
 static NEVER_STOP: AtomicBool = AtomicBool::new(false);
@@ -22,6 +22,11 @@ pub const SPECS: &[&str] = &[
     "lru:cluster=8",
     "clock",
     "gclock",
+    "postgres",
+    "postgres:checkpoint_timeout=2,bgwriter_lru_maxpages=3,bulkread=2",
+    "innodb:max_dirty_pages_pct=20",
+    "innodb:old_blocks_min=10,lru_scan_depth=4",
+    "sqlite:commit=100",
     "lru-k",
     "2q",
     "lrfu",
@@ -87,7 +92,20 @@ pub fn class_of(page: u64) -> u32 {
     (page % 5) as u32
 }
 
-/// The trace as a file, which exists as long as the directory. In the native format it has classes.
+/// The request at a position of traces in the native format: about 700 a second, some of them through rings.
+pub fn request_of(position: usize) -> RequestDetail {
+    let scan = 1 + (position / 40 % 5) as u32;
+    RequestDetail {
+        time_us: position as u64 * 1400 + 5,
+        bypass: if position % 80 < 25 {
+            scan * 4 + scan % 3 + 1
+        } else {
+            0
+        },
+    }
+}
+
+/// The trace as a file, which exists as long as the directory. In the native format it has classes, times and rings.
 pub fn file(trace: &[(u64, bool)], name: &str) -> (TempDir, Source) {
     let directory = tempfile::tempdir().expect("a temporary directory");
     let path = directory.path().join(name);
@@ -99,6 +117,7 @@ pub fn file(trace: &[(u64, bool)], name: &str) -> (TempDir, Source) {
     let mut batch: Batch = trace.iter().copied().collect();
     if classes.is_some() {
         batch.classes = batch.pages.iter().copied().map(class_of).collect();
+        batch.requests = (0..batch.len()).map(request_of).collect();
     }
     writer
         .write(&batch)

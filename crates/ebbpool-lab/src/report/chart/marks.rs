@@ -85,7 +85,7 @@ const fn hollow(hue: Hue, dash: usize, shape: Shape) -> Mark {
 
 /// The mark of each policy by its name in the registry, and of what experiments call `optimum`. Policies of a family
 /// share a hue.
-const OF_POLICIES: [(&str, Mark); 48] = [
+const OF_POLICIES: [(&str, Mark); 51] = [
     ("lru", full(Hue::Ink, 0, Shape::Circle)),
     ("price-guided", full(Hue::Ink, 1, Shape::Cross)),
     ("lru-c", hollow(Hue::Ink, 2, Shape::Circle)),
@@ -98,6 +98,9 @@ const OF_POLICIES: [(&str, Mark); 48] = [
     ("fifo", hollow(Hue::Grey, 2, Shape::Square)),
     ("s3-fifo", full(Hue::Grey, 2, Shape::Diamond)),
     ("gclock", hollow(Hue::Grey, 3, Shape::Diamond)),
+    ("postgres", full(Hue::Grey, 0, Shape::Square)),
+    ("innodb", hollow(Hue::Grey, 1, Shape::Circle)),
+    ("sqlite", full(Hue::Grey, 2, Shape::Triangle)),
     ("optimum", full(Hue::Grey, 3, Shape::Plus)),
     ("cflru", full(Hue::Blue, 0, Shape::Circle)),
     ("cflru-c", hollow(Hue::Blue, 1, Shape::Circle)),

@@ -108,8 +108,7 @@ impl Cleaner {
             }
         }
         self.observe(scanned, reusable - reusable_before);
-        let settled = to_lap == 0 || self.smoothed_allocations == 0.0;
-        allocations == 0 && scanned == 0 && settled
+        allocations == 0 && scanned == 0 && self.smoothed_allocations == 0.0
     }
 
     /// `found` reusable frames were among `passed`.

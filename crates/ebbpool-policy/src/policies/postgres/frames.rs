@@ -127,6 +127,8 @@ impl Frames {
                 pinned = 0;
             }
         }
+        // The hand stands where it stood, and has not made a turn that the background writer should know of.
+        self.steps -= u64::from(pinned);
         None
     }
 
