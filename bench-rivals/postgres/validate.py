@@ -66,7 +66,7 @@ create table access_info (s_id int, ai_type int, data1 int, data2 int, primary k
 create table special_facility (s_id int, sf_type int, is_active int, data_a int, primary key (s_id, sf_type));
 create table call_forwarding (s_id int, sf_type int, start_time int, end_time int, numberx text,
     primary key (s_id, sf_type, start_time));
-insert into subscriber select i, lpad(i::text, 15, '0'), i % 256, (i * 7919) % 100000 from generate_series(1, 400000) i;
+insert into subscriber select i, lpad(i::text, 15, '0'), i % 256, (i::bigint * 7919) % 100000 from generate_series(1, 400000) i;
 create unique index subscriber_nbr on subscriber (sub_nbr);
 insert into access_info select i, t, i % 256, t from generate_series(1, 400000) i, generate_series(1, 4) t where (i + t) % 8 < 5;
 insert into special_facility select i, t, 1, i % 256 from generate_series(1, 400000) i, generate_series(1, 4) t where (i * t) % 8 < 5;
@@ -280,14 +280,16 @@ def measure(server: Server, workload: Workload, frames: int, quiet: bool, transa
     server.start(*settings, *(QUIET if quiet else []))
     name = f"{workload.name}-{frames}-{'quiet' if quiet else 'stock'}"
     trace = server.directory / f"{name}.parquet"
-    capture = capture_process(server, trace)
+    # The first session reads the catalogues, and the server counts what a session did when it ends.
+    server.counters()
     before = server.counters()
+    capture = capture_process(server, trace)
     run_benchmark(server, workload, transactions)
-    after = server.counters()
     capture.send_signal(signal.SIGINT)
     _, errors = capture.communicate(timeout=600)
     if capture.returncode:
         sys.exit(f"{name}: {errors}")
+    after = server.counters()
     server.stop()
     facts = json.loads(trace.with_suffix(".json").read_text())
     counted = {key: after[key] - before[key] for key in after}
