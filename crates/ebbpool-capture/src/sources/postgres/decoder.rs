@@ -178,7 +178,7 @@ impl PostgresDecoder {
         const MOST: u32 = 1 << 16;
         let object = recorder.object(event.object);
         let backend = self.backends.entry(event.process).or_default();
-        for page in (event.page..).take(event.detail.min(MOST) as usize) {
+        for page in (event.page..=u32::MAX).take(event.detail.min(MOST) as usize) {
             self.counts.extensions += 1;
             let at = PageEvent { page, ..*event };
             let bypass = backend.ring_of(&at, object);

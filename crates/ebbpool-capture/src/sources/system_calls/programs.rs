@@ -91,8 +91,8 @@ impl RingLayout {
             tracepoint,
             operation: offset("io_kiocb", "opcode")?,
             flags: offset("io_kiocb", "flags")?,
-            descriptor: offset("io_kiocb", "cqe")? + offset("io_cqe", "fd")?,
-            position: offset("io_rw", "kiocb")? + offset("kiocb", "ki_pos")?,
+            descriptor: offset("io_kiocb", "cqe")?.checked_add(offset("io_cqe", "fd")?)?,
+            position: offset("io_rw", "kiocb")?.checked_add(offset("kiocb", "ki_pos")?)?,
             address: offset("io_rw", "addr")?,
             length: offset("io_rw", "len")?,
         })
