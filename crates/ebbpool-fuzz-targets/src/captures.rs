@@ -142,7 +142,7 @@ mod on_linux {
         assert_eq!(mysql.0.counts.requests, mysql.1.len() as u64);
         let counts = process.0.counts;
         let most = (counts.read_bytes + counts.written_bytes).div_ceil(4096);
-        assert!(process.1.len() as u64 <= most + counts.reads + counts.writes);
+        assert!(process.1.len() as u64 <= most + 2 * (counts.reads + counts.writes));
     }
 
     /// PostgreSQL's catalogues: the map of their files, 512 bytes, and the pages of one.
