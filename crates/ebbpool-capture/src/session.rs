@@ -36,6 +36,11 @@ pub trait Source {
     /// Processor time of the target so far; `None` if it is no program.
     fn processor_time(&self) -> Option<Duration>;
 
+    /// Processor time of an event, by that of an event of a probe in a program, which the calibration measures.
+    fn event_cost(&self, probed: EventCost) -> EventCost {
+        probed
+    }
+
     /// Hits and requests so far, where events tell hits.
     fn hits(&self) -> Option<(u64, u64)> {
         None
@@ -162,6 +167,7 @@ pub fn capture(
     cost: EventCost,
     mut proceed: impl FnMut(Option<&Progress>) -> bool,
 ) -> Result<(Recorder, SessionReport), CaptureError> {
+    let cost = source.event_cost(cost);
     let attaching = Instant::now();
     let probes = source.attach(limits.ring_bytes)?;
     let attached = attaching.elapsed();
