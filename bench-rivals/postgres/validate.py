@@ -10,7 +10,7 @@ Ebbpool:
     sudo apt install postgresql
     sudo python3 bench-rivals/postgres/validate.py DIRECTORY [--quick] [--write docs/validation.md]
 
-DIRECTORY takes some 6 GB. Results are kept in DIRECTORY/results.json: a second call measures only what is missing, and
+DIRECTORY takes some 6 GB. DIRECTORY/results.json stores the results: a second call measures only what is missing, and
 `--write` alone writes the tables again.
 """
 

@@ -86,7 +86,7 @@ fn register_of_aarch64(name: &str) -> Option<i16> {
         return Some(248);
     }
     let number: i16 = name.strip_prefix(['x', 'w'])?.parse().ok()?;
-    (0..31).contains(&number).then_some(8 * number)
+    (0..31).contains(&number).then(|| 8 * number)
 }
 
 #[cfg(test)]
@@ -119,7 +119,7 @@ mod tests {
             (Some(0), Some(152), Some(240))
         );
         assert_eq!(arm("sp"), Some(248));
-        for name in ["xzr", "wzr", "x31", "x-1", "y1", "", "x"] {
+        for name in ["xzr", "wzr", "x31", "x-1", "x30000", "y1", "", "x"] {
             assert_eq!(arm(name), None, "{name}");
         }
     }

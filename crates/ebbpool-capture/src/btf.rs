@@ -31,6 +31,10 @@ mod kind {
 /// How deep unnamed structures may lie in each other.
 const DEEPEST: u32 = 16;
 
+/// The most members that are looked at for one that is wanted, by which wrong descriptions end too. The kernel's largest
+/// structures have some hundreds.
+const MOST_MEMBERS: u32 = 1 << 16;
+
 /// The types of a kernel.
 #[derive(Debug)]
 pub struct KernelTypes {
@@ -124,14 +128,17 @@ impl KernelTypes {
     /// [`CaptureError::Kernel`] if there is no such member.
     pub fn offset(&self, structure: &str, member: &str) -> Result<i32, CaptureError> {
         let at = self.structures.get(structure.as_bytes());
-        let offset = at.and_then(|&at| self.within(at, member.as_bytes(), DEEPEST));
+        let offset = at.and_then(|&at| {
+            let mut members = MOST_MEMBERS;
+            self.within(at, member.as_bytes(), DEEPEST, &mut members)
+        });
         offset.ok_or_else(|| CaptureError::Kernel {
             attempt: "be read as expected".into(),
             detail: format!("its types have no {structure}.{member}"),
         })
     }
 
-    fn within(&self, mut at: usize, member: &[u8], depth: u32) -> Option<i32> {
+    fn within(&self, mut at: usize, member: &[u8], depth: u32, members: &mut u32) -> Option<i32> {
         for _ in 0..DEEPEST {
             let is_alias = matches!(
                 kind_of(self.number(at + 4)?),
@@ -147,6 +154,7 @@ impl KernelTypes {
             return None;
         }
         (0..(info & 0xffff) as usize).find_map(|index| {
+            *members = members.checked_sub(1)?;
             let entry = at + 12 + 12 * index;
             let offset = self.number(entry + 8)?;
             // With this flag the upper bits are the width of a bit field.
@@ -161,7 +169,8 @@ impl KernelTypes {
                 name if name == member => Some(bytes),
                 [] => {
                     let inner = *self.types.get(self.number(entry + 4)? as usize)?;
-                    Some(self.within(inner, member, depth - 1)? + bytes)
+                    self.within(inner, member, depth - 1, members)?
+                        .checked_add(bytes)
                 }
                 _ => None,
             }
@@ -223,6 +232,24 @@ mod tests {
         assert_eq!(types.offset("file", "c").expect("c"), 12);
         assert!(types.offset("file", "d").is_err());
         assert!(types.offset("int", "a").is_err());
+    }
+
+    #[test]
+    fn structures_in_themselves_end() {
+        // All of its unnamed members are the structure itself.
+        let types = [1, kind::STRUCT << 24 | 40, 16];
+        let members = (0..40).flat_map(|_| [0, 1, u32::MAX]);
+        let words: Vec<u32> = types.into_iter().chain(members).collect();
+        let strings = b"\0file\0";
+        let mut data = MAGIC.to_le_bytes().to_vec();
+        data.extend([1, 0]);
+        for word in [24, 0, 4 * words.len(), 4 * words.len(), strings.len()] {
+            data.extend((word as u32).to_le_bytes());
+        }
+        data.extend(words.iter().flat_map(|word| word.to_le_bytes()));
+        data.extend(strings);
+        let types = KernelTypes::parse(data).expect("types");
+        assert!(types.offset("file", "a").is_err());
     }
 
     #[test]

@@ -137,7 +137,7 @@ impl ElfProgram {
         let start = self.offset(address).and_then(|at| usize::try_from(at).ok());
         let code = start.and_then(|at| self.data.get(at..)).unwrap_or_default();
         match code.starts_with(&LANDING_PAD) {
-            true => address + LANDING_PAD.len() as u64,
+            true => address.wrapping_add(LANDING_PAD.len() as u64),
             false => address,
         }
     }

@@ -102,6 +102,71 @@ mod tests {
         assert_eq!(found, expected);
     }
 
+    /// A location in short: the constant, the register's offset, or the register's offset and the distance.
+    fn short(operand: &Option<Operand>) -> String {
+        match operand {
+            Some(Operand { size, location }) => match location {
+                Location::Constant(number) => format!("{size}={number}"),
+                Location::Register(register) => format!("{size}r{register}"),
+                Location::Memory(register, distance) => format!("{size}m{register}{distance:+}"),
+            },
+            None => "?".into(),
+        }
+    }
+
+    #[test]
+    fn operands_of_released_builds_are_understood() {
+        // Debian's packages of PostgreSQL 13.16, 15.18 and 17.11 for both architectures.
+        let builds = [
+            (
+                "-4@-136(%rbp) 4@-132(%rbp) 4@(%rbx) 4@4(%rbx) 4@8(%rbx) -4@12(%rbx) 1@-141(%rbp) 1@-117(%rbp)",
+                "4m32-136 4m32-132 4m40+0 4m40+4 4m40+8 4m40+12 1m32-141 1m32-117",
+            ),
+            (
+                "-4@-136(%rbp) 4@-132(%rbp) 4@0(%r13) 4@4(%r13) 4@8(%r13) -4@12(%r13) 1@$0 1@$1",
+                "4m32-136 4m32-132 4m16+0 4m16+4 4m16+8 4m16+12 1=0 1=1",
+            ),
+            (
+                "-4@%r14d 4@%r15d 4@(%rbx) 4@4(%rbx) 4@8(%rbx) -4@12(%rbx) 1@%al",
+                "4r8 4r0 4m40+0 4m40+4 4m40+8 4m40+12 1r80",
+            ),
+            (
+                "-4@-104(%rbp) 4@-108(%rbp) 4@(%r15) 4@4(%r15) 4@8(%r15) -4@12(%r15)",
+                "4m32-104 4m32-108 4m0+0 4m0+4 4m0+8 4m0+12",
+            ),
+            (
+                "-4@-88(%rbp) 4@(%r10) 4@4(%r10) 4@8(%r10) -4@12(%r10) 4@%r11d 4@-104(%rbp)",
+                "4m32-88 4m56+0 4m56+4 4m56+8 4m56+12 4r48 4m32-104",
+            ),
+        ];
+        for (text, expected) in builds {
+            let found: Vec<String> = operands(text, Arch::X86_64).iter().map(short).collect();
+            assert_eq!(found.join(" "), expected, "{text}");
+        }
+        let builds = [
+            (
+                "-4@x23 4@x28 4@[x20] 4@[x20, 4] 4@[x20, 8] -4@[x20, 12] 1@[sp, 136] 1@[sp, 163]",
+                "4r184 4r224 4m160+0 4m160+4 4m160+8 4m160+12 1m248+136 1m248+163",
+            ),
+            (
+                "-4@x23 4@x26 4@[x20] 4@[x20, 4] 4@[x20, 8] -4@[x20, 12] 1@0 1@1",
+                "4r184 4r208 4m160+0 4m160+4 4m160+8 4m160+12 1=0 1=1",
+            ),
+            (
+                "-4@[sp, 20] 4@x20 4@[x0] 4@[x0, 4] 4@[x0, 8] -4@[x0, 12]",
+                "4m248+20 4r160 4m0+0 4m0+4 4m0+8 4m0+12",
+            ),
+            (
+                "-4@[sp, 12] 4@[x22] 4@[x22, 4] 4@[x22, 8] -4@[x22, 12] 4@x27 4@[sp, 8]",
+                "4m248+12 4m176+0 4m176+4 4m176+8 4m176+12 4r216 4m248+8",
+            ),
+        ];
+        for (text, expected) in builds {
+            let found: Vec<String> = operands(text, Arch::Aarch64).iter().map(short).collect();
+            assert_eq!(found.join(" "), expected, "{text}");
+        }
+    }
+
     #[test]
     fn other_operands_are_not_guessed() {
         let text = "4@%xmm0 3@%eax %eax 4@ 4@-8(%rip) 4@8(%rax,%rbx,4) 4@[x1 300@%eax";

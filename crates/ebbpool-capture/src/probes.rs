@@ -135,3 +135,15 @@ impl Probes {
         set.map_err(|error| CaptureError::of_kernel("change a map", error))
     }
 }
+
+/// A channel for tests that load programs; `None`, with a line that says why, where the kernel or the rights refuse it.
+#[cfg(test)]
+pub(crate) fn test_channel() -> Option<Channel> {
+    match Channel::new(1 << 16) {
+        Ok(channel) => Some(channel),
+        Err(error) => {
+            eprintln!("skipped: {error}");
+            None
+        }
+    }
+}

@@ -39,7 +39,12 @@ pub trait Source {
     /// Processor time of the target so far; `None` if it is no program.
     fn processor_time(&self) -> Option<Duration>;
 
-    /// Hits and requests so far, where events tell hits.
+    /// Processor time of an event, by that of an event of a probe in a program, which the calibration measures.
+    fn event_cost(&self, probed: EventCost) -> EventCost {
+        probed
+    }
+
+    /// Hits and requests so far, where events show hits.
     fn hits(&self) -> Option<(u64, u64)> {
         None
     }
@@ -83,7 +88,7 @@ pub struct Progress {
     pub references: u64,
     /// References per second in the last second.
     pub rate: f64,
-    /// The share of requests that hit in the last second, where events tell.
+    /// The share of requests that hit in the last second, where events show hits.
     pub hit_ratio: Option<f64>,
     /// Events lost so far.
     pub lost: u64,
@@ -166,6 +171,7 @@ pub fn capture(
     cost: EventCost,
     mut proceed: impl FnMut(Option<&Progress>) -> bool,
 ) -> Result<(Recorder, SessionReport), CaptureError> {
+    let cost = source.event_cost(cost);
     let attaching = Instant::now();
     let probes = source.attach(limits.ring_bytes)?;
     let attached = attaching.elapsed();

@@ -4,6 +4,7 @@
 //! parser panics, contradicts itself, or prints text that it does not read back. `cargo test` calls
 //! them too, with the corpora of `fuzz/corpus/` and mutations of these.
 
+mod captures;
 mod databases;
 mod devices;
 mod names;
@@ -132,6 +133,34 @@ pub const TARGETS: &[FuzzTarget] = &[
     FuzzTarget {
         name: "log",
         check: databases::log,
+    },
+    FuzzTarget {
+        name: "operands",
+        check: captures::operands,
+    },
+    FuzzTarget {
+        name: "elf",
+        check: captures::elf,
+    },
+    FuzzTarget {
+        name: "kernel_types",
+        check: captures::kernel_types,
+    },
+    FuzzTarget {
+        name: "mappings",
+        check: captures::mappings,
+    },
+    FuzzTarget {
+        name: "capture_events",
+        check: captures::capture_events,
+    },
+    FuzzTarget {
+        name: "catalog",
+        check: captures::catalog,
+    },
+    FuzzTarget {
+        name: "page_headers",
+        check: captures::page_headers,
     },
 ];
 

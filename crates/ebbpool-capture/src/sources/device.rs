@@ -60,8 +60,8 @@ impl RequestLayout {
         let position = types.offset("bio", "bi_iter")?;
         Ok(RequestLayout {
             operation: types.offset("bio", "bi_opf")?,
-            bytes: position + types.offset("bvec_iter", "bi_size")?,
-            sector: position + types.offset("bvec_iter", "bi_sector")?,
+            bytes: position.saturating_add(types.offset("bvec_iter", "bi_size")?),
+            sector: position.saturating_add(types.offset("bvec_iter", "bi_sector")?),
             device: types.offset("bio", "bi_bdev")?,
             device_number: types.offset("block_device", "bd_dev")?,
             disk: types.offset("block_device", "bd_disk")?,

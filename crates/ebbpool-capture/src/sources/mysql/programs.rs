@@ -115,6 +115,28 @@ pub(super) fn request(arch: Arch, maps: Maps, address: u64, function: RequestFun
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::kernel::{ProgramKind, load_program};
+
+    #[test]
+    fn the_kernel_accepts_programs_of_all_kinds() {
+        let Some(channel) = crate::probes::test_channel() else {
+            return;
+        };
+        for page in [
+            PageArgument::Reference,
+            PageArgument::Value,
+            PageArgument::Block,
+            PageArgument::SwappedBlock,
+        ] {
+            let function = RequestFunction {
+                page,
+                page_number: 1,
+                latch_number: 2,
+            };
+            let code = request(Arch::THIS, channel.maps(), 0x1234, function);
+            load_program(ProgramKind::Kprobe, &code).expect("accepted");
+        }
+    }
 
     #[test]
     fn arguments_are_found_by_the_mangled_names() {

@@ -47,6 +47,12 @@ pub fn servers() -> Vec<Process> {
     all
 }
 
+/// True if the program is called as those of the servers are.
+fn is_server(program: &str) -> bool {
+    let name = program.rsplit('/').next().unwrap_or_default();
+    name.starts_with("mysqld") || name.starts_with("mariadbd")
+}
+
 /// The server with this number, or the only one.
 pub(super) fn choose(pid: Option<i32>) -> Result<Process, CaptureError> {
     if let Some(pid) = pid {
@@ -145,7 +151,15 @@ impl MysqlServer {
             None => None,
         };
         let symbols = separate.as_ref().unwrap_or(&program);
-        let sites = request_sites(&program_name, symbols)?;
+        let sites = request_sites(&program_name, symbols).map_err(|error| {
+            match is_server(&program_name) {
+                true => error,
+                false => CaptureError::NotFound(format!(
+                    "process {} is no MySQL server: it runs {program_name}",
+                    process.0
+                )),
+            }
+        })?;
         let displacement = process
             .displacement(&program, &program_name)
             .ok_or_else(|| CaptureError::Build {
@@ -190,6 +204,14 @@ mod tests {
         let text = error.to_string();
         assert!(text.starts_with("/usr/sbin/mariadbd: it hides"), "{text}");
         assert!(text.contains("--symbols") && text.contains("capture process"));
+    }
+
+    #[test]
+    fn other_programs_are_no_servers() {
+        let error = MysqlServer::open(Process::this(), None).expect_err("no server");
+        let text = error.to_string();
+        assert!(text.contains("is no MySQL server: it runs /"), "{text}");
+        assert!(is_server("/usr/sbin/mysqld (deleted)") && !is_server("/usr/bin/mysql"));
     }
 
     #[test]

@@ -58,7 +58,7 @@ pub fn page_size(page: &[u8]) -> Option<usize> {
     (size.is_power_of_two() && (1024..=32768).contains(&size)).then_some(size)
 }
 
-/// The columns of the rows on the pages of a table that were not deleted, as far as the rows themselves tell.
+/// The columns of the rows on the pages of a table that were not deleted, as far as the rows themselves say.
 pub fn rows(table: &[u8], page_size: usize) -> impl Iterator<Item = &[u8]> {
     table.chunks_exact(page_size.max(1)).flat_map(|page| {
         let end = number16(page, 12).unwrap_or(0).min(page.len());

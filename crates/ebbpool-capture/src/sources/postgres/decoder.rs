@@ -58,8 +58,8 @@ impl Backend {
         found.map(|request| request.2)
     }
 
-    /// The ring through which a request goes, as a trace's column `bypass` has it; 0 if it goes through none. The events do
-    /// not tell: a scan goes from page to page and may wrap around, and a vacuum reads a table and its indexes.
+    /// The ring through which a request goes, as a trace's column `bypass` has it; 0 if it goes through none. No event
+    /// says so: a scan goes from page to page and may wrap around, and a vacuum reads a table and its indexes.
     fn ring_of(&mut self, event: &PageEvent, object: u32) -> u32 {
         let [_, database, relation, fork] = event.object;
         if fork != 0 {
@@ -179,7 +179,7 @@ impl PostgresDecoder {
         const MOST: u32 = 1 << 16;
         let object = recorder.object(event.object);
         let backend = self.backends.entry(event.process).or_default();
-        for page in (event.page..).take(event.detail.min(MOST) as usize) {
+        for page in (event.page..=u32::MAX).take(event.detail.min(MOST) as usize) {
             self.counts.extensions += 1;
             let at = PageEvent { page, ..*event };
             let bypass = backend.ring_of(&at, object);

@@ -6,6 +6,8 @@
 
 pub mod catalog;
 mod decoder;
+#[cfg(test)]
+mod golden;
 mod programs;
 mod server;
 

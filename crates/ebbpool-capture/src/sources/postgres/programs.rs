@@ -97,7 +97,8 @@ fn copy_operands(program: &mut Assembler, operands: &[(Operand, i16)]) {
             Location::Memory(register, distance) => {
                 let follows = |count: usize| {
                     let next = operands.get(at + count);
-                    let wanted = Location::Memory(register, distance + 4 * count as i32);
+                    let wanted =
+                        Location::Memory(register, distance.wrapping_add(4 * count as i32));
                     next.is_some_and(|(next, next_to)| {
                         (next.size, next.location) == (4, wanted)
                             && *next_to == to + 4 * count as i16

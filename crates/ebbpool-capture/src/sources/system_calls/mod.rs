@@ -21,6 +21,7 @@ use super::file_event::{FileEvent, check_page_size, kind};
 use super::open_files::{FileNames, open_files};
 use crate::arch::Arch;
 use crate::btf::KernelTypes;
+use crate::calibration::EventCost;
 use crate::error::CaptureError;
 use crate::kernel::ProcessSet;
 use crate::probes::{Channel, Probes};
@@ -324,6 +325,16 @@ impl Source for ProcessSource {
     fn is_alive(&self) -> bool {
         let mut processes = self.processes().into_iter();
         processes.any(Process::is_alive)
+    }
+
+    fn event_cost(&self, probed: EventCost) -> EventCost {
+        /// Nothing is trapped: `dd bs=1`, with an event for each byte that it reads and a look at each byte that it writes to a
+        /// device, takes 285 ns more for both where an event of a probe takes 592 (2026-11-23, Linux 6.18).
+        const OF_PROBED: f64 = 0.5;
+        EventCost {
+            captured: probed.captured.mul_f64(OF_PROBED),
+            left_out: probed.left_out.mul_f64(OF_PROBED),
+        }
     }
 
     fn processor_time(&self) -> Option<Duration> {

@@ -91,8 +91,8 @@ impl RingLayout {
             tracepoint,
             operation: offset("io_kiocb", "opcode")?,
             flags: offset("io_kiocb", "flags")?,
-            descriptor: offset("io_kiocb", "cqe")? + offset("io_cqe", "fd")?,
-            position: offset("io_rw", "kiocb")? + offset("kiocb", "ki_pos")?,
+            descriptor: offset("io_kiocb", "cqe")?.checked_add(offset("io_cqe", "fd")?)?,
+            position: offset("io_rw", "kiocb")?.checked_add(offset("kiocb", "ki_pos")?)?,
             address: offset("io_rw", "addr")?,
             length: offset("io_rw", "len")?,
         })
@@ -360,4 +360,51 @@ pub(super) fn fork(followed: i32, layout: &FileLayout) -> Vec<u64> {
         .set(R0, 0)
         .exit()
         .finish()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kernel::{ProcessSet, ProgramKind, load_program};
+
+    #[test]
+    fn the_kernel_accepts_the_programs() {
+        let Some(channel) = crate::probes::test_channel() else {
+            return;
+        };
+        let Ok(types) = KernelTypes::of_kernel() else {
+            eprintln!("skipped: this kernel does not describe its types");
+            return;
+        };
+        let set = ProcessSet::new().expect("a set");
+        let (maps, map) = (channel.maps(), set.descriptor());
+        let layout = FileLayout::new(&types).expect("offsets");
+        let mut programs = vec![fork(map, &layout)];
+        for followed in [Followed::One(1), Followed::Set(map)] {
+            programs.push(call_end(Arch::THIS, maps, followed, &layout));
+            if let Some(ring) = RingLayout::new(&types) {
+                programs.push(ring_submission(maps, followed, &layout, &ring));
+            }
+        }
+        for code in programs {
+            load_program(ProgramKind::RawTracepoint, &code).expect("accepted");
+        }
+    }
+
+    #[test]
+    fn sets_of_processes_have_their_members() {
+        let Ok(set) = ProcessSet::new() else {
+            eprintln!("skipped: no map can be created");
+            return;
+        };
+        assert!(set.members().is_empty());
+        for process in [7, 8, 9, 8] {
+            set.insert(process).expect("inserted");
+        }
+        set.remove(9);
+        set.remove(10);
+        let mut members = set.members();
+        members.sort_unstable();
+        assert_eq!(members, [7, 8]);
+    }
 }
