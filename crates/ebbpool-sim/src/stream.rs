@@ -690,6 +690,15 @@ pub(crate) fn scan_for(
     }
 }
 
+/// The most frames that make a difference to a policy in a trace with that many pages. A server's policy looks at the
+/// number of frames, also where it has more than it can use.
+pub(crate) fn usable_frames(plays_server: bool, distinct_pages: u64) -> u64 {
+    match plays_server {
+        true => distinct_pages.max(FRAMES_WITHOUT_SCAN),
+        false => distinct_pages,
+    }
+}
+
 /// The setup of the cell's engine; computes the prices for a policy that is guided by them.
 pub(crate) fn setup(
     cell: &Cell,
@@ -697,11 +706,8 @@ pub(crate) fn setup(
     scan: &TraceScan,
     progress: &Progress,
 ) -> Result<Setup, SimError> {
-    // A server's policy looks at the number of frames, also where it has more than it can use.
-    let usable = match registry::writes_in_background(&cell.policy) {
-        true => scan.distinct_pages.max(FRAMES_WITHOUT_SCAN),
-        false => scan.distinct_pages,
-    };
+    let plays_server = registry::writes_in_background(&cell.policy);
+    let usable = usable_frames(plays_server, scan.distinct_pages);
     let frames = cell.frames.min(usable).clamp(1, MOST_PAGES);
     let prices = match (registry::foresight(&cell.policy), &scan.recorded) {
         (Foresight::Prices, Some(trace)) => {

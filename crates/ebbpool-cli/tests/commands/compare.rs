@@ -284,7 +284,7 @@ fn every_format_holds_all_fields_of_the_same_rows() {
     }
     // The time of a policy is unknown if many policies share a pass.
     let unknown = ["references_per_second", "seconds"];
-    assert_eq!(non_null.len(), 26 - unknown.len(), "{non_null:?}");
+    assert_eq!(non_null.len(), 28 - unknown.len(), "{non_null:?}");
 }
 
 #[test]
@@ -447,7 +447,8 @@ fn extreme_pages_and_sizes_are_fine() {
         "all,belady",
     ]);
     for row in rows.as_array().expect("rows") {
-        let all_fit = row["frames"] != 1;
+        // SQLite leaves one frame empty.
+        let all_fit = row["frames"].as_u64() > Some(1 + u64::from(row["policy"] == "sqlite"));
         assert_eq!(row["writes"], u64::from(!all_fit), "{row}");
         assert_eq!(row["distinct_pages"], 2);
     }

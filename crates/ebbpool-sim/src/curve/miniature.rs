@@ -99,6 +99,15 @@ mod tests {
         assert_eq!(scaled("cfdc:cluster=16"), "cfdc:cluster=16");
         assert_eq!(scaled("lrfu"), "lrfu:lambda=0.01");
         assert_eq!(
+            scaled("postgres:rate=500"),
+            "postgres:bulkread=3,bulkwrite=205,vacuum=3,bgwriter_lru_maxpages=10,rate=50"
+        );
+        assert_eq!(
+            scaled("innodb"),
+            "innodb:old_blocks_min=51,lru_scan_depth=102"
+        );
+        assert_eq!(scaled("sqlite:commit=70"), "sqlite:commit=7");
+        assert_eq!(
             scaled("ace:policy=(fd-static:clean=100),batch=40"),
             "ace:policy=(fd-static:clean=10),batch=4"
         );

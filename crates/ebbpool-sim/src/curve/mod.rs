@@ -12,6 +12,7 @@ mod run;
 mod shards;
 mod target;
 
+use ebbpool_policy::registry;
 use hashbrown::HashMap;
 
 use ebbpool_trace::{Metadata, OptionalColumns, Source, StackDistances};
@@ -20,7 +21,9 @@ use crate::engine::Chunk;
 use crate::error::SimError;
 use crate::guest::SimPolicy;
 use crate::store::{Store, StoredResults, TraceExtent};
-use crate::stream::{DistinctPages, Progress, SimOptions, TraceFacts, TraceScan, for_each_chunk};
+use crate::stream::{
+    DistinctPages, Progress, SimOptions, TraceFacts, TraceScan, for_each_chunk, usable_frames,
+};
 use crate::sweep::{Size, Sweep, Warmup};
 
 pub use clean_pools::CleanPool;
@@ -215,8 +218,9 @@ impl<'a> Curves<'a> {
             if self.estimates.contains_key(&key) {
                 continue;
             }
-            // Where no page has to be evicted, all policies do the same.
-            if key.0 == "lru" || frames >= self.lru.distinct_pages() {
+            // Where no page has to be evicted, all policies do the same, except those of servers.
+            let fits = frames >= self.lru.distinct_pages() && !plays_server(policy);
+            if key.0 == "lru" || fits {
                 let exact = Estimate::exact(self.lru.at(frames));
                 self.estimates.insert(key, exact);
                 continue;
@@ -244,10 +248,15 @@ impl<'a> Curves<'a> {
     }
 
     fn job(&self, policy: &SimPolicy, frames: u64) -> MiniatureJob {
+        let stands_for = (key_of(policy), frames);
+        let frames = frames.min(usable_frames(
+            plays_server(policy),
+            self.lru.distinct_pages(),
+        ));
         let sample = miniature::sample(policy, frames, self.rate);
         let in_miniature = miniature::frames(sample, frames);
         MiniatureJob {
-            stands_for: (key_of(policy), frames),
+            stands_for,
             policy: MiniaturePolicy::new(policy, sample, in_miniature, self.asymmetry),
             sample,
         }
@@ -300,6 +309,13 @@ fn key_of(policy: &SimPolicy) -> String {
         SimPolicy::Registered(policy) => policy.to_string(),
         SimPolicy::Guest(guest) => format!("guest {}", guest.name()),
     }
+}
+
+/// True if the policy is that of a server, which may write in the background, or evict pages although frames are empty.
+fn plays_server(policy: &SimPolicy) -> bool {
+    policy
+        .registered()
+        .is_some_and(registry::writes_in_background)
 }
 
 /// The part of a chunk that is warm-up, and the part that is not.

@@ -164,8 +164,8 @@ impl Innodb {
     fn start_round(&mut self, now: u64) {
         self.next_round_us = (now / ROUND_US + 1) * ROUND_US;
         let free = u64::from(self.frames) - self.list.len();
-        let wanted = self.scan_depth.saturating_sub(free);
-        self.to_free = wanted.min(self.list.len().saturating_sub(self.least));
+        let missing = self.scan_depth.saturating_sub(free);
+        self.to_free = missing.min(self.list.len().saturating_sub(self.least));
     }
 }
 
