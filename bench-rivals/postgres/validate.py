@@ -17,6 +17,7 @@ DIRECTORY takes some 6 GB. DIRECTORY/results.json stores the results: a second c
 from __future__ import annotations
 
 import argparse
+import atexit
 import json
 import os
 import re
@@ -157,6 +158,12 @@ class Server:
         self.template = directory / "template"
         self.bin = binaries()
         self.major = int(self.bin.parts[-2])
+        self.running = False
+        atexit.register(self.stop_after_failure)
+
+    def stop_after_failure(self) -> None:
+        if self.running:
+            self.stop()
 
     def as_owner(self, *words: str | Path) -> None:
         command = ["runuser", "-u", "postgres", "--", *map(str, words)]
@@ -170,9 +177,11 @@ class Server:
         log = self.directory / "server.log"
         # Its standard streams must not be ours: it lives on after pg_ctl.
         self.as_owner(self.bin / "pg_ctl", "-D", self.data, "-l", log, "-w", "-o", " ".join(options), "start")
+        self.running = True
 
     def stop(self) -> None:
         self.as_owner(self.bin / "pg_ctl", "-D", self.data, "-m", "fast", "-w", "stop")
+        self.running = False
 
     def client(self, program: str, *words: str) -> str:
         command = [program, "-U", "postgres", "-h", str(self.directory), "-p", PORT, *words]
