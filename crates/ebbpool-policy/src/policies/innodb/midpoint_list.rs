@@ -58,7 +58,7 @@ impl MidpointList {
     }
 
     /// The frames from the tail on.
-    pub(super) fn from_tail(&self) -> impl Iterator<Item = Frame> {
+    pub(super) fn tail_to_head(&self) -> impl Iterator<Item = Frame> {
         self.lists.frames(OLD).chain(self.lists.frames(YOUNG))
     }
 
@@ -177,7 +177,9 @@ mod tests {
     }
 
     fn old(list: &MidpointList) -> usize {
-        list.from_tail().filter(|&frame| list.is_old(frame)).count()
+        list.tail_to_head()
+            .filter(|&frame| list.is_old(frame))
+            .count()
     }
 
     #[test]
@@ -189,11 +191,11 @@ mod tests {
         let mut list = filled(37, 512);
         assert_eq!(old(&list), 209);
         // The oldest are the first that entered.
-        assert!(list.from_tail().take(209).eq(0..209));
+        assert!(list.tail_to_head().take(209).eq(0..209));
         // The next page enters behind the first old one, which is frame 208. The old part may have 210 - 1.
         assert!(list.push_at_midpoint(600));
         assert_eq!(old(&list), 209);
-        let around: Vec<Frame> = list.from_tail().skip(207).take(3).collect();
+        let around: Vec<Frame> = list.tail_to_head().skip(207).take(3).collect();
         assert_eq!(around, [207, 600, 208]);
         assert!(!list.is_old(208));
         // Below 512 frames all are young again.
