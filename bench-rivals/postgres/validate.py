@@ -214,19 +214,48 @@ class Server:
         shutil.rmtree(self.data, ignore_errors=True)
         subprocess.run(["cp", "-a", str(self.template), str(self.data)], check=True)
 
+
+
+class Session:
+    """A session that asks for counters. It stays open, with the catalogues in its own memory, so that it reads no page of the
+    shared buffer between two questions."""
+
+    def __init__(self, server: Server) -> None:
+        self.server = server
+        command = ["psql", "-U", "postgres", "-h", str(server.directory), "-p", PORT, "-AtXq", "-d", "postgres"]
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        # The catalogues are read, and the server counts what a session did some time after it.
+        for _ in range(3):
+            self.counters()
+
+    def query(self, sql: str) -> str:
+        assert self.process.stdin and self.process.stdout
+        self.process.stdin.write(f"{sql};\n\\echo end\n")
+        self.process.stdin.flush()
+        lines: list[str] = []
+        for line in self.process.stdout:
+            if line == "end\n":
+                return "".join(lines).strip()
+            lines.append(line)
+        sys.exit(f"psql ended: {sql}")
+
+    def close(self) -> None:
+        assert self.process.stdin
+        self.process.stdin.close()
+        self.process.wait()
+
     def counters(self) -> dict[str, int]:
         """Counted pages since the server was made: reads, and writes by their cause."""
         time.sleep(1.5)
-        if self.major >= 16:
-            io = "select {} from pg_stat_io where object = 'relation'"
+        if self.server.major >= 16:
             cleaner, checkpointer = "'background writer'", "'checkpointer'"
-            sums = (
-                "coalesce(sum(reads), 0), "
+            found = self.query(
+                "select coalesce(sum(reads), 0), "
                 f"coalesce(sum(writes) filter (where backend_type not in ({cleaner}, {checkpointer})), 0), "
                 f"coalesce(sum(writes) filter (where backend_type = {cleaner}), 0), "
-                f"coalesce(sum(writes) filter (where backend_type = {checkpointer}), 0)"
+                f"coalesce(sum(writes) filter (where backend_type = {checkpointer}), 0) "
+                "from pg_stat_io where object = 'relation'"
             )
-            found = self.query(io.format(sums))
         else:
             # The writes of backends are reported when a checkpoint ends; that of this one is taken away.
             before = int(self.query("select buffers_checkpoint from pg_stat_bgwriter"))
@@ -289,16 +318,16 @@ def measure(server: Server, workload: Workload, frames: int, quiet: bool, transa
     server.start(*settings, *(QUIET if quiet else []))
     name = f"{workload.name}-{frames}-{'quiet' if quiet else 'stock'}"
     trace = server.directory / f"{name}.parquet"
-    # The first session reads the catalogues, and the server counts what a session did when it ends.
-    server.counters()
-    before = server.counters()
+    session = Session(server)
+    before = session.counters()
     capture = capture_process(server, trace)
     run_benchmark(server, workload, transactions)
     capture.send_signal(signal.SIGINT)
     _, errors = capture.communicate(timeout=600)
     if capture.returncode:
         sys.exit(f"{name}: {errors}")
-    after = server.counters()
+    after = session.counters()
+    session.close()
     server.stop()
     facts = json.loads(trace.with_suffix(".json").read_text())
     counted = {key: after[key] - before[key] for key in after}

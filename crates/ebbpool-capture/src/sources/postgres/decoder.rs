@@ -13,6 +13,9 @@ use crate::recorder::Recorder;
 /// few pages at a time.
 const RECENT: usize = 64;
 
+/// Scans of a statement whose pages are remembered.
+const MOST_SCANS: usize = 4;
+
 /// Rings that a backend may have at the same time; those of aborted transactions are never given back.
 const MOST_RINGS: usize = 8;
 
@@ -38,12 +41,31 @@ struct BackendRing {
 
 #[derive(Debug, Default)]
 struct Backend {
+    /// Object and page of the latest request.
+    latest: Option<(u32, u32)>,
+    /// Pages that a scan has pinned, as far as requests show it: a statement that changes a row requests the page that its
+    /// scan has just requested. The scan goes on to pin the page, although the statement requests others meanwhile.
+    pinned_by_scans: VecDeque<(u32, u32)>,
     /// Object, page, and position of the reference of the latest requests.
     recent: VecDeque<(u32, u32, usize)>,
     rings: Vec<BackendRing>,
 }
 
 impl Backend {
+    /// True if the backend has the page pinned already. The page is its latest from now on.
+    fn has_pinned(&mut self, object: u32, page: u32) -> bool {
+        let requested = (object, page);
+        let repeats = self.latest.replace(requested) == Some(requested);
+        let by_scan = self.pinned_by_scans.contains(&requested);
+        if repeats && !by_scan {
+            if self.pinned_by_scans.len() == MOST_SCANS {
+                self.pinned_by_scans.pop_front();
+            }
+            self.pinned_by_scans.push_back(requested);
+        }
+        repeats || by_scan
+    }
+
     fn remember(&mut self, object: u32, page: u32, position: usize) {
         if self.recent.len() == RECENT {
             self.recent.pop_front();
@@ -108,8 +130,8 @@ pub struct PostgresCounts {
     pub requests: u64,
     /// Those of which the server said that the page was in the buffer (up to PostgreSQL 15).
     pub hits: u64,
-    /// Requests that repeat the backend's latest page, which it has pinned still: PostgreSQL does not count these as a use
-    /// of the page, so that they are no references.
+    /// Requests of a page that the backend has pinned already: PostgreSQL does not count these as a use of the page, so that
+    /// they are no references.
     pub repeats: u64,
     /// Requests through a ring.
     pub ring_requests: u64,
@@ -143,6 +165,10 @@ impl PostgresDecoder {
                 let backend = self.backends.entry(event.process).or_default();
                 backend.take_ring(number, event.detail);
             }
+            kind::STATEMENT_END => {
+                let backend = self.backends.entry(event.process).or_default();
+                backend.pinned_by_scans.clear();
+            }
             kind::RING_END => {
                 let backend = self.backends.entry(event.process).or_default();
                 backend.give_ring_back(event.detail);
@@ -162,9 +188,7 @@ impl PostgresDecoder {
         self.counts.requests += 1;
         self.counts.extensions += u64::from(is_new);
         self.counts.hits += u64::from(event.detail & IS_HIT != 0);
-        let latest = backend.recent.back();
-        let repeats = latest.is_some_and(|it| (it.0, it.1) == (object, event.page));
-        if repeats && !is_new {
+        if backend.has_pinned(object, event.page) && !is_new {
             self.counts.repeats += 1;
             return;
         }
@@ -185,6 +209,7 @@ impl PostgresDecoder {
             let bypass = backend.ring_of(&at, object);
             let position = recorder.reference(object, page.into(), false, bypass);
             backend.remember(object, page, position);
+            backend.latest = Some((object, page));
         }
     }
 
@@ -198,5 +223,120 @@ impl PostgresDecoder {
         self.counts.unrequested += 1;
         let position = recorder.reference(object, event.page.into(), true, 0);
         backend.remember(object, event.page, position);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TABLE: u32 = 20000;
+    const INDEX: u32 = 20001;
+
+    fn event(kind: u32, relation: u32, page: u32, detail: u32) -> PageEvent {
+        PageEvent {
+            kind,
+            process: 7,
+            object: [1663, 5, relation, 0],
+            page,
+            detail,
+        }
+    }
+
+    /// Relation, page, write and ring of each reference.
+    fn decoded(events: &[PageEvent]) -> (Vec<(u32, u64, bool, u32)>, PostgresCounts) {
+        let (mut decoder, mut recorder) = (PostgresDecoder::default(), Recorder::default());
+        for event in events {
+            decoder.take(event, &mut recorder);
+        }
+        let references = recorder.references.iter().map(|reference| {
+            let object = &recorder.objects[reference.object as usize];
+            let page = reference.page();
+            (object.key[2], page, reference.is_write(), reference.bypass)
+        });
+        (references.collect(), decoder.counts)
+    }
+
+    #[test]
+    fn an_update_requests_its_page_three_times_and_uses_it_once() {
+        let read = |relation, page| event(kind::READ, relation, page, IS_HIT);
+        let update = [
+            read(INDEX, 3),
+            read(TABLE, 8),
+            read(TABLE, 8),
+            event(kind::DIRTY, TABLE, 8, 0),
+            read(TABLE, 9),
+            event(kind::DIRTY, TABLE, 9, 0),
+            read(INDEX, 3),
+            event(kind::DIRTY, INDEX, 3, 0),
+            // The check that the key is unique looks at the old row, whose page the scan has pinned still.
+            read(TABLE, 8),
+            event(kind::STATEMENT_END, 0, 0, 0),
+            // Another statement uses the page again.
+            read(TABLE, 8),
+        ];
+        let (references, counts) = decoded(&update);
+        let expected = [
+            (INDEX, 3, false, 0),
+            (TABLE, 8, true, 0),
+            (TABLE, 9, true, 0),
+            (INDEX, 3, true, 0),
+            (TABLE, 8, false, 0),
+        ];
+        assert_eq!(references, expected);
+        assert_eq!((counts.requests, counts.repeats, counts.hits), (7, 2, 7));
+    }
+
+    #[test]
+    fn a_scan_goes_through_its_ring_and_an_index_does_not() {
+        let read = |relation, page| event(kind::READ, relation, page, 0);
+        let (references, counts) = decoded(&[
+            event(kind::RING, 0, 0, BULK_READ),
+            read(TABLE, 5),
+            read(TABLE, 6),
+            read(INDEX, 7),
+            read(TABLE, 30),
+            read(TABLE, 7),
+            // The scan began at page 5 and goes on at page 0.
+            read(TABLE, 0),
+            read(TABLE, 1),
+            event(kind::RING_END, 0, 0, BULK_READ),
+            read(TABLE, 2),
+        ]);
+        let rings: Vec<u32> = references.iter().map(|reference| reference.3).collect();
+        let ring = 1 << 2 | BULK_READ;
+        assert_eq!(rings, [ring, ring, 0, 0, ring, ring, ring, 0]);
+        assert_eq!(counts.ring_requests, 5);
+    }
+
+    #[test]
+    fn pages_that_are_added_are_references_of_their_own() {
+        let (references, counts) = decoded(&[
+            event(kind::EXTEND, TABLE, 10, 3),
+            event(kind::DIRTY, TABLE, 11, 0),
+            // Dirty without a request in the capture.
+            event(kind::DIRTY, TABLE, 99, 0),
+            event(kind::READ, TABLE, NEW_PAGE, 0),
+        ]);
+        let expected = [
+            (TABLE, 10, false, 0),
+            (TABLE, 11, true, 0),
+            (TABLE, 12, false, 0),
+            (TABLE, 99, true, 0),
+        ];
+        assert_eq!(references, expected);
+        assert_eq!((counts.extensions, counts.unrequested), (3, 1));
+    }
+
+    #[test]
+    fn vacuum_reads_tables_and_indexes_of_users_through_its_ring() {
+        let (references, _) = decoded(&[
+            event(kind::RING, 0, 0, VACUUM),
+            event(kind::READ, TABLE, 4, 0),
+            event(kind::READ, INDEX, 900, 0),
+            event(kind::READ, 1259, 1, 0),
+        ]);
+        let rings: Vec<u32> = references.iter().map(|reference| reference.3 & 3).collect();
+        assert_eq!(rings, [VACUUM, VACUUM, 0]);
     }
 }

@@ -130,6 +130,15 @@ impl PostgresSource {
                 code: programs::dirty(self.arch, maps, memory, server.descriptors),
             });
         }
+        let statement_end = ["standard_ExecutorEnd", "ExecutorEnd"];
+        if let Some(address) = statement_end.into_iter().find_map(function) {
+            let memory = address.wrapping_add(server.displacement);
+            sites.push(Site {
+                name: statement_end[0].into(),
+                address,
+                code: programs::statement_end(self.arch, maps, memory),
+            });
+        }
         let rings = [
             ("GetAccessStrategy", kind::RING),
             ("GetAccessStrategyWithSize", kind::RING),

@@ -18,6 +18,8 @@ pub(super) mod kind {
     pub(in super::super) const RING: u32 = 4;
     /// A backend gives a ring back.
     pub(in super::super) const RING_END: u32 = 5;
+    /// A backend has executed a statement.
+    pub(in super::super) const STATEMENT_END: u32 = 6;
 }
 
 /// In the detail of a `READ` event: the page is new; the page was in the buffer.
@@ -203,6 +205,14 @@ pub(super) fn dirty(arch: Arch, maps: Maps, address: u64, descriptors: u64) -> V
         .copy(R3, R9)
         .call(Helper::ReadUser);
     event::sample(&mut program, maps);
+    event::submit(&mut program, maps)
+}
+
+/// The end of a statement: the entry of `standard_ExecutorEnd`.
+pub(super) fn statement_end(arch: Arch, maps: Maps, address: u64) -> Vec<u64> {
+    let mut program = Assembler::default();
+    event::begin(&mut program, arch, address);
+    event::reserve(&mut program, maps, kind::STATEMENT_END);
     event::submit(&mut program, maps)
 }
 
