@@ -60,7 +60,7 @@ impl Frames {
     /// A page is in the frame now.
     #[inline]
     pub(super) fn admit(&mut self, frame: Frame, write: bool) {
-        self.states[frame as usize] = OCCUPIED | 1 | DIRTY * u8::from(write);
+        self.states[frame as usize] = OCCUPIED | 1 | (DIRTY * u8::from(write));
         self.occupied += 1;
     }
 
