@@ -199,7 +199,7 @@ def bytes_in_memory(trace: Trace) -> int:
         return bytes_in_memory(source.whole)
     if source is None or isinstance(source, (str, os.PathLike, _Files)) or _is_function(source):
         return 0
-    _, _, references = trace._native.stated()
+    _, _, references, _ = trace._native.stated()
     return 9 * (references or 0)
 
 

@@ -115,8 +115,9 @@ class Trace:
         """
         with shown(progress, self.name) as show:
             text, _ = self._native.describe(show)
-        page_size, database_pages, _ = self._native.stated()
-        return Row({"trace": self.name, "page_size": page_size, "database_pages": database_pages, **json.loads(text)})
+        page_size, database_pages, _, below_cache = self._native.stated()
+        stated = {"page_size": page_size, "database_pages": database_pages, "below_cache": below_cache}
+        return Row({"trace": self.name, **stated, **json.loads(text)})
 
     def write(
         self,
@@ -136,7 +137,7 @@ class Trace:
     def __reduce__(self) -> tuple[Any, ...]:
         source, options = self._source, dict(self._options)
         if not _goes_by_name(source):
-            page_size, database_pages, _ = self._native.stated()
+            page_size, database_pages, _, _ = self._native.stated()
             # The references are those after all options.
             options = {"name": self.name, "page_size": page_size, "database_pages": database_pages}
             return (_of_bytes, (*self._native.bytes(), options))

@@ -81,7 +81,7 @@ const READING: &str = "Reading traces (docs/traces.md)";
 #[derive(Args)]
 pub(crate) struct ReadArgs {
     /// Format of the trace, where its name and contents do not show it: native, text, u32, csv, spc, msr, vscsi,
-    /// oracleGeneral, lcs, fio, blkparse, lirs or arc
+    /// oracleGeneral, lcs, fio, blkparse, lirs, arc or rocksdb
     #[arg(long, help_heading = READING, value_name = "FORMAT")]
     trace_format: Option<Format>,
     /// Columns of a CSV, such as page=blk,write=op:W,class=rel or offset=off,size=len,write=rw

@@ -10,7 +10,9 @@ use std::sync::atomic::Ordering;
 use ebbpool_cost::one_line;
 use ebbpool_lab::numbers::pages_and_bytes;
 use ebbpool_sim::SimError;
-use ebbpool_trace::stats::{ClassStatistics, Collector, Hottest, TraceStatistics};
+use ebbpool_trace::stats::{
+    ClassStatistics, Collector, Hottest, RequestStatistics, TraceStatistics,
+};
 use ebbpool_trace::{
     Batch, Format, Metadata, OptionalColumns, ReadOptions, Reader, Source, Writer, generators,
 };
@@ -182,6 +184,7 @@ fn report(description: &TraceDescription) -> String {
         let captured = "below a cache: it has only what the cache did not answer";
         rows.insert(4, ("captured", captured.into()));
     }
+    rows.extend(info.requests.iter().flat_map(of_requests));
     rows.extend(info.hottest.iter().map(of_hottest));
     let mut text = String::new();
     for (name, value) in rows {
@@ -194,6 +197,28 @@ fn report(description: &TraceDescription) -> String {
 
 fn percent(share: f64) -> String {
     format!("{:.1} %", 100.0 * share)
+}
+
+/// The rows on times and rings.
+fn of_requests(requests: &RequestStatistics) -> Vec<(&'static str, String)> {
+    let RequestStatistics {
+        duration_us,
+        bulk_reads,
+        bulk_writes,
+        vacuums,
+    } = *requests;
+    let mut rows = Vec::new();
+    if duration_us > 0 {
+        let seconds = duration_us as f64 / 1e6;
+        rows.push(("time", format!("{seconds:.3} s from the first to the last")));
+    }
+    if bulk_reads + bulk_writes + vacuums > 0 {
+        let rings = format!(
+            "{bulk_reads} of bulk reads, {bulk_writes} of bulk writes, {vacuums} of vacuum"
+        );
+        rows.push(("through rings", rings));
+    }
+    rows
 }
 
 fn of_hottest(hottest: &Hottest) -> (&'static str, String) {
@@ -335,6 +360,11 @@ fn write(source: &Source, to: &Path, format: Format, level: Option<i32>) -> Resu
     {
         progress::report_notes(&[format!(
             "{format} cannot store the classes of the pages; the output omits them"
+        )]);
+    }
+    if reader.has_requests() && !format.keeps_requests() {
+        progress::report_notes(&[format!(
+            "{format} cannot store when the references were made and through which rings; the output omits it"
         )]);
     }
     if !format.keeps_metadata() && !reader.metadata().is_empty() {

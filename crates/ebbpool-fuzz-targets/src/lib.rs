@@ -122,6 +122,10 @@ pub const TARGETS: &[FuzzTarget] = &[
         check: |input| traces::foreign(Format::Arc, input),
     },
     FuzzTarget {
+        name: "rocksdb",
+        check: |input| traces::foreign(Format::RocksDb, input),
+    },
+    FuzzTarget {
         name: "log_record",
         check: databases::log_record,
     },

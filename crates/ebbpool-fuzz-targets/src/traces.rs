@@ -5,7 +5,9 @@ use std::fs;
 use std::num::NonZeroU64;
 use std::path::{Path, PathBuf};
 
-use ebbpool_trace::{Batch, Format, Metadata, ReadOptions, Reader, Source, TraceError, Writer};
+use ebbpool_trace::{
+    Batch, Format, Metadata, OptionalColumns, ReadOptions, Reader, Source, TraceError, Writer,
+};
 use tempfile::TempDir;
 
 /// A few bytes can unpack to gigabytes; more references than this are not read.
@@ -170,6 +172,7 @@ pub(crate) fn check_source(source: &Source) {
 fn check_batches(source: &Source) -> Option<Content> {
     let content = read(source, 4096)?;
     assert_eq!(read(source, 7).as_ref(), Some(&content));
+    check_columns(source, &content);
     Some(content)
 }
 
@@ -183,6 +186,41 @@ fn read(source: &Source, most: usize) -> Option<Content> {
         }
     };
     Some(read_all(reader, most))
+}
+
+/// The optional columns are as long as the others, and times never run backwards. A bad class or ring is an error only
+/// where it is asked for.
+fn check_columns(source: &Source, content: &Content) {
+    let one_line = |error: TraceError| {
+        let message = error.to_string();
+        assert!(!message.contains('\n'), "{message}");
+    };
+    let mut reader = match source.open_with(OptionalColumns::ALL) {
+        Ok(reader) => reader,
+        Err(error) => return one_line(error),
+    };
+    let mut batch = Batch::new();
+    let mut references = content.references.iter();
+    let mut now = 0;
+    while references.len() > 0 {
+        match reader.next_batch(&mut batch, references.len().min(4096)) {
+            Ok(true) => {}
+            Ok(false) => return assert!(content.failed),
+            Err(error) => return one_line(error),
+        }
+        assert!(
+            batch
+                .iter()
+                .eq(references.by_ref().take(batch.len()).copied())
+        );
+        let expected = |has: bool| if has { batch.len() } else { 0 };
+        assert_eq!(batch.classes.len(), expected(reader.classes().is_some()));
+        assert_eq!(batch.requests.len(), expected(reader.has_requests()));
+        for request in &batch.requests {
+            assert!(request.time_us >= now);
+            now = request.time_us;
+        }
+    }
 }
 
 fn read_all(mut reader: Reader, most: usize) -> Content {

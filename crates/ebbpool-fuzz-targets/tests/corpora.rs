@@ -132,7 +132,7 @@ fn mutations_show_no_fault() {
         let mutants = match target.name {
             "text" | "u32" | "csv" | "native" | "compressed" => 300,
             "spc" | "msr" | "vscsi" | "oracle_general" | "lcs" | "fio" | "blkparse" | "lirs"
-            | "arc" => 1000,
+            | "arc" | "rocksdb" => 1000,
             "changes" | "chip" | "device_profile" | "flash_config" | "log" => 1000,
             _ => 20_000,
         };

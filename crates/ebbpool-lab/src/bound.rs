@@ -258,6 +258,7 @@ impl Lab<'_> {
         let reader = source.open()?;
         self.notes(reader.notes());
         let metadata = reader.metadata().clone();
+        self.note_capture(source, &metadata);
         drop(reader);
         for size in &request.sizes {
             size.size.check(&metadata, source.label())?;

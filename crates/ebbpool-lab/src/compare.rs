@@ -225,6 +225,7 @@ impl Lab<'_> {
     ) -> Result<Comparison, LabError> {
         request.check()?;
         let metadata = source.open()?.metadata().clone();
+        self.note_capture(source, &metadata);
         let pricings = request.pricing.iter();
         let pricings = pricings.map(|pricing| Pricing::new(pricing, &metadata));
         let pricings: Vec<Pricing> = pricings.collect::<Result<_, _>>()?;

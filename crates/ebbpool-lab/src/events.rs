@@ -41,12 +41,20 @@ pub trait LabEvents: Sync {
     }
 }
 
+/// What limits the results over a trace that was captured below a cache.
+pub(crate) const BELOW_CACHE: &str = "its references are those that missed a cache above the capture, so that the results are those of a buffer below that cache, not of one in its place";
+
 /// A note for the caller's user. It prints as a sentence.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Note {
     /// A remark, such as a guess of a trace's reader, a setting that a device ignores, or a failed device.
     Remark(String),
+    /// The trace was captured below a cache, which limits what its results say.
+    BelowCache {
+        /// The trace.
+        trace: String,
+    },
     /// Results that the lab takes from the store instead of computing them again.
     StoredResults {
         /// The trace.
@@ -62,6 +70,7 @@ impl fmt::Display for Note {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Note::Remark(text) => f.write_str(text),
+            Note::BelowCache { trace } => write!(f, "{trace}: {BELOW_CACHE}"),
             Note::StoredResults { trace, stored, all } => {
                 write!(f, "{trace}: {stored} of {all} results were computed before")
             }

@@ -3,7 +3,7 @@
 use std::thread;
 
 use ebbpool_sim::{NoStore, Progress, SimError, Store};
-use ebbpool_trace::Source;
+use ebbpool_trace::{Metadata, Source};
 
 use crate::error::LabError;
 use crate::events::{LabEvents, Note};
@@ -90,6 +90,15 @@ impl<'e> Lab<'e> {
     pub(crate) fn notes(&self, notes: &[String]) {
         for note in notes {
             self.events.note(&Note::Remark(note.clone()));
+        }
+    }
+
+    /// Says what the results over a trace do not say if it was captured below a cache.
+    pub(crate) fn note_capture(&self, source: &Source, metadata: &Metadata) {
+        if metadata.below_cache {
+            self.events.note(&Note::BelowCache {
+                trace: source.label().into(),
+            });
         }
     }
 

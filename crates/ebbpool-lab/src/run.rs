@@ -144,6 +144,7 @@ impl Lab<'_> {
         let reader = source.open()?;
         self.notes(reader.notes());
         let metadata = reader.metadata().clone();
+        self.note_capture(source, &metadata);
         let pricing = Pricing::new(&request.pricing, &metadata)?;
         self.notes(&pricing.notes);
         let policy = pricing.capabilities.policy(&request.policy)?;

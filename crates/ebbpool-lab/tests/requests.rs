@@ -2,10 +2,11 @@
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
+use ebbpool_lab::advise::NoteKind;
 use ebbpool_lab::{
-    BoundRequest, BoundResult, CompareRequest, ErrorKind, Lab, LabError, LabEvents, MemorySize,
-    Note, PolicySelection, PricingRequest, RequestError, ResultDirectory, RunRequest, Settings,
-    Silent,
+    AdviseRequest, BoundRequest, BoundResult, CompareRequest, CurveRequest, ErrorKind, Lab,
+    LabError, LabEvents, MemorySize, Note, PolicySelection, PricingRequest, RequestError,
+    ResultDirectory, RunRequest, Settings, Silent,
 };
 use ebbpool_trace::Source;
 
@@ -101,6 +102,71 @@ fn work_stops_when_the_caller_sets_the_flag() {
     let lab = Lab::new(Settings::default(), &events);
     let stopped = lab.compare(&long, &request("lru,ebb", vec![r("8")]));
     assert!(stopped.is_err_and(|error: LabError| error.is_interrupted()));
+}
+
+/// Collects the notes.
+#[derive(Default)]
+struct NoteCollector(std::sync::Mutex<Vec<Note>>);
+
+impl LabEvents for NoteCollector {
+    fn note(&self, note: &Note) {
+        self.0.lock().expect("notes").push(note.clone());
+    }
+}
+
+#[test]
+fn results_over_a_trace_below_a_cache_say_so() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join("below.txt");
+    let references = "R 1\nW 2\nR 3\nR 1\n".repeat(50);
+    for (mark, expected) in [("", 0), ("# ebbpool.below_cache=true\n", 1)] {
+        std::fs::write(&path, format!("{mark}{references}")).expect("a file");
+        let trace = source(path.to_str().expect("UTF-8"));
+        let notes = |question: &dyn Fn(&Lab)| {
+            let events = NoteCollector::default();
+            question(&Lab::new(Settings::default(), &events));
+            let notes = events.0.into_inner().expect("notes");
+            let below = |note: &&Note| matches!(note, Note::BelowCache { .. });
+            for note in notes.iter().filter(below) {
+                let text = note.to_string();
+                assert!(
+                    text.contains("below.txt: its references are those that missed"),
+                    "{text}"
+                );
+            }
+            notes.iter().filter(below).count()
+        };
+        let compared = notes(&|lab| drop(lab.compare(&trace, &request("lru,ebb", vec![r("8")]))));
+        let ran = notes(&|lab| {
+            let run = RunRequest::new("lru", MemorySize::frames(2), PricingRequest::default());
+            lab.run(&trace, &run).expect("a result");
+        });
+        let curved = notes(&|lab| {
+            let policies = PolicySelection::lists(["lru"]);
+            let curve = CurveRequest::new(policies, "8".parse().expect("an asymmetry"));
+            lab.curve(&trace, &curve).expect("a study");
+        });
+        let bounded = notes(&|lab| {
+            let bound = BoundRequest {
+                sizes: vec![MemorySize::frames(2)],
+                asymmetries: vec!["8".parse().expect("an asymmetry")],
+                at_end: ebbpool_sim::AtEnd::Free,
+            };
+            lab.bound(&trace, &bound).expect("a bound");
+        });
+        assert_eq!([compared, ran, curved, bounded], [expected; 4]);
+        let advice = notes(&|lab| {
+            let request = AdviseRequest {
+                frames: Some(MemorySize::frames(2)),
+                ..AdviseRequest::new(r("8"))
+            };
+            let advice = lab.advise(&trace, &request).expect("an advice");
+            let kinds = advice.warnings.iter().map(|note| note.kind);
+            let below = kinds.filter(|&kind| kind == NoteKind::BelowCache).count();
+            assert_eq!(below, expected);
+        });
+        assert_eq!(advice, 0, "the advice has it among its warnings");
+    }
 }
 
 /// Counts the results from the store.

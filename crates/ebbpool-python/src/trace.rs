@@ -84,6 +84,10 @@ type ReferenceBytes<'py> = (
     Option<Bound<'py, PyBytes>>,
 );
 
+/// The size of a page, the pages of the database, the number of references, and whether the trace was captured below a
+/// cache.
+type StatedFigures = (Option<u64>, Option<u64>, Option<u64>, bool);
+
 /// The name of a trace and its number of database pages, for references that are not in a file.
 type Stated = (String, Option<u64>);
 
@@ -265,8 +269,9 @@ impl Trace {
         Ok(PyBytes::new(py, &key))
     }
 
-    /// The size of a page, the pages of the database and the number of references, as far as they are stated.
-    fn stated(&self, py: Python<'_>) -> PyResult<(Option<u64>, Option<u64>, Option<u64>)> {
+    /// The size of a page, the pages of the database and the number of references, as far as they are stated, and whether
+    /// the trace was captured below a cache.
+    fn stated(&self, py: Python<'_>) -> PyResult<StatedFigures> {
         let reader = py.detach(|| self.source.open());
         let reader = reader.map_err(|error| trace_error(py, error))?;
         let metadata = reader.metadata();
@@ -274,6 +279,7 @@ impl Trace {
             metadata.page_size,
             metadata.database_pages,
             reader.references(),
+            metadata.below_cache,
         ))
     }
 

@@ -1,6 +1,7 @@
 //! Statistics of a reference string, computed in one pass.
 
 mod classes;
+mod requests;
 
 use hashbrown::HashMap;
 use serde::{Deserialize, Serialize};
@@ -12,6 +13,8 @@ use crate::reference::{Batch, PageClasses};
 
 pub use classes::ClassStatistics;
 use classes::ClassUses;
+pub use requests::RequestStatistics;
+use requests::RequestUses;
 
 /// References decoded at a time; small enough to stay in the cache.
 const BATCH: usize = 1 << 14;
@@ -71,6 +74,9 @@ pub struct TraceStatistics {
     /// The classes of the pages, those with most references first; none if the trace has none, or was read without them.
     #[serde(default)]
     pub classes: Vec<ClassStatistics>,
+    /// The times and rings of the references, `None` if the trace has none, or was read without them.
+    #[serde(default)]
+    pub requests: Option<RequestStatistics>,
 }
 
 /// Quartiles of the LRU stack distance: the number of distinct pages, including the page
@@ -177,6 +183,7 @@ pub struct Collector {
     /// How many references had each stack distance.
     at_distance: Vec<u64>,
     classes: ClassUses,
+    requests: RequestUses,
 }
 
 impl Default for Collector {
@@ -199,6 +206,7 @@ impl Collector {
             distances: StackDistances::new(),
             at_distance: vec![0],
             classes: ClassUses::default(),
+            requests: RequestUses::default(),
         }
     }
 
@@ -208,6 +216,7 @@ impl Collector {
     ///
     /// [`TraceError::TooManyPages`] at more than 2^30 distinct pages.
     pub fn add(&mut self, batch: &Batch) -> Result<(), TraceError> {
+        self.requests.add(&batch.requests);
         let mut classes = batch.classes.iter();
         for (page, write) in batch.iter() {
             let class = classes.next().copied();
@@ -287,6 +296,7 @@ impl Collector {
             lru_hit_ratio: curve(database_pages.unwrap_or(distinct), &hits, self.references),
             popularity: curve(distinct, &all, self.references),
             classes: self.classes.statistics(self.references),
+            requests: self.requests.statistics(),
         }
     }
 

@@ -449,7 +449,7 @@ fn requests_in_bytes_need_a_page_size() {
     for sample in samples() {
         let result = read_as(sample.name, &sample.content, &ReadOptions::default());
         match sample.format {
-            Format::OracleGeneral | Format::Lcs | Format::Lirs | Format::Arc => {
+            Format::OracleGeneral | Format::Lcs | Format::Lirs | Format::Arc | Format::RocksDb => {
                 assert_eq!(result.unwrap().len(), sample.references.len());
             }
             _ => {
@@ -481,7 +481,9 @@ fn an_empty_file_is_an_empty_trace() {
     for &format in Format::ALL {
         let empty = read_as("nothing", b"", &options(Some(format)));
         match format {
-            Format::Native | Format::Csv | Format::Lcs => assert!(empty.is_err(), "{format}"),
+            Format::Native | Format::Csv | Format::Lcs | Format::RocksDb => {
+                assert!(empty.is_err(), "{format}");
+            }
             _ => assert!(empty.unwrap().is_empty(), "{format}"),
         }
     }

@@ -15,10 +15,12 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use common::{read, source, write};
-use ebbpool_trace::{Batch, Format, Metadata};
+use ebbpool_trace::{Batch, Format, Metadata, OptionalColumns, RequestDetail, Writer};
 use parquet::file::reader::{FileReader, SerializedFileReader};
 
 const NATIVE: &str = "native-1.parquet";
+/// A native trace with times and rings, captured below a cache.
+const REQUESTS: &str = "native-requests-1.parquet";
 const WORDS: &str = "words-1.u32";
 const SIDECAR: &str = "words-1.json";
 
@@ -40,6 +42,28 @@ fn references(highest: u64) -> Batch {
 
 fn words() -> Batch {
     references((1 << 31) - 1)
+}
+
+/// The references with times and rings.
+fn requests() -> (Metadata, Batch) {
+    let mut all = references(u64::MAX);
+    let detail = |at: u64| RequestDetail {
+        time_us: 1_700_000_000_000_000 + at * at,
+        bypass: [0, 5, 6, 11][at as usize % 4],
+    };
+    all.requests = (0..all.len() as u64).map(detail).collect();
+    let metadata = Metadata {
+        below_cache: true,
+        ..metadata()
+    };
+    (metadata, all)
+}
+
+/// Writes a trace with all columns of the batch.
+fn write_whole(path: &Path, (metadata, all): &(Metadata, Batch)) {
+    let mut writer = Writer::create(path, Format::Native, metadata).expect("it is created");
+    writer.write(all).expect("it is written");
+    writer.finish().expect("it is finished");
 }
 
 fn path(name: &str) -> PathBuf {
@@ -93,6 +117,33 @@ fn a_native_trace_of_the_first_release_is_laid_out_as_described() {
 }
 
 #[test]
+fn a_native_trace_with_requests_is_read() {
+    let source = source(&path(REQUESTS), None).expect("a trace");
+    let mut reader = source.open_with(OptionalColumns::ALL).expect("it opens");
+    let (metadata, all) = requests();
+    assert_eq!(*reader.metadata(), metadata);
+    let mut batch = Batch::new();
+    assert!(reader.next_batch(&mut batch, 1000).expect("it is read"));
+    assert_eq!(batch, all);
+
+    let file = fs::File::open(path(REQUESTS)).expect("it opens");
+    let file = SerializedFileReader::new(file).expect("Parquet");
+    let columns = file.metadata().file_metadata().schema_descr().columns();
+    let columns: Vec<String> = columns
+        .iter()
+        .map(|it| {
+            format!(
+                "{} {} {:?}",
+                it.name(),
+                it.physical_type(),
+                it.converted_type()
+            )
+        })
+        .collect();
+    assert_eq!(columns[2..], ["time_us INT64 NONE", "bypass INT32 UINT_32"]);
+}
+
+#[test]
 fn words_of_the_first_release_are_read() {
     let path = path(WORDS);
     assert_eq!(read(&path, None).expect("it is read"), words());
@@ -126,5 +177,8 @@ fn write_golden_files() {
         if !path(name).exists() {
             write(&path(name), format, &metadata(), &references).expect("it is written");
         }
+    }
+    if !path(REQUESTS).exists() {
+        write_whole(&path(REQUESTS), &requests());
     }
 }

@@ -26,6 +26,86 @@ fn traces_convert_and_are_described() {
 }
 
 #[test]
+fn times_rings_and_the_mark_of_a_capture_are_described_and_converted() {
+    let ebbpool = Ebbpool::in_scratch();
+    let golden = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../ebbpool-trace/tests/golden/native-requests-1.parquet"
+    );
+    let (part, both) = (
+        &ebbpool.named("part.parquet"),
+        &ebbpool.named("both.parquet"),
+    );
+    ebbpool.stdout(&["trace", "convert", golden, part, "--skip", "4"]);
+    ebbpool.stdout(&["trace", "convert", golden, part, both, "--concat"]);
+    for (trace, bulk_reads, bulk_writes, vacuums, duration) in [
+        (golden, 11, 11, 11, 43 * 43),
+        (part, 10, 10, 10, 43 * 43 - 16),
+        (both, 21, 21, 21, 2 * 43 * 43 - 16),
+    ] {
+        let info = ebbpool.json(&["trace", "info", trace]);
+        assert_eq!(info["below_cache"], true);
+        let requests = serde_json::json!({
+            "duration_us": duration,
+            "bulk_reads": bulk_reads,
+            "bulk_writes": bulk_writes,
+            "vacuums": vacuums,
+        });
+        assert_eq!(info["requests"], requests);
+    }
+    let text = ebbpool.stdout(&["trace", "info", golden]);
+    for row in [
+        "\ncaptured            below a cache: it has only what the cache did not answer\n",
+        "\ntime                0.002 s from the first to the last\n",
+        "\nthrough rings       11 of bulk reads, 11 of bulk writes, 11 of vacuum\n",
+    ] {
+        assert!(text.contains(row), "{text}");
+    }
+    let csv = &ebbpool.named("a.csv");
+    let notes = errors(&ebbpool.run(&["trace", "convert", golden, csv]));
+    assert!(
+        notes.contains("csv cannot store when the references were made"),
+        "{notes}"
+    );
+    let info = ebbpool.json(&["trace", "info", csv]);
+    assert_eq!(
+        (&info["requests"], &info["below_cache"]),
+        (&Value::Null, &false.into())
+    );
+    let notes = errors(&ebbpool.run(&["run", golden, "--policy", "lru", "--frames", "9"]));
+    assert!(
+        notes.contains("its references are those that missed a cache"),
+        "{notes}"
+    );
+}
+
+#[test]
+fn block_cache_traces_of_rocksdb_are_read() {
+    let ebbpool = Ebbpool::in_scratch();
+    let golden = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../ebbpool-trace/tests/data/rocksdb.trace.zst"
+    );
+    let native = &ebbpool.named("a.parquet");
+    ebbpool.stdout(&["trace", "convert", golden, native]);
+    for (trace, format) in [(golden, "rocksdb"), (native, "native")] {
+        let info = ebbpool.json(&["trace", "info", trace]);
+        assert_eq!(
+            (
+                &info["format"],
+                &info["references"],
+                &info["distinct_pages"]
+            ),
+            (&format.into(), &174.into(), &25.into())
+        );
+        let classes = info["classes"].as_array().expect("classes");
+        let names: Vec<_> = classes.iter().map(|class| &class["name"]).collect();
+        assert!(names.contains(&&"orders, data".into()), "{names:?}");
+        assert!(info["requests"]["duration_us"].as_u64() > Some(0));
+    }
+}
+
+#[test]
 fn traces_of_other_programs_are_read_and_not_written() {
     let ebbpool = Ebbpool::in_scratch();
     let spc = ebbpool.file("t.spc", "0,15,1024,w,0.1\n1,8,4096,r,0.2\n");

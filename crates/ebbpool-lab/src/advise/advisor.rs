@@ -412,6 +412,7 @@ impl<'a> Advisor<'a> {
             distinct_pages: self.facts.facts.distinct_pages,
             references_per_second: terms.rate.map(|rate| rate.references_per_second),
             page_size: terms.page_size,
+            below_cache: self.metadata.below_cache,
             now,
             then,
         };

@@ -3,6 +3,7 @@
 use serde::{Serialize, Serializer};
 
 use super::load::SystemLoad;
+use crate::events::BELOW_CACHE;
 use crate::numbers::grouped;
 
 /// The subject of a note, by which a front end finds the argument that settles it.
@@ -37,6 +38,8 @@ pub enum NoteKind {
     LessMemory,
     /// The device failed in a run.
     DeviceFailed,
+    /// The trace was captured below a cache.
+    BelowCache,
 }
 
 /// A note on an advice. It serializes as its text.
@@ -85,6 +88,7 @@ pub(super) struct WarningFacts<'a> {
     pub(super) distinct_pages: u64,
     pub(super) references_per_second: Option<f64>,
     pub(super) page_size: Option<u64>,
+    pub(super) below_cache: bool,
     pub(super) now: &'a SystemLoad,
     pub(super) then: &'a SystemLoad,
 }
@@ -126,6 +130,9 @@ impl WarningFacts<'_> {
                 NoteKind::OnePass,
                 "hardly any page is requested again, as in a backup or a load; no policy saves anything then: record the usual work",
             ));
+        }
+        if self.below_cache {
+            notes.push(AdviceNote::new(NoteKind::BelowCache, BELOW_CACHE));
         }
         if self.references_per_second.is_none() {
             notes.push(AdviceNote::new(

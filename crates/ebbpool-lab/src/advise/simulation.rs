@@ -126,6 +126,10 @@ impl LabEvents for JoinedEvents<'_> {
             sums.0 += stored;
             return;
         }
+        // The advice has it among its warnings.
+        if let Note::BelowCache { .. } = note {
+            return;
+        }
         let mut notes = self.notes.lock().unwrap_or_else(PoisonError::into_inner);
         if !notes.contains(note) {
             notes.push(note.clone());

@@ -259,6 +259,7 @@ impl Lab<'_> {
             Curves::new(source, &*store, &options, progress)
         })?;
         self.notes(curves.notes());
+        self.note_capture(source, curves.metadata());
         let sizes = sizes(request, &curves)?;
         let estimates = self.with_progress(&work("sizes"), |progress| {
             let cells = policies

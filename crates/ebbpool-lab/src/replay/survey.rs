@@ -33,6 +33,7 @@ pub(super) fn survey(
     let mut reader = source.open()?;
     lab.notes(reader.notes());
     let metadata = reader.metadata().clone();
+    lab.note_capture(source, &metadata);
     let stated = metadata.database_pages;
     // A memory size in bytes has room for pages of the replay's size.
     let replayed = Metadata {

@@ -15,6 +15,7 @@ mod native;
 mod oracle_general;
 mod records;
 mod requests;
+mod rocksdb;
 mod spc;
 mod text;
 mod thrift;
@@ -198,6 +199,8 @@ formats! {
     Lirs => lirs::ENTRY;
     /// First block and number of blocks per line, the traces of the ARC paper.
     Arc => arc::ENTRY;
+    /// The block cache trace of RocksDB.
+    RocksDb => rocksdb::ENTRY;
 }
 
 impl Format {
@@ -242,6 +245,7 @@ impl Format {
     ) -> Result<Option<Duration>, TraceError> {
         match self {
             Format::Native => native::recorded_time(stream, rows),
+            Format::RocksDb => rocksdb::recorded_time(stream, rows),
             _ => Ok(None),
         }
     }
@@ -259,6 +263,11 @@ impl Format {
     /// False if a trace written in this format loses its [`Metadata`].
     pub fn keeps_metadata(self) -> bool {
         self.entry().keeps_metadata
+    }
+
+    /// True if a trace written in this format has [times and rings](Batch::requests).
+    pub fn keeps_requests(self) -> bool {
+        self == Format::Native
     }
 
     /// True if a trace written in this format has these classes.
@@ -427,7 +436,7 @@ mod tests {
         let message = "txet".parse::<Format>().unwrap_err().to_string();
         assert_eq!(
             message,
-            "no trace format is called 'txet' (did you mean 'text'?); there are native, text, u32, csv, spc, msr, vscsi, oracleGeneral, lcs, fio, blkparse, lirs, arc"
+            "no trace format is called 'txet' (did you mean 'text'?); there are native, text, u32, csv, spc, msr, vscsi, oracleGeneral, lcs, fio, blkparse, lirs, arc, rocksdb"
         );
     }
 }

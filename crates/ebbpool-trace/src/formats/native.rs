@@ -413,7 +413,7 @@ impl NativeDecoder {
             };
             let requests = self
                 .request_columns
-                .map(|found| RequestDecoder::new(found, &column));
+                .map(|found| RequestDecoder::new(found, column));
             Ok(RowGroup {
                 left: usize::try_from(group.metadata().num_rows())?,
                 pages: if self.page_kind.wide {

@@ -45,7 +45,7 @@ struct NativeEncoder {
 /// The first references decide whether the file has times and rings.
 enum NativeFile {
     Unbegun(Box<UnbegunFile>),
-    Begun(SerializedFileWriter<Sink>),
+    Begun(Box<SerializedFileWriter<Sink>>),
     /// It could not be begun.
     Failed,
 }
@@ -162,7 +162,7 @@ impl NativeEncoder {
         if let NativeFile::Unbegun(unbegun) = std::mem::replace(&mut self.file, NativeFile::Failed)
         {
             let writer = unwritable(&self.label, || unbegun.begin(has_requests))?;
-            self.file = NativeFile::Begun(writer);
+            self.file = NativeFile::Begun(Box::new(writer));
             self.requests = has_requests.then(RequestValues::default);
         }
         Ok(())
