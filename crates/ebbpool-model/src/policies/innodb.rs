@@ -89,9 +89,8 @@ impl Innodb {
 
     fn served(&mut self) {
         self.references += 1;
-        if self.rate > 0 {
-            self.now = self.references * SECOND_US / self.rate;
-        }
+        let by_rate = (self.references * SECOND_US).checked_div(self.rate);
+        self.now = by_rate.unwrap_or(self.now);
     }
 
     fn position(&self, page: u64) -> usize {
