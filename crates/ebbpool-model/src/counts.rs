@@ -100,19 +100,38 @@ pub fn count(
     cluster_size: u64,
 ) -> ModelCounts {
     let options = (warmup, at_end_flush, cluster_size);
-    count_with_columns(spec, frames, (trace, &[], &[]), asymmetry, options)
+    let trace = ModelTrace {
+        references: trace,
+        ..ModelTrace::default()
+    };
+    count_with_columns(spec, frames, trace, asymmetry, options)
 }
 
-/// The same for a trace with the class of each reference's page, and with its time and ring; without them the list of
-/// them is empty. A page has the class of its first reference. The options are the warm-up, whether dirty pages are written at the end, and the
+/// The columns of a trace.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ModelTrace<'a> {
+    /// Pages, and whether they are written.
+    pub references: &'a [(u64, bool)],
+    /// The class of each reference's page; empty if there are none. A page has the class of its first reference.
+    pub classes: &'a [u32],
+    /// The time of each reference in µs, and the number of its ring; empty if there are none.
+    pub requests: &'a [(u64, u32)],
+}
+
+/// The same for a trace with more columns. The options are the warm-up, whether dirty pages are written at the end, and the
 /// pages of a cluster.
 pub fn count_with_columns(
     spec: &str,
     frames: usize,
-    (trace, classes, requests): (&[(u64, bool)], &[u32], &[(u64, u32)]),
+    columns: ModelTrace,
     asymmetry: f64,
     (warmup, at_end_flush, cluster_size): (usize, bool, u64),
 ) -> ModelCounts {
+    let ModelTrace {
+        references: trace,
+        classes,
+        requests,
+    } = columns;
     let mut class_of: BTreeMap<u64, u32> = BTreeMap::new();
     for ((page, _), class) in trace.iter().zip(classes) {
         class_of.entry(*page).or_insert(*class);

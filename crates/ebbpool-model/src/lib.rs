@@ -25,7 +25,7 @@ pub mod workload;
 #[cfg(test)]
 mod tests;
 
-pub use counts::{ModelCounts, count, count_with_columns, foresee};
+pub use counts::{ModelCounts, ModelTrace, count, count_with_columns, foresee};
 
 /// One page read, page write or eviction.
 ///

@@ -434,7 +434,7 @@ impl Requests {
             1..10 => self.random.below(400_000),
             _ => self.random.below(3_000),
         };
-        let scans = if at / 300 % 2 == 0 { 4 } else { 70 };
+        let scans = if (at / 300).is_multiple_of(2) { 4 } else { 70 };
         let scan = 1 + self.random.below(scans) as u32;
         let bypass = match self.random.below(3) {
             0 => scan * 4 + scan % 3 + 1,

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use common::{QUIET, SPECS, cell, class_of, file, request_of};
 use ebbpool_model::workload::workload;
-use ebbpool_model::{ModelCounts, count, count_with_columns};
+use ebbpool_model::{ModelCounts, ModelTrace, count, count_with_columns};
 use ebbpool_policy::{Entry, registry};
 use ebbpool_sim::{AtEnd, Cell, Counts, SimOptions, TraceFacts, simulate};
 
@@ -95,7 +95,11 @@ fn check(trace: &[(u64, bool)], name: &str, options: &SimOptions, asymmetry: f64
             options.at_end == AtEnd::Flush,
             options.cluster_size,
         );
-        let known = (trace, classes.as_slice(), requests.as_slice());
+        let known = ModelTrace {
+            references: trace,
+            classes: &classes,
+            requests: &requests,
+        };
         let expected = count_with_columns(spec, frames as usize, known, asymmetry, counting);
         let context = format!("{spec}, {frames} frames, {name}, R = {asymmetry}, {options:?}");
         assert_same(counts, &outcome.facts, &expected, &context);

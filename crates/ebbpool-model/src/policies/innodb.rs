@@ -89,9 +89,8 @@ impl Innodb {
 
     fn served(&mut self) {
         self.references += 1;
-        if self.rate > 0 {
-            self.now = self.references * SECOND_US / self.rate;
-        }
+        let by_rate = (self.references * SECOND_US).checked_div(self.rate);
+        self.now = by_rate.unwrap_or(self.now);
     }
 
     fn position(&self, page: u64) -> usize {
@@ -177,7 +176,7 @@ impl Innodb {
         }
     }
 
-    fn from_tail(&self) -> impl Iterator<Item = u64> {
+    fn oldest_first(&self) -> impl Iterator<Item = u64> {
         self.lru.iter().rev().map(|block| block.page)
     }
 }
@@ -218,15 +217,15 @@ impl Policy for Innodb {
     }
 
     fn early_victim(&mut self, pinned: &BTreeSet<u64>) -> Option<u64> {
-        let mut tail = self.from_tail();
+        let mut tail = self.oldest_first();
         tail.find(|page| !pinned.contains(page))
             .filter(|_| self.to_free > 0)
     }
 
     fn victim(&mut self, _write: bool, pinned: &BTreeSet<u64>) -> u64 {
         let is_clean = |page: &u64| !self.flush_list.contains(page) && !pinned.contains(page);
-        let clean = self.from_tail().take(100).find(is_clean);
-        let last = self.from_tail().find(|page| !pinned.contains(page));
+        let clean = self.oldest_first().take(100).find(is_clean);
+        let last = self.oldest_first().find(|page| !pinned.contains(page));
         clean
             .filter(|_| self.to_free == 0)
             .or(last)
@@ -234,7 +233,7 @@ impl Policy for Innodb {
     }
 
     fn also_leaving(&self, victim: u64) -> Vec<u64> {
-        let others = self.from_tail().filter(|page| *page != victim);
+        let others = self.oldest_first().filter(|page| *page != victim);
         others.take(self.to_free.saturating_sub(1)).collect()
     }
 
@@ -266,7 +265,7 @@ impl Policy for Innodb {
 
     fn resident(&self) -> Vec<(u64, bool)> {
         let is_dirty = |page| self.flush_list.contains(&page);
-        self.from_tail()
+        self.oldest_first()
             .map(|page| (page, is_dirty(page)))
             .collect()
     }

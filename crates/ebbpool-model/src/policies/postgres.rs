@@ -127,9 +127,8 @@ impl Postgres {
     fn served(&mut self, write: bool) {
         self.references += 1;
         self.written += u64::from(write);
-        if self.parameters.rate > 0 {
-            self.now = self.references * SECOND_US / self.parameters.rate;
-        }
+        let by_rate = (self.references * SECOND_US).checked_div(self.parameters.rate);
+        self.now = by_rate.unwrap_or(self.now);
     }
 
     fn id_of(&self, page: u64) -> Option<usize> {

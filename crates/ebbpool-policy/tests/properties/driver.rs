@@ -247,7 +247,7 @@ impl Driver {
     fn play_server(&mut self, position: u64) -> Result<(), TestCaseError> {
         if self.policy.asks_requests() {
             let scan = 1 + (position / 16 % 9) as u32;
-            let bypass = if position % 4 == 0 {
+            let bypass = if position.is_multiple_of(4) {
                 scan * 4 + scan % 4
             } else {
                 0

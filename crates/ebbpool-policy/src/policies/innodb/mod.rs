@@ -236,14 +236,14 @@ impl Policy for Innodb {
     ) -> Option<Frame> {
         let cleans = incoming.is_some() && self.to_free > 0;
         let searched = if cleans { 0 } else { SEARCHED };
-        let mut tail = self.list.tail_to_head().take(searched);
+        let mut tail = self.list.oldest_first().take(searched);
         tail.find(|&frame| !self.dirty[frame as usize] && may_evict(frame))
-            .or_else(|| self.list.tail_to_head().find(|&frame| may_evict(frame)))
+            .or_else(|| self.list.oldest_first().find(|&frame| may_evict(frame)))
     }
 
     fn also_leaving(&self, victim: Frame, evictions: &mut Vec<Frame>) {
         let others = self.to_free.saturating_sub(1) as usize;
-        let frames = self.list.tail_to_head().filter(|&frame| frame != victim);
+        let frames = self.list.oldest_first().filter(|&frame| frame != victim);
         evictions.extend(frames.take(others));
     }
 
