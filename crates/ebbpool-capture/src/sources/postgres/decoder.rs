@@ -168,6 +168,7 @@ impl PostgresDecoder {
             kind::STATEMENT_END => {
                 let backend = self.backends.entry(event.process).or_default();
                 backend.pinned_by_scans.clear();
+                backend.latest = None;
             }
             kind::RING_END => {
                 let backend = self.backends.entry(event.process).or_default();
