@@ -39,8 +39,9 @@ QUIET = [
     "bgwriter_lru_maxpages=0",
     "checkpoint_timeout=1d",
     "max_wal_size=100GB",
-    "synchronous_commit=off",
 ]
+#: Of every run. Without syncs the log is always written when a page is, as in a server with a fast log.
+ALWAYS = ["fsync=off"]
 #: Cells with fewer counted reads or writes than this are too small for a share.
 LEAST = 1000
 #: The cost of a page write in page reads for what a better policy would do.
@@ -244,29 +245,28 @@ class Session:
         self.process.stdin.close()
         self.process.wait()
 
+    def background(self) -> dict[str, int]:
+        """Pages that the background writer and the checkpointer have written, at this moment: they go on when the load ends."""
+        checkpoints = "buffers_checkpoint" if self.server.major < 17 else "(select buffers_written from pg_stat_checkpointer)"
+        found = self.query(f"select buffers_clean, {checkpoints} from pg_stat_bgwriter")
+        return dict(zip(("cleaner", "checkpoints"), map(int, found.split("|"))))
+
     def counters(self) -> dict[str, int]:
-        """Counted pages since the server was made: reads, and writes by their cause."""
+        """Counted pages since the server was made: reads, and writes of backends."""
         time.sleep(1.5)
         if self.server.major >= 16:
-            cleaner, checkpointer = "'background writer'", "'checkpointer'"
             found = self.query(
-                "select coalesce(sum(reads), 0), "
-                f"coalesce(sum(writes) filter (where backend_type not in ({cleaner}, {checkpointer})), 0), "
-                f"coalesce(sum(writes) filter (where backend_type = {cleaner}), 0), "
-                f"coalesce(sum(writes) filter (where backend_type = {checkpointer}), 0) "
-                "from pg_stat_io where object = 'relation'"
+                "select coalesce(sum(reads), 0), coalesce(sum(writes), 0) from pg_stat_io where object = 'relation' "
+                "and backend_type not in ('background writer', 'checkpointer')"
             )
         else:
-            # The writes of backends are reported when a checkpoint ends; that of this one is taken away.
-            before = int(self.query("select buffers_checkpoint from pg_stat_bgwriter"))
+            # The writes of backends are reported when a checkpoint ends.
             self.query("checkpoint")
             time.sleep(1.0)
             found = self.query(
-                "select (select sum(blks_read) from pg_stat_database), buffers_backend, buffers_clean, "
-                f"{before} from pg_stat_bgwriter"
+                "select (select sum(blks_read) from pg_stat_database), buffers_backend from pg_stat_bgwriter"
             )
-        names = ("reads", "backends", "cleaner", "checkpoints")
-        return dict(zip(names, map(int, found.split("|"))))
+        return dict(zip(("reads", "backends"), map(int, found.split("|"))))
 
 
 def run_benchmark(server: Server, workload: Workload, transactions: int) -> str:
@@ -315,18 +315,20 @@ def measure(server: Server, workload: Workload, frames: int, quiet: bool, transa
     """One run: what the server counted, and the capture."""
     server.restore()
     settings = [f"shared_buffers={frames}", *workload.options]
-    server.start(*settings, *(QUIET if quiet else []))
+    server.start(*settings, *ALWAYS, *(QUIET if quiet else []))
     name = f"{workload.name}-{frames}-{'quiet' if quiet else 'stock'}"
     trace = server.directory / f"{name}.parquet"
     session = Session(server)
     before = session.counters()
     capture = capture_process(server, trace)
+    before |= session.background()
     run_benchmark(server, workload, transactions)
+    background = session.background()
     capture.send_signal(signal.SIGINT)
     _, errors = capture.communicate(timeout=600)
     if capture.returncode:
         sys.exit(f"{name}: {errors}")
-    after = session.counters()
+    after = session.counters() | background
     session.close()
     server.stop()
     facts = json.loads(trace.with_suffix(".json").read_text())
