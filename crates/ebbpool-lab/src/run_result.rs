@@ -63,14 +63,14 @@ result_row! {
         references_per_second: Option<f64> ["references per s" measured],
         /// Pages read only because the policy writes whole blocks (BPLRU); not among `reads`.
         padding_reads: u64 ["pages"],
-        /// Energy of device and host as far as known; without a rate of references the device never waits.
-        joules_per_reference: Option<f64> ["J per reference"],
-        /// The bill that no policy can undercut, if the request asks for it.
-        lower_bound: Option<f64> ["page reads per reference"],
         /// Those of the writes with which the background writer of the policy's server cleaned pages that stayed.
         background_writes: u64 ["pages"],
         /// Those of the writes that the checkpoints or commits of the policy's server made.
         checkpoint_writes: u64 ["pages"],
+        /// Energy of device and host as far as known; without a rate of references the device never waits.
+        joules_per_reference: Option<f64> ["J per reference"],
+        /// The bill that no policy can undercut, if the request asks for it.
+        lower_bound: Option<f64> ["page reads per reference"],
     }
     also {
         /// The device failed during the run, so that the figures cover a part of the trace only.

@@ -12,6 +12,7 @@ use ebbpool_device::changing::AsymmetrySpec;
 use ebbpool_device::{AnyDevice, ChangingDevice, DeviceProfile, PlainDevice};
 use ebbpool_model::workload::workload;
 use ebbpool_model::{ModelEvent, model};
+use ebbpool_policy::registry;
 use ebbpool_sim::{
     AtEnd, Cell, DeviceObserver, DeviceOutcome, EventLog, NoObserver, NoStore, Progress, Recorder,
     Series, SimError, SimOptions, Size, Store, Sweep, Warmup, simulate, simulate_one,
@@ -85,7 +86,17 @@ fn no_page_is_evicted_while_there_is_room() {
     let cells = cells(&[pages, pages + 1, 10 * pages, 1 << 21, u64::MAX]);
     let outcome = simulate(&source, &cells, &SimOptions::default(), &QUIET).expect("a simulation");
     for (counts, cell) in outcome.counts.iter().zip(&cells) {
+        // SQLite leaves one frame empty.
+        if cell.policy.entry().name == "sqlite" && cell.frames == pages {
+            continue;
+        }
         assert_eq!(counts.misses, pages, "{cell:?}");
+        // A server cleans pages also where none has to be evicted.
+        if registry::writes_in_background(&cell.policy) {
+            let in_background = counts.background_writes + counts.checkpoint_writes;
+            assert_eq!(counts.writes, in_background, "{cell:?}");
+            continue;
+        }
         assert_eq!(counts.writes, 0, "{cell:?}");
         assert_eq!(counts.dirty_left, written.len() as u64, "{cell:?}");
         assert_eq!(counts.cluster_switches, 0, "{cell:?}");
@@ -243,8 +254,9 @@ fn events_agree_with_the_counts() {
             assert_eq!(of("write "), counts.writes, "{context}");
             // The buffer of 64 frames is full at 4321, and filled once before that.
             let filled = if warmup == 0 { 64 } else { 0 };
-            let whole_blocks = spec.starts_with("fab") || spec.starts_with("bplru");
-            if whole_blocks {
+            // Some policies also evict several pages at a time, or leave frames empty.
+            let several = ["fab", "bplru", "innodb", "sqlite"];
+            if several.iter().any(|name| spec.starts_with(name)) {
                 assert!(of("evict ").abs_diff(counts.misses) <= 64, "{context}");
             } else {
                 assert_eq!(of("evict "), counts.misses - filled, "{context}");
@@ -284,6 +296,8 @@ fn events_agree_with_the_model() {
             if position == WARMUP {
                 expected.push("# counted from here".to_owned());
             }
+            let background = model.background().into_iter();
+            expected.extend(background.map(|(page, _)| format!("write {page}")));
             for event in model.reference(page, write, None, &BTreeSet::new()) {
                 match event {
                     ModelEvent::Read(_) | ModelEvent::Pad(_) => {}

@@ -253,7 +253,11 @@ impl<'a> Curves<'a> {
             plays_server(policy),
             self.lru.distinct_pages(),
         ));
-        let sample = miniature::sample(policy, frames, self.rate);
+        // A part of a sample may have more pages than its share of so large a memory.
+        let sample = match frames >= self.lru.distinct_pages() {
+            true => PageSample::ALL,
+            false => miniature::sample(policy, frames, self.rate),
+        };
         let in_miniature = miniature::frames(sample, frames);
         MiniatureJob {
             stands_for,
