@@ -202,6 +202,8 @@ fn details(info: u32) -> Option<usize> {
 
 #[cfg(test)]
 mod tests {
+    use std::io::Write;
+
     use super::*;
 
     /// A description of `struct file { int a; struct { int b; long c:5 }; }`.
@@ -272,7 +274,10 @@ mod tests {
     #[test]
     fn this_kernel_describes_its_files() {
         let Ok(types) = KernelTypes::of_kernel() else {
-            eprintln!("skipped: this kernel does not describe its types");
+            let _ = writeln!(
+                std::io::stderr(),
+                "skipped: this kernel does not describe its types"
+            );
             return;
         };
         assert!(types.offset("task_struct", "files").expect("an offset") > 0);

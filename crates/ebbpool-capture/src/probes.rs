@@ -142,7 +142,8 @@ pub(crate) fn test_channel() -> Option<Channel> {
     match Channel::new(1 << 16) {
         Ok(channel) => Some(channel),
         Err(error) => {
-            eprintln!("skipped: {error}");
+            use std::io::Write;
+            let _ = writeln!(std::io::stderr(), "skipped: {error}");
             None
         }
     }

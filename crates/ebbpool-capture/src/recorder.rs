@@ -116,6 +116,15 @@ impl Recorder {
         &self.objects
     }
 
+    /// At this reference, one of a scan, the scan's ring gives up a dirty page.
+    pub(crate) fn give_up(&mut self, position: usize) {
+        const BULK_READ: u32 = 1;
+        let bypass = &mut self.references[position].bypass;
+        if *bypass & 3 == BULK_READ {
+            *bypass &= !3;
+        }
+    }
+
     /// References so far.
     pub fn len(&self) -> usize {
         self.references.len()

@@ -8,6 +8,7 @@
 mod common;
 
 use std::cell::Cell;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -33,7 +34,7 @@ impl LoopDevice {
                 Some(LoopDevice(name.trim().into()))
             }
             other => {
-                eprintln!("skipped: losetup: {other:?}");
+                let _ = writeln!(std::io::stderr(), "skipped: losetup: {other:?}");
                 None
             }
         }
@@ -159,7 +160,11 @@ fn partitions_count_their_own_requests_from_their_start() {
             .status();
         let partition = PathBuf::from(format!("{}p{number}", disk.0.display()));
         if !status.is_ok_and(|status| status.success()) || !partition.exists() {
-            eprintln!("skipped: addpart cannot make {}", partition.display());
+            let _ = writeln!(
+                std::io::stderr(),
+                "skipped: addpart cannot make {}",
+                partition.display()
+            );
             return;
         }
         partitions.push(partition);

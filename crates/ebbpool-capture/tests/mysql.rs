@@ -68,7 +68,10 @@ fn statements() -> String {
 #[test]
 fn requests_are_those_that_the_server_counts() {
     let Ok(client) = std::env::var("EBBPOOL_MYSQL_CLIENT") else {
-        eprintln!("skipped: EBBPOOL_MYSQL_CLIENT names no client");
+        let _ = writeln!(
+            std::io::stderr(),
+            "skipped: EBBPOOL_MYSQL_CLIENT names no client"
+        );
         return;
     };
     let Some(cost) = cost() else { return };

@@ -216,7 +216,7 @@ fn transfer_by_ring(folder: &Path) -> Vec<(u64, u64, bool)> {
     let mut ring = match IoUring::new(8) {
         Ok(ring) => ring,
         Err(error) => {
-            eprintln!("skipped: io_uring: {error}");
+            let _ = writeln!(std::io::stderr(), "skipped: io_uring: {error}");
             return Vec::new();
         }
     };
@@ -277,7 +277,7 @@ fn requests_of_io_uring_are_captured() {
     child.wait_for("ready");
     let mut source = ProcessSource::open(child.pid(), PAGE, false).expect("a source");
     if !source.description().ends_with("system calls and io_uring") {
-        eprintln!("skipped: {}", source.description());
+        let _ = writeln!(std::io::stderr(), "skipped: {}", source.description());
         return;
     }
     let done = folder.path().join("done");

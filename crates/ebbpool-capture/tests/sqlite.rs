@@ -114,7 +114,7 @@ fn source(shell: &Shell) -> Option<SqliteSource> {
     match SqliteSource::open(shell.child.pid()) {
         Ok(source) => Some(source),
         Err(error @ CaptureError::Build { .. }) => {
-            eprintln!("skipped: {error}");
+            let _ = writeln!(std::io::stderr(), "skipped: {error}");
             None
         }
         Err(error) => panic!("{error}"),

@@ -33,7 +33,8 @@ pub struct Request {
     /// The time of the request in µs since some moment; 0 throughout where the trace has no times.
     pub time_us: u64,
     /// Four times the number of the private ring of frames through which the requester scans, from 1 on, plus the kind
-    /// of the scan (1: it reads, 2: it writes in bulk, 3: it is a vacuum). 0 without a ring.
+    /// of the scan (1: it reads, 2: it writes in bulk, 3: it is a vacuum, 0: it reads, and gives up the dirty pages of its
+    /// ring whose log is not written yet). 0 without a ring.
     pub bypass: u32,
 }
 
@@ -42,7 +43,13 @@ impl Request {
     #[inline]
     pub fn ring(self) -> Option<(u32, u32)> {
         let (number, kind) = (self.bypass / 4, self.bypass % 4);
-        (number > 0 && kind > 0).then_some((number, kind))
+        (number > 0).then_some((number, kind.max(1)))
+    }
+
+    /// True if the requester's ring gives up dirty pages at this request.
+    #[inline]
+    pub fn gives_up(self) -> bool {
+        self.bypass >= 4 && self.bypass.is_multiple_of(4)
     }
 }
 

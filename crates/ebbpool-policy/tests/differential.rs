@@ -437,7 +437,11 @@ impl Requests {
         let scans = if (at / 300).is_multiple_of(2) { 4 } else { 70 };
         let scan = 1 + self.random.below(scans) as u32;
         let bypass = match self.random.below(3) {
-            0 => scan * 4 + scan % 3 + 1,
+            // Some requests of scans that read give up dirty pages of their rings.
+            0 => match scan % 3 + 1 {
+                1 if self.random.below(4) == 0 => scan * 4,
+                kind => scan * 4 + kind,
+            },
             _ => 0,
         };
         Request {

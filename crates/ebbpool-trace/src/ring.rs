@@ -9,11 +9,19 @@ pub enum RingKind {
     BulkWrite,
     /// A vacuum.
     Vacuum,
+    /// A big scan whose ring gives up dirty pages at this request: the log of their changes is not written yet, and the scan
+    /// does not wait for it (PostgreSQL: `StrategyRejectBuffer`). The ring is that of the scan's other requests.
+    BulkReadGivingUp,
 }
 
 impl RingKind {
-    /// All kinds, in the order of their codes 1, 2 and 3.
-    pub const ALL: [RingKind; 3] = [RingKind::BulkRead, RingKind::BulkWrite, RingKind::Vacuum];
+    /// All kinds, with the codes 1, 2, 3 and 0.
+    pub const ALL: [RingKind; 4] = [
+        RingKind::BulkRead,
+        RingKind::BulkWrite,
+        RingKind::Vacuum,
+        RingKind::BulkReadGivingUp,
+    ];
 
     /// The name for display.
     pub fn name(self) -> &'static str {
@@ -21,6 +29,7 @@ impl RingKind {
             RingKind::BulkRead => "bulk read",
             RingKind::BulkWrite => "bulk write",
             RingKind::Vacuum => "vacuum",
+            RingKind::BulkReadGivingUp => "bulk read that gives up dirty pages",
         }
     }
 
@@ -29,6 +38,7 @@ impl RingKind {
             RingKind::BulkRead => 1,
             RingKind::BulkWrite => 2,
             RingKind::Vacuum => 3,
+            RingKind::BulkReadGivingUp => 0,
         }
     }
 }
@@ -48,15 +58,16 @@ impl Ring {
     /// The largest number that a code has room for.
     pub const MOST: u32 = u32::MAX >> 2;
 
-    /// The ring with this code, which is `number * 4 + kind`, with kind 1 for bulk reads, 2 for bulk writes and 3 for
-    /// vacuum. `None` for 0, which is a request through the buffer, and for codes without a number or a kind.
+    /// The ring with this code, which is `number * 4 + kind`, with kind 1 for bulk reads, 2 for bulk writes, 3 for
+    /// vacuum, and 0 for a bulk read that gives up dirty pages. `None` for codes without a number; 0 is a request through the
+    /// buffer.
     #[inline]
     pub fn of(code: u32) -> Option<Ring> {
         let kind = match code & 3 {
             1 => RingKind::BulkRead,
             2 => RingKind::BulkWrite,
             3 => RingKind::Vacuum,
-            _ => return None,
+            _ => RingKind::BulkReadGivingUp,
         };
         let number = code >> 2;
         (number > 0).then_some(Ring { number, kind })
@@ -89,8 +100,8 @@ mod tests {
                 kind: RingKind::Vacuum
             })
         );
-        // The buffer; a kind without a number; a number without a kind.
-        for code in [0, 1, 2, 3, 4, 400] {
+        // The buffer; a kind without a number.
+        for code in [0, 1, 2, 3] {
             assert_eq!(Ring::of(code), None, "{code}");
         }
     }

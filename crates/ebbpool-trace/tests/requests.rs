@@ -475,7 +475,7 @@ fn statistics_count_times_and_rings() {
         ring(2, RingKind::BulkRead),
         ring(3, RingKind::BulkWrite),
         ring(1, RingKind::Vacuum),
-        4,
+        ring(2, RingKind::BulkReadGivingUp),
     ];
     all.requests = codes
         .iter()
@@ -486,7 +486,7 @@ fn statistics_count_times_and_rings() {
     let of = |columns| TraceStatistics::of(&mut plain(&path).open_with(columns).unwrap()).unwrap();
     let expected = RequestStatistics {
         duration_us: 225 - 100,
-        bulk_reads: 2,
+        bulk_reads: 3,
         bulk_writes: 1,
         vacuums: 1,
     };

@@ -23,7 +23,7 @@ pub fn cost() -> Option<EventCost> {
     match calibrate() {
         Ok(cost) => Some(cost),
         Err(error @ (CaptureError::Privilege { .. } | CaptureError::Kernel { .. })) => {
-            eprintln!("skipped: {error}");
+            let _ = writeln!(std::io::stderr(), "skipped: {error}");
             None
         }
         Err(error) => panic!("{error}"),
@@ -40,7 +40,7 @@ pub fn is_installed(program: &str) -> bool {
         .status()
         .is_ok();
     if !found {
-        eprintln!("skipped: {program} is not installed");
+        let _ = writeln!(std::io::stderr(), "skipped: {program} is not installed");
     }
     found
 }

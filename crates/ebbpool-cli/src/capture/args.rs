@@ -19,6 +19,9 @@ pub(crate) struct CaptureArgs {
 #[derive(Subcommand)]
 pub(super) enum CaptureTarget {
     /// List the running servers that can be captured
+    #[command(after_help = "\
+Example:
+  ebbpool capture list                            as root: also servers of other users")]
     List,
     /// PostgreSQL 13 to 18: each request of a page to the shared buffer
     #[command(after_help = "\

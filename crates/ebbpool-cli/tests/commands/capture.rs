@@ -7,6 +7,7 @@
 ))]
 
 use std::fs;
+use std::io::Write;
 use std::io::{BufRead, BufReader, Read};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
@@ -36,11 +37,11 @@ impl Server {
     fn start() -> Option<Server> {
         let user = Command::new("id").arg("-u").output().ok()?;
         if String::from_utf8_lossy(&user.stdout).trim() != "0" {
-            eprintln!("skipped: captures need root");
+            let _ = writeln!(std::io::stderr(), "skipped: captures need root");
             return None;
         }
         let Some(bin) = binaries() else {
-            eprintln!("skipped: PostgreSQL is not installed");
+            let _ = writeln!(std::io::stderr(), "skipped: PostgreSQL is not installed");
             return None;
         };
         let server = Server {
@@ -156,7 +157,7 @@ fn attached(ebbpool: &Ebbpool, arguments: &[&str]) -> Option<Child> {
         all.contains("needs root") || all.contains("this kernel cannot"),
         "{all}"
     );
-    eprintln!("skipped: {all}");
+    let _ = writeln!(std::io::stderr(), "skipped: {all}");
     None
 }
 

@@ -48,6 +48,14 @@ pub fn prepare(ebbpool: &Ebbpool) {
     ] {
         ebbpool.file(name, content);
     }
+    for name in [
+        "crates/ebbpool-trace/tests/data/rocksdb.trace.zst",
+        "crates/ebbpool-trace/tests/golden/native-requests-1.parquet",
+    ] {
+        let copy = ebbpool.path(name);
+        fs::create_dir_all(copy.parent().expect("a directory")).expect("a directory");
+        fs::copy(Path::new(ROOT).join(name), copy).expect("a copy");
+    }
     let compare = [
         "compare",
         "my.parquet",
@@ -103,6 +111,10 @@ pub fn run(command: &ExampleCommand, ebbpool: &Ebbpool) -> Result<(), String> {
 }
 
 fn cut_down(line: &str) -> String {
+    // Such a command needs root and a running server; here only its arguments are read.
+    if let Some(line) = line.strip_prefix("sudo ") {
+        return format!("{line} --help");
+    }
     let line = line.replace("/tmp/", "");
     let mut short = line.clone();
     if let Some(rest) = line.strip_prefix("ebbpool compare") {
@@ -194,7 +206,7 @@ pub fn of_help(command: &str, help: &str) -> Vec<ExampleCommand> {
     after
         .lines()
         .filter_map(|line| line.strip_prefix("  "))
-        .filter(|line| line.starts_with("ebbpool"))
+        .filter(|line| line.starts_with("ebbpool") || line.starts_with("sudo ebbpool"))
         .map(|line| ExampleCommand {
             position: format!("ebbpool {command}--help"),
             line: line.split("  ").next().unwrap_or(line).into(),

@@ -120,7 +120,10 @@ fn every_help_has_examples_that_work() {
         for command in &commands {
             let call = format!("ebbpool {}", name.trim());
             assert!(
-                command.line.starts_with(call.trim()),
+                command
+                    .line
+                    .trim_start_matches("sudo ")
+                    .starts_with(call.trim()),
                 "{}: {}",
                 command.position,
                 command.line

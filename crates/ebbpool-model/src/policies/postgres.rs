@@ -81,6 +81,8 @@ pub(crate) struct Postgres {
     rings: BTreeMap<u32, Ring>,
     ring_requests: u64,
     strategy: Option<u32>,
+    /// True if `StrategyRejectBuffer` would reject each dirty page of the ring.
+    rejects: bool,
     /// The buffer that the ring yields for the page missed last.
     from_ring: Option<usize>,
     /// The buffer whose page was evicted last.
@@ -103,6 +105,7 @@ impl Postgres {
             rings: BTreeMap::new(),
             ring_requests: 0,
             strategy: None,
+            rejects: false,
             from_ring: None,
             vacated: None,
             writer: BackgroundWriter {
@@ -141,13 +144,20 @@ impl Postgres {
         self.buffers[id].as_mut().expect("a page")
     }
 
-    /// `GetBufferFromRing`, without the pins.
+    /// `GetBufferFromRing` without the pins, and `StrategyRejectBuffer`.
     fn buffer_from_ring(&mut self) -> Option<usize> {
         let ring = self.rings.get_mut(&self.strategy?)?;
         ring.current = (ring.current + 1) % ring.buffers.len();
         let id = ring.buffers[ring.current]?;
         let buffer = self.buffers[id].as_ref()?;
-        (buffer.usage_count <= 1).then_some(id)
+        if buffer.usage_count > 1 {
+            return None;
+        }
+        if self.rejects && buffer.dirty {
+            ring.buffers[ring.current] = None;
+            return self.buffer_from_ring();
+        }
+        Some(id)
     }
 
     /// `ClockSweepTick` and the loop of `StrategyGetBuffer`.
@@ -323,8 +333,10 @@ impl Policy for Postgres {
             self.now = self.now.max(time_us.saturating_sub(start));
         }
         self.strategy = None;
+        self.rejects = bypass >= 4 && bypass.is_multiple_of(4);
+        let bypass = if self.rejects { bypass + 1 } else { bypass };
         let kind = bypass as usize % 4;
-        if bypass < 4 || kind == 0 || self.parameters.rings[kind - 1] == 0 {
+        if bypass < 4 || self.parameters.rings[kind - 1] == 0 {
             return;
         }
         self.ring_requests += 1;

@@ -35,7 +35,7 @@ impl RequestUses {
             self.uses.duration_us = request.time_us.saturating_sub(first);
             match Ring::of(request.bypass).map(|ring| ring.kind) {
                 None => {}
-                Some(RingKind::BulkRead) => self.uses.bulk_reads += 1,
+                Some(RingKind::BulkRead | RingKind::BulkReadGivingUp) => self.uses.bulk_reads += 1,
                 Some(RingKind::BulkWrite) => self.uses.bulk_writes += 1,
                 Some(RingKind::Vacuum) => self.uses.vacuums += 1,
             }

@@ -49,6 +49,8 @@ struct Backend {
     /// Object, page, and position of the reference of the latest requests.
     recent: VecDeque<(u32, u32, usize)>,
     rings: Vec<BackendRing>,
+    /// The present request of a scan gives up a dirty page of its ring.
+    gives_up: bool,
 }
 
 impl Backend {
@@ -99,7 +101,11 @@ impl Backend {
             };
             if fits {
                 ring.relation = Some((object, event.page));
-                return ring.number << 2 | ring.kind;
+                let gives_up = std::mem::take(&mut self.gives_up);
+                return match ring.kind {
+                    BULK_READ if gives_up => ring.number << 2,
+                    kind => ring.number << 2 | kind,
+                };
             }
         }
         0
@@ -135,6 +141,8 @@ pub struct PostgresCounts {
     pub repeats: u64,
     /// Requests through a ring.
     pub ring_requests: u64,
+    /// Dirty pages that rings gave up because their log was not written yet.
+    pub given_up: u64,
     /// Pages that were added to relations.
     pub extensions: u64,
     /// Pages that became dirty without a request in the capture: a reference each.
@@ -146,11 +154,21 @@ pub struct PostgresCounts {
 pub struct PostgresDecoder {
     backends: HashMap<u32, Backend>,
     rings: u32,
+    /// True if a request's event comes before the server looks for a frame.
+    requests_come_first: bool,
     /// What the events were so far.
     pub counts: PostgresCounts,
 }
 
 impl PostgresDecoder {
+    /// A decoder for a server of this major version.
+    pub fn new(major: u32) -> PostgresDecoder {
+        PostgresDecoder {
+            requests_come_first: major >= 16,
+            ..PostgresDecoder::default()
+        }
+    }
+
     /// Takes an event and records the references that it stands for.
     pub fn take(&mut self, event: &PageEvent, recorder: &mut Recorder) {
         match event.kind {
@@ -164,6 +182,20 @@ impl PostgresDecoder {
                 let number = self.rings.max(1);
                 let backend = self.backends.entry(event.process).or_default();
                 backend.take_ring(number, event.detail);
+            }
+            kind::UNLOGGED_VICTIM if (event.page, event.detail) == (BULK_READ, 1) => {
+                let backend = self.backends.entry(event.process).or_default();
+                self.counts.given_up += 1;
+                // From PostgreSQL 16 on the request is seen before the server looks for a frame.
+                let seen = if self.requests_come_first {
+                    backend.recent.back()
+                } else {
+                    None
+                };
+                match seen {
+                    Some(&(_, _, position)) => recorder.give_up(position),
+                    None => backend.gives_up = true,
+                }
             }
             kind::STATEMENT_END => {
                 let backend = self.backends.entry(event.process).or_default();
@@ -308,6 +340,26 @@ mod tests {
         let ring = 1 << 2 | BULK_READ;
         assert_eq!(rings, [ring, ring, 0, 0, ring, ring, ring, 0]);
         assert_eq!(counts.ring_requests, 5);
+    }
+
+    #[test]
+    fn a_ring_gives_up_a_page_whose_log_is_not_written() {
+        let read = |page| event(kind::READ, TABLE, page, 0);
+        let given_up = event(kind::UNLOGGED_VICTIM, 0, BULK_READ, 1);
+        let scan = event(kind::RING, 0, 0, BULK_READ);
+        // Up to PostgreSQL 15 a request is seen when it has its frame, later when it is made.
+        for (major, events) in [
+            (15, [scan, read(1), given_up, read(2), read(3)]),
+            (17, [scan, read(1), read(2), given_up, read(3)]),
+        ] {
+            let (mut decoder, mut recorder) = (PostgresDecoder::new(major), Recorder::default());
+            for event in events {
+                decoder.take(&event, &mut recorder);
+            }
+            let rings: Vec<u32> = recorder.references.iter().map(|it| it.bypass).collect();
+            assert_eq!(rings, [4 | BULK_READ, 4, 4 | BULK_READ], "{major}");
+            assert_eq!(decoder.counts.given_up, 1);
+        }
     }
 
     #[test]

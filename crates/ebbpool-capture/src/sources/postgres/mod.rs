@@ -49,9 +49,10 @@ impl PostgresSource {
     pub fn open(pid: Option<i32>) -> Result<PostgresSource, CaptureError> {
         let process = server::choose(pid)?;
         let server = PostgresServer::open(process)?;
+        let major = server.major;
         Ok(PostgresSource {
             server,
-            decoder: PostgresDecoder::default(),
+            decoder: PostgresDecoder::new(major),
             arch: Arch::THIS,
             _lock: process.lock()?,
         })
@@ -137,6 +138,14 @@ impl PostgresSource {
                 name: statement_end[0].into(),
                 address,
                 code: programs::statement_end(self.arch, maps, memory),
+            });
+        }
+        if let Some(address) = function("StrategyRejectBuffer") {
+            let memory = address.wrapping_add(server.displacement);
+            sites.push(Site {
+                name: "StrategyRejectBuffer".into(),
+                address,
+                code: programs::unlogged_victim(self.arch, maps, memory, server.major),
             });
         }
         let rings = [

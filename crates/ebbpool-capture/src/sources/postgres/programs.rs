@@ -20,6 +20,8 @@ pub(super) mod kind {
     pub(in super::super) const RING_END: u32 = 5;
     /// A backend has executed a statement.
     pub(in super::super) const STATEMENT_END: u32 = 6;
+    /// A backend finds a page whose log is not written yet, and may give it up.
+    pub(in super::super) const UNLOGGED_VICTIM: u32 = 7;
 }
 
 /// In the detail of a `READ` event: the page is new; the page was in the buffer.
@@ -205,6 +207,28 @@ pub(super) fn dirty(arch: Arch, maps: Maps, address: u64, descriptors: u64) -> V
         .copy(R3, R9)
         .call(Helper::ReadUser);
     event::sample(&mut program, maps);
+    event::submit(&mut program, maps)
+}
+
+/// A victim whose log is not written yet: the entry of `StrategyRejectBuffer(strategy, buffer, from ring)`. The third argument,
+/// from PostgreSQL 16 on, is also a field of the strategy up to 15 (`current_was_in_ring`). The event's page is the type of the
+/// ring, its detail is 1 if the victim is from the ring.
+pub(super) fn unlogged_victim(arch: Arch, maps: Maps, address: u64, major: u32) -> Vec<u64> {
+    const WAS_IN_RING: i32 = 12;
+    let mut program = Assembler::default();
+    event::begin(&mut program, arch, address);
+    event::reserve(&mut program, maps, kind::UNLOGGED_VICTIM);
+    event::copy_memory(&mut program, field::PAGE, 4, arch.argument(0), 0);
+    match major {
+        ..=15 => {
+            let strategy = arch.argument(0);
+            event::copy_memory(&mut program, field::DETAIL, 1, strategy, WAS_IN_RING);
+        }
+        _ => {
+            program.load64(R1, R6, arch.argument(2)).and_value(R1, 0xff);
+            program.store32(R7, field::DETAIL, R1);
+        }
+    }
     event::submit(&mut program, maps)
 }
 

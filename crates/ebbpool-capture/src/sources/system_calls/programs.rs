@@ -364,6 +364,8 @@ pub(super) fn fork(followed: i32, layout: &FileLayout) -> Vec<u64> {
 
 #[cfg(test)]
 mod tests {
+    use std::io::Write;
+
     use super::*;
     use crate::kernel::{ProcessSet, ProgramKind, load_program};
 
@@ -373,7 +375,10 @@ mod tests {
             return;
         };
         let Ok(types) = KernelTypes::of_kernel() else {
-            eprintln!("skipped: this kernel does not describe its types");
+            let _ = writeln!(
+                std::io::stderr(),
+                "skipped: this kernel does not describe its types"
+            );
             return;
         };
         let set = ProcessSet::new().expect("a set");
@@ -394,7 +399,7 @@ mod tests {
     #[test]
     fn sets_of_processes_have_their_members() {
         let Ok(set) = ProcessSet::new() else {
-            eprintln!("skipped: no map can be created");
+            let _ = writeln!(std::io::stderr(), "skipped: no map can be created");
             return;
         };
         assert!(set.members().is_empty());

@@ -26,6 +26,8 @@ pub struct Postgres {
     checkpointer: Checkpointer,
     /// The ring of the present request.
     ring: Option<usize>,
+    /// True if the ring gives up dirty pages.
+    gives_up: bool,
     /// The frame that the page missed last gets from its ring.
     reused: Option<Frame>,
     /// True if the driver has an empty frame, and evicts because of `reused`.
@@ -100,7 +102,7 @@ impl Build for Postgres {
         aliases: &[("postgresql", "")],
         params: PostgresConfig::PARAMS,
         summary: "PostgreSQL's clock sweep with usage counts up to 5, the rings of its large scans, its background writer and its checkpoints.",
-        how: "The frames are a circle. A page gets usage count 1 on admission and 1 more on each hit, up to 5. For a victim the hand goes on from frame to frame, lowers each count above 0, and takes the first frame at 0. A request that the trace marks as one of a ring takes the frame in the next slot of its ring if that page has a count of at most 1, even where a frame is empty; else the victim of the sweep gets into the slot. Its hits count only up to 1. There are rings for 64 scans at a time. By the times of the trace, or by rate, the background writer makes its rounds, and writes dirty pages with count 0 ahead of the hand, as many as it expects to be needed, with the server's averages. A checkpoint marks the dirty pages and writes them in order of page number: at least one after each pause of 100 ms, and more where it is behind its schedule. Without rings, times and rate it is gclock. Not modelled: pins (a trace should leave out a request that repeats the page of the requester's last one), the frames that DROP and TRUNCATE free, rings that give up a dirty page whose log is not yet written, pauses that shorten as max_wal_size comes near, and the longer sleep of an idle background writer. Inside ace and auto it has neither rings nor background writes.",
+        how: "The frames are a circle. A page gets usage count 1 on admission and 1 more on each hit, up to 5. For a victim the hand goes on from frame to frame, lowers each count above 0, and takes the first frame at 0. A request that the trace marks as one of a ring takes the frame in the next slot of its ring if that page has a count of at most 1, even where a frame is empty; else the victim of the sweep gets into the slot. Where the trace says that the log is not written yet, a scan's ring gives up a dirty page instead, which stays, and goes on to its next slot. Its hits count only up to 1. There are rings for 64 scans at a time. By the times of the trace, or by rate, the background writer makes its rounds, and writes dirty pages with count 0 ahead of the hand, as many as it expects to be needed, with the server's averages. A checkpoint marks the dirty pages and writes them in order of page number: at least one after each pause of 100 ms, and more where it is behind its schedule. Without rings, times and rate it is gclock. Not modelled: pins (a trace should leave out a request that repeats the page of the requester's last one), the frames that DROP and TRUNCATE free, pauses that shorten as max_wal_size comes near, and the longer sleep of an idle background writer. Inside ace and auto it has neither rings nor background writes.",
         when: "Use it to predict what a PostgreSQL server of another shared_buffers reads and writes, or as the present state with which other policies are compared. The trace should have times and rings, as one captured from a server has.",
         memory: MemoryUse::of(1),
         source: "PostgreSQL 15 and 17: freelist.c, bufmgr.c and checkpointer.c",
@@ -127,6 +129,7 @@ impl Build for Postgres {
                 frames,
             ),
             ring: None,
+            gives_up: false,
             reused: None,
             early: false,
             allocations: 0,
@@ -136,6 +139,22 @@ impl Build for Postgres {
 }
 
 impl Postgres {
+    /// The frame in the ring's next slot, if the ring can use it again. A slot whose dirty page is given up is empty then, and
+    /// the one behind it is next.
+    #[inline]
+    fn frame_of_ring(&mut self, ring: usize) -> Option<Frame> {
+        loop {
+            let frame = self.rings.advance(ring)?;
+            if !self.frames.is_reusable_by_ring(frame) {
+                return None;
+            }
+            if !(self.gives_up && self.frames.is_dirty(frame)) {
+                return Some(frame);
+            }
+            self.rings.empty(ring);
+        }
+    }
+
     /// Writes what the background processes write up to `now`.
     #[cold]
     fn run_background(&mut self, now: u64, writes: &mut Vec<BackgroundWrite>) {
@@ -174,6 +193,7 @@ impl Policy for Postgres {
     fn request(&mut self, request: Request) {
         self.clock.request(request);
         self.ring = request.ring().and_then(|scan| self.rings.of(scan));
+        self.gives_up = request.gives_up();
     }
 
     #[inline]
@@ -192,8 +212,7 @@ impl Policy for Postgres {
         self.clock.serve();
         self.written += u64::from(access.is_write());
         self.early = false;
-        let in_slot = self.ring.and_then(|ring| self.rings.advance(ring));
-        self.reused = in_slot.filter(|&frame| self.frames.is_reusable_by_ring(frame));
+        self.reused = self.ring.and_then(|ring| self.frame_of_ring(ring));
     }
 
     #[inline]

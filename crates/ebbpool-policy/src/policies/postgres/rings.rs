@@ -94,6 +94,11 @@ impl Rings {
         (frame != EMPTY).then_some(frame)
     }
 
+    /// The ring gives up the frame in its current slot.
+    pub(super) fn empty(&mut self, ring: usize) {
+        self.fill(ring, EMPTY);
+    }
+
     /// The ring's current slot gets the frame.
     #[inline]
     pub(super) fn fill(&mut self, ring: usize, frame: Frame) {
@@ -125,6 +130,20 @@ mod tests {
         assert_ne!(rings.of((5, 2)), Some(ring));
         assert_eq!(rings.of((5, 1)), Some(ring));
         assert_eq!(rings.advance(ring), Some(12));
+    }
+
+    #[test]
+    fn a_slot_that_was_given_up_is_empty() {
+        let mut rings = Rings::new([2, 2, 2], 64);
+        let ring = rings.of((5, 1)).expect("a ring");
+        for frame in [10, 11] {
+            rings.advance(ring);
+            rings.fill(ring, frame);
+        }
+        assert_eq!(rings.advance(ring), Some(10));
+        rings.empty(ring);
+        assert_eq!(rings.advance(ring), Some(11));
+        assert_eq!(rings.advance(ring), None);
     }
 
     #[test]
