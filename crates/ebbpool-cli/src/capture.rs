@@ -15,10 +15,10 @@ use ebbpool_capture::sources::sqlite::SqliteSource;
 use ebbpool_capture::sources::system_calls::ProcessSource;
 use ebbpool_capture::{
     CaptureError, CapturedTrace, End, EventCost, Limits, Recorder, SessionReport, Source,
-    WrittenCapture, calibrate, capture as run_capture,
+    WrittenCapture, calibrate, capture as run_capture, facts_path,
 };
 use ebbpool_lab::numbers::grouped;
-use ebbpool_trace::output::refuse_overwriting;
+use ebbpool_trace::output::{OutputFile, refuse_overwriting};
 use serde_json::{Map, Value, json};
 
 use crate::advise;
@@ -98,6 +98,7 @@ fn capture_target<T: Target>(mut target: T, args: &CommonArgs) -> Result<(), Fai
     say(&target.sentence());
     let mut about = vec![("--server", T::NAME.to_owned())];
     let frames = target.frames();
+    about.extend(target.policy().map(|policy| ("--now", policy)));
     about.extend(frames.map(|frames| ("--frames", frames.to_string())));
     // Checked before the capture; the warm-up is known after it.
     advise_args(session, &args.advice, &about)?;
@@ -150,13 +151,12 @@ struct Capture {
 
 /// Captures a source as the arguments say.
 fn run(source: &mut dyn Source, args: &SessionArgs) -> Result<Capture, Failure> {
-    refuse_overwriting(
-        &[],
-        &[
-            args.output.clone(),
-            ebbpool_capture::facts_path(&args.output),
-        ],
-    )?;
+    let outputs = [args.output.clone(), facts_path(&args.output)];
+    // A path that cannot be written must not waste the capture.
+    for output in &outputs {
+        drop(OutputFile::create(output)?);
+    }
+    refuse_overwriting(&[], &outputs)?;
     let limits = args.limits();
     let cost = calibrate()?;
     say(&announcement(&limits, &cost));

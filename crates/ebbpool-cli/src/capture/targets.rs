@@ -2,7 +2,7 @@
 
 use ebbpool_capture::sources::device::DeviceSource;
 use ebbpool_capture::sources::mysql::MysqlSource;
-use ebbpool_capture::sources::postgres::PostgresSource;
+use ebbpool_capture::sources::postgres::{PostgresSettings, PostgresSource};
 use ebbpool_capture::sources::sqlite::SqliteSource;
 use ebbpool_capture::sources::system_calls::ProcessSource;
 use ebbpool_capture::{CapturedTrace, Recorder, Source};
@@ -19,6 +19,11 @@ pub(super) trait Target: Source {
 
     /// The present size of the buffer, in pages.
     fn frames(&self) -> Option<u64> {
+        None
+    }
+
+    /// The server's policy with its present settings, where the lab's own word for the server is not enough.
+    fn policy(&self) -> Option<String> {
         None
     }
 
@@ -40,6 +45,29 @@ fn facts_with(target: Value, counts: impl Serialize) -> Value {
     facts
 }
 
+/// The lab's policy `postgres` with a server's settings, as far as these are not its defaults. Checkpoints are left to `ebbpool
+/// advise`, which adds them to every policy.
+fn postgres_policy(major: u32, settings: &PostgresSettings) -> String {
+    const VACUUM_RING: u32 = 256;
+    let multiplier = settings.bgwriter_lru_multiplier.map(|it| it.round() as u32);
+    let vacuum = (major >= 17).then_some(VACUUM_RING);
+    let parameters = [
+        ("bgwriter_delay", settings.bgwriter_delay, 200),
+        ("bgwriter_lru_maxpages", settings.bgwriter_lru_maxpages, 100),
+        ("bgwriter_lru_multiplier", multiplier, 2),
+        ("vacuum", vacuum, 32),
+    ];
+    let others = parameters.into_iter().filter_map(|(name, value, usual)| {
+        let value = value.filter(|value| *value != usual)?;
+        Some(format!("{name}={value}"))
+    });
+    let others: Vec<String> = others.collect();
+    match others.is_empty() {
+        true => "postgres".into(),
+        false => format!("postgres:{}", others.join(",")),
+    }
+}
+
 impl Target for PostgresSource {
     const NAME: &'static str = "postgresql";
 
@@ -51,12 +79,17 @@ impl Target for PostgresSource {
         Some(self.server.settings.shared_buffers)
     }
 
+    fn policy(&self) -> Option<String> {
+        Some(postgres_policy(self.server.major, &self.server.settings))
+    }
+
     fn facts(&self) -> Value {
         let target = json!({
             "version": self.server.major,
             "data_directory": self.server.data,
             "process": self.process().0,
             "settings": self.server.settings,
+            "policy": self.policy(),
             "frames": self.server.settings.shared_buffers,
         });
         facts_with(target, self.counts())
@@ -137,5 +170,35 @@ impl Target for DeviceSource {
 
     fn into_trace(self, recorder: Recorder, _names: bool) -> CapturedTrace {
         self.trace(recorder)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ebbpool_policy::PolicySpec;
+
+    use super::*;
+
+    #[test]
+    fn settings_become_parameters_of_the_policy() {
+        let usual = PostgresSettings {
+            shared_buffers: 16384,
+            bgwriter_delay: Some(200),
+            bgwriter_lru_maxpages: Some(100),
+            bgwriter_lru_multiplier: Some(2.0),
+            ..PostgresSettings::default()
+        };
+        assert_eq!(postgres_policy(15, &usual), "postgres");
+        let other = PostgresSettings {
+            bgwriter_lru_maxpages: Some(0),
+            bgwriter_lru_multiplier: Some(3.6),
+            ..usual
+        };
+        let policy = postgres_policy(17, &other);
+        assert_eq!(
+            policy,
+            "postgres:bgwriter_lru_maxpages=0,bgwriter_lru_multiplier=4,vacuum=256"
+        );
+        assert!(policy.parse::<PolicySpec>().is_ok());
     }
 }

@@ -280,6 +280,39 @@ fn a_running_postgresql_is_captured_exactly_and_left_as_it_was() {
         server.client("pgbench", &["-n", "-t", "10", "bench"]);
     }
 
+    // Even a sample would cost more than this; what was captured until then is written.
+    let cheap = [
+        "capture",
+        "postgres",
+        "--pid",
+        &pid,
+        "-o",
+        "cheap.parquet",
+        "--at-most",
+        "0.0001%",
+    ];
+    if let Some(child) = attached(&ebbpool, &cheap) {
+        server.client("pgbench", &["-n", "-S", "-c", "2", "-T", "3", "bench"]);
+        let output = child.wait_with_output().expect("an output");
+        let message = errors(&output);
+        assert!(output.status.success(), "{message}");
+        assert!(message.contains("than --at-most allows"), "{message}");
+        assert!(ebbpool.path("cheap.parquet").exists());
+    }
+
+    // Other users learn what is missing, if they may run the program at all.
+    let output = Command::new("runuser")
+        .args(["-u", "nobody", "--", env!("CARGO_BIN_EXE_ebbpool")])
+        .args(["capture", "postgres", "--pid", &pid, "-o", "/dev/null"])
+        .current_dir("/")
+        .output()
+        .expect("runuser");
+    let message = errors(&output);
+    assert!(
+        message.contains("needs root") || message.starts_with("runuser:"),
+        "{message}"
+    );
+
     // A second capture of the same server is refused while one runs.
     if let Some(child) = attached(&ebbpool, &capture) {
         let second = ebbpool.command(&capture).output().expect("an output");

@@ -196,8 +196,12 @@ fn causes(terms: &LoadTerms, now: &SystemLoad, checkpoints: Option<WriteCause>) 
             included,
         }
     };
+    let in_background = now.background_writes + now.checkpoint_writes;
+    let evictions = now.writes.saturating_sub(in_background);
     let mut causes = vec![
-        cause("evictions", now.writes, true),
+        cause("evictions", evictions, true),
+        cause("the background writer", now.background_writes, true),
+        cause("checkpoints of the policy", now.checkpoint_writes, true),
         cause("pages still dirty at the end", now.dirty_left, false),
     ];
     causes.extend(checkpoints);

@@ -41,6 +41,10 @@ pub struct SystemLoad {
     pub reads: u64,
     /// Counted page writes.
     pub writes: u64,
+    /// Those of a server's background writer, where the policy models one.
+    pub background_writes: u64,
+    /// Those of a server's checkpoints, where the policy models them.
+    pub checkpoint_writes: u64,
     /// Pages that are dirty at the end and not written.
     pub dirty_left: u64,
 }
@@ -94,6 +98,8 @@ impl LoadTerms {
             references: result.references,
             reads: result.reads,
             writes: result.writes,
+            background_writes: result.background_writes,
+            checkpoint_writes: result.checkpoint_writes,
             dirty_left: result.dirty_left,
         }
     }
