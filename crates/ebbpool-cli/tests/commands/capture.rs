@@ -302,7 +302,7 @@ fn a_running_postgresql_is_captured_exactly_and_left_as_it_was() {
 
     // Other users learn what is missing, if they may run the program at all.
     let output = Command::new("runuser")
-        .args(["-u", "nobody", "--", env!("CARGO_BIN_EXE_ebbpool")])
+        .args(["-u", "daemon", "--", env!("CARGO_BIN_EXE_ebbpool")])
         .args(["capture", "postgres", "--pid", &pid, "-o", "/dev/null"])
         .current_dir("/")
         .output()
