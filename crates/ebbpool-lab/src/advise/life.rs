@@ -200,10 +200,17 @@ fn causes(terms: &LoadTerms, now: &SystemLoad, checkpoints: Option<WriteCause>) 
     let evictions = now.writes.saturating_sub(in_background);
     let mut causes = vec![
         cause("evictions", evictions, true),
-        cause("the background writer", now.background_writes, true),
-        cause("checkpoints of the policy", now.checkpoint_writes, true),
         cause("pages still dirty at the end", now.dirty_left, false),
     ];
+    let of_server = [
+        ("the background writer", now.background_writes),
+        ("checkpoints of the policy", now.checkpoint_writes),
+    ];
+    for (name, writes) in of_server {
+        if writes > 0 {
+            causes.push(cause(name, writes, true));
+        }
+    }
     causes.extend(checkpoints);
     causes
 }
