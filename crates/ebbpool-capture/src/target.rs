@@ -61,6 +61,32 @@ impl Process {
         all
     }
 
+    /// The only one of the servers of a kind.
+    ///
+    /// # Errors
+    ///
+    /// [`CaptureError::NotFound`] if there is none, [`CaptureError::Several`] with a list of them.
+    pub(crate) fn only(kind: &'static str, servers: &[Process]) -> Result<Process, CaptureError> {
+        if let [server] = servers {
+            return Ok(*server);
+        }
+        if servers.is_empty() {
+            return Err(CaptureError::NotFound(format!(
+                "no running {kind} is found; is it started, and does this command run as root?"
+            )));
+        }
+        let choice = |server: &Process| match fs::read_link(server.path("cwd")) {
+            Ok(data) => format!("--pid {} ({})", server.0, data.display()),
+            Err(_) => format!("--pid {}", server.0),
+        };
+        let choices: Vec<String> = servers.iter().map(choice).collect();
+        Err(CaptureError::Several {
+            kind,
+            count: servers.len(),
+            list: choices.join(", "),
+        })
+    }
+
     /// The path of one of the process's files in `/proc`.
     pub fn path(self, file: &str) -> String {
         format!("/proc/{}/{file}", self.0)

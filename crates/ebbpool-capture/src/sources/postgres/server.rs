@@ -75,25 +75,7 @@ pub(super) fn choose(pid: Option<i32>) -> Result<Process, CaptureError> {
     if let Some(pid) = pid {
         return Ok(Process(pid));
     }
-    match servers()[..] {
-        [server] => Ok(server),
-        [] => Err(CaptureError::NotFound(
-            "no running PostgreSQL is found; is it started, and does this command run as root?"
-                .into(),
-        )),
-        ref several => Err(CaptureError::Several {
-            kind: "PostgreSQL",
-            count: several.len(),
-            list: several
-                .iter()
-                .map(|server| match fs::read_link(server.path("cwd")) {
-                    Ok(data) => format!("--pid {} ({})", server.0, data.display()),
-                    Err(_) => format!("--pid {}", server.0),
-                })
-                .collect::<Vec<String>>()
-                .join(", "),
-        }),
-    }
+    Process::only("PostgreSQL", &servers())
 }
 
 impl PostgresServer {
