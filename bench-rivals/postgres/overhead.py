@@ -11,8 +11,10 @@ idle machine nevertheless.
 from __future__ import annotations
 
 import argparse
+import json
 import re
 import shutil
+import signal
 import statistics
 import sys
 import time
@@ -45,13 +47,16 @@ def pairs(server: Server, options: list[str], transactions: int, count: int) -> 
     run(server, options, transactions)
     for _ in range(count):
         without = run(server, options, transactions)
-        capture = capture_process(server, server.directory / "overhead.parquet")
+        trace = server.directory / "overhead.parquet"
+        capture = capture_process(server, trace)
         with_capture = run(server, options, transactions)
-        capture.terminate()
+        capture.send_signal(signal.SIGINT)
         _, errors = capture.communicate(timeout=600)
-        lost = re.search(r"([\d,]+) lost", errors or "")
-        if not lost or lost[1] != "0":
-            sys.exit(f"events were lost: {errors}")
+        if capture.returncode:
+            sys.exit(f"the capture failed: {errors}")
+        lost = json.loads(trace.with_suffix(".json").read_text())["lost"]
+        if lost:
+            sys.exit(f"{lost} events were lost")
         found.append((without, with_capture))
         print(f"{without:.1f} us without, {with_capture:.1f} us with", flush=True)
     return found
