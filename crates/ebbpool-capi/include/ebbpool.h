@@ -184,6 +184,8 @@ typedef struct ebbpool_pool_options {
     uint64_t clean_reserve;
     // The most pages in one write to the storage; 0 for 64.
     uint64_t batch;
+    // Pages with numbers below this are found without hashing, which takes 4 bytes of memory for each.
+    uint64_t dense_pages;
 } ebbpool_pool_options;
 
 // A storage of the program, as a sequence of bytes. The pool calls the functions from several threads at the same time,

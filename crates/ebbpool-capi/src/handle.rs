@@ -101,3 +101,46 @@ pub(crate) unsafe fn with_pool(
         handle.with(|pool| body(handle, pool))
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use ebbpool::PoolOptions;
+    use ebbpool::storage::MemoryStorage;
+
+    use super::*;
+    use crate::error::{EBBPOOL_CLOSED, EBBPOOL_OK, EBBPOOL_PANIC};
+
+    fn pool() -> PoolHandle {
+        let pool = PoolOptions::new(4).open(MemoryStorage::new(512));
+        PoolHandle::new(pool.expect("a pool"))
+    }
+
+    #[test]
+    fn a_pool_is_unusable_after_a_panic() {
+        let handle = pool();
+        // SAFETY: the pointer is that of a live pool.
+        let call = |fails: bool| unsafe {
+            with_pool(&raw const handle, |_, _| {
+                assert!(!fails, "a fault");
+                Ok(())
+            })
+        };
+        assert_eq!(call(false), EBBPOOL_OK);
+        assert_eq!(call(true), EBBPOOL_PANIC);
+        assert_eq!(call(false), EBBPOOL_PANIC);
+        assert_eq!(guarded(|| handle.close()), EBBPOOL_PANIC);
+        assert!(handle.is_idle());
+    }
+
+    #[test]
+    fn a_pool_is_not_destroyed_during_a_call() {
+        let handle = pool();
+        let during = handle.with(|_| {
+            assert!(!handle.is_idle());
+            assert!(handle.close().is_err());
+            Ok(())
+        });
+        assert!(during.is_ok() && handle.is_idle() && handle.close().is_ok());
+        assert_eq!(guarded(|| handle.close()), EBBPOOL_CLOSED);
+    }
+}

@@ -5,6 +5,9 @@
 //! Each function returns a status and lets no panic out. Functions convert arguments ([`pointers`]) and call the pool, or
 //! the policy behind the checks of `bare_policy`, which refuses calls out of order before the policy sees them.
 
+// A pool over a file is for Unix.
+#![cfg(unix)]
+
 mod bare_policy;
 pub mod error;
 mod fixed;

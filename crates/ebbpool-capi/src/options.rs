@@ -3,7 +3,6 @@
 #![allow(unsafe_code)]
 
 use std::ffi::c_char;
-use std::ptr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -79,6 +78,8 @@ pub struct PoolSettings {
     pub clean_reserve: u64,
     /// The most pages in one write to the storage; 0 for 64.
     pub batch: u64,
+    /// Pages with numbers below this are found without hashing, which takes 4 bytes of memory for each.
+    pub dense_pages: u64,
 }
 
 // SAFETY: the struct is `repr(C)`, its first field is its size, and null pointers and numbers of 0 are all zeros.
@@ -174,7 +175,7 @@ impl PoolSettings {
             options = options.double_write(FileStorage::open(path, &file)?);
         }
         let mut owned = None;
-        if !ptr::eq(self.log, ptr::null()) {
+        if !self.log.is_null() {
             // SAFETY: the caller vouches for it.
             let log = CallbackLog::new(unsafe { versioned(self.log) }?)?;
             owned = Some(log.ownership());
@@ -215,6 +216,9 @@ impl PoolSettings {
         }
         if let Some(pages) = given(self.batch) {
             options = options.batch(narrow(pages, "batch")?);
+        }
+        if let Some(pages) = given(self.dense_pages) {
+            options = options.dense_pages(narrow(pages, "dense_pages")? as usize);
         }
         Ok(options)
     }

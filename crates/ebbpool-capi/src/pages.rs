@@ -156,10 +156,10 @@ pub unsafe extern "C" fn ebbpool_pool_unfix(
             PageGuard::Read(_) if lsn != 0 => Err(not_for_writing()),
             _ => Ok(()),
         })?;
-        if let PageGuard::Write(mut guard) = guard {
-            if lsn != 0 {
-                guard.set_lsn(lsn);
-            }
+        if let PageGuard::Write(mut guard) = guard
+            && lsn != 0
+        {
+            guard.set_lsn(lsn);
         }
         Ok(())
     };

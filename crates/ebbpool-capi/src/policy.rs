@@ -343,3 +343,24 @@ pub unsafe extern "C" fn ebbpool_policy_costs(
     // SAFETY: the pointer is that of a policy, as the header requires.
     unsafe { with_policy(policy, body) }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::{EBBPOOL_OK, EBBPOOL_PANIC};
+
+    #[test]
+    fn a_policy_is_unusable_after_a_panic() {
+        let mut policy = ptr::null_mut();
+        // SAFETY: all pointers are those of live objects, and the policy is destroyed once.
+        unsafe {
+            assert_eq!(
+                ebbpool_policy_new(c"lru".as_ptr(), 4, &raw mut policy),
+                EBBPOOL_OK
+            );
+            assert_eq!(with_policy(policy, |_| panic!("a fault")), EBBPOOL_PANIC);
+            assert_eq!(ebbpool_policy_hit(policy, 0, EBBPOOL_READ), EBBPOOL_PANIC);
+            assert_eq!(ebbpool_policy_destroy(policy), EBBPOOL_OK);
+        }
+    }
+}

@@ -426,6 +426,7 @@ proptest! {
             most_delay_us: times[2],
             clean_reserve: reserve,
             batch,
+            dense_pages: batch,
         };
         let mut pool = ptr::null_mut();
         // SAFETY: all pointers are those of live objects.

@@ -93,8 +93,8 @@ impl Installation {
     }
 }
 
-fn border_test() -> PathBuf {
-    Path::new(CRATE).join("tests/c/border.c")
+fn test_program(name: &str) -> PathBuf {
+    Path::new(CRATE).join("tests/c").join(format!("{name}.c"))
 }
 
 fn page_store() -> PathBuf {
@@ -107,13 +107,18 @@ fn every_function_refuses_what_it_has_to() {
         return;
     }
     let installed = Installation::new();
-    let program = installed.compile_shared(&border_test(), "border");
-    let output = run(Command::new(&program).arg(installed.empty("files")));
-    assert!(stdout(&output).ends_with("all as expected\n"));
-
-    if !is_there("valgrind") {
-        return;
+    for name in ["options", "pages", "policies"] {
+        let program = installed.compile_shared(&test_program(name), name);
+        let output = run(Command::new(&program).arg(installed.empty(&format!("{name}-files"))));
+        assert!(stdout(&output).ends_with("all as expected\n"));
+        if is_there("valgrind") {
+            let files = installed.empty(&format!("{name}-files-of-valgrind"));
+            run(valgrind().arg(program).arg(files));
+        }
     }
+}
+
+fn valgrind() -> Command {
     let mut valgrind = Command::new("valgrind");
     valgrind.args([
         "-q",
@@ -122,9 +127,7 @@ fn every_function_refuses_what_it_has_to() {
         "--show-leak-kinds=definite",
         "--errors-for-leak-kinds=definite",
     ]);
-    run(valgrind
-        .arg(program)
-        .arg(installed.empty("files-of-valgrind")));
+    valgrind
 }
 
 #[test]
