@@ -25,7 +25,7 @@ struct Run {
 
 fn trace() -> Source {
     let spec =
-        "scan-mix:pages=600,refs=20000,scans=4,scan-length=100,write=0.3,read-alpha=0.9,seed=5";
+        "scan-mix:pages=600,refs=8000,scans=4,scan-length=100,write=0.3,read-alpha=0.9,seed=5";
     Source::parse(spec, None).expect("a trace")
 }
 
