@@ -11,6 +11,7 @@ mod clustered;
 mod clusters;
 mod distances;
 mod driver;
+mod ghost_pages;
 mod ghost_queues;
 mod ghosts;
 mod heap;
@@ -28,6 +29,7 @@ pub use clean_pools::{CleanPools, PoolEstimator, PoolTraffic};
 pub use clustered::Clustered;
 pub use clusters::priority as cluster_priority;
 pub use driver::{Companions, Driver, miss};
+pub use ghost_pages::GhostPages;
 pub use lists::Lists;
 pub use policy::{
     Access, BackgroundWrite, BackgroundWriter, Costs, DynPolicy, Foresight, Frame, Gauges, Ghost,

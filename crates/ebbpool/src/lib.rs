@@ -46,7 +46,6 @@ mod core;
 mod double_write;
 mod error;
 mod frames;
-mod ghosts;
 mod group_sync;
 mod guard;
 mod log;

@@ -18,13 +18,13 @@
 use std::cell::{Cell, RefCell};
 
 use ebbpool_policy::{
-    Access, Companions, Driver, DynPolicy, Frame, Gauges, Ghost, PageClass, UNKNOWN_CLASS,
+    Access, Companions, Driver, DynPolicy, Frame, Gauges, Ghost, GhostPages, PageClass,
+    UNKNOWN_CLASS,
 };
 use hashbrown::HashSet;
 
 use crate::contained::contained;
 use crate::frames::{ClaimedFrame, FrameState, Frames, SharedLatch};
-use crate::ghosts::Ghosts;
 use crate::log::Lsn;
 use crate::rings::{Hit, HitReport, Rings};
 use crate::table::PageTable;
@@ -96,7 +96,7 @@ enum PolicyView {
 /// See the [module](self).
 pub(crate) struct Replacement {
     policy: Box<dyn DynPolicy + Send>,
-    ghosts: Ghosts,
+    ghosts: GhostPages,
     /// Frames that held a page once and are empty now.
     free: Vec<Frame>,
     /// The first frame that has never held a page; no later frame has either.
@@ -155,7 +155,7 @@ impl Replacement {
     ) -> Self {
         Replacement {
             policy,
-            ghosts: Ghosts::default(),
+            ghosts: GhostPages::default(),
             free: Vec::new(),
             unused: 0,
             evicting: HashSet::new(),

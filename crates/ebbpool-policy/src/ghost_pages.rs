@@ -1,23 +1,28 @@
-//! The ghosts by which the policy remembers pages that are not resident.
+//! A driver's table of ghosts.
 
-use ebbpool_policy::Ghost;
 use hashbrown::HashMap;
 
-/// Holds at most as many pages as the policy has ghosts, since a ghost belongs to one page at a time.
+use crate::policy::Ghost;
+
+/// The ghosts by which a policy remembers pages that are not resident, for a driver whose page table has no room for
+/// them. It holds at most as many pages as the policy has ghosts, since a ghost belongs to one page at a time.
 #[derive(Debug, Default)]
-pub(crate) struct Ghosts {
+pub struct GhostPages {
     of_page: HashMap<u64, Ghost>,
     /// The latest page of each ghost.
     page_of: Vec<Option<u64>>,
 }
 
-impl Ghosts {
-    pub(crate) fn get(&self, page: u64) -> Option<Ghost> {
+impl GhostPages {
+    /// The ghost by which the policy remembers the page, if it does.
+    #[inline]
+    pub fn get(&self, page: u64) -> Option<Ghost> {
         self.of_page.get(&page).copied()
     }
 
     /// The policy remembers the page by this ghost, or not at all.
-    pub(crate) fn set(&mut self, page: u64, ghost: Option<Ghost>) {
+    #[inline]
+    pub fn set(&mut self, page: u64, ghost: Option<Ghost>) {
         if let Some(old) = self.of_page.remove(&page) {
             self.page_of[old as usize] = None;
         }
@@ -39,7 +44,7 @@ mod tests {
 
     #[test]
     fn a_ghost_belongs_to_one_page() {
-        let mut ghosts = Ghosts::default();
+        let mut ghosts = GhostPages::default();
         ghosts.set(10, Some(3));
         ghosts.set(11, Some(0));
         assert_eq!((ghosts.get(10), ghosts.get(11)), (Some(3), Some(0)));

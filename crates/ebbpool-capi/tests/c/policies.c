@@ -1,0 +1,125 @@
+/* Policies without a pool. */
+#include "check.h"
+
+static int32_t only_odd(void *context, uint32_t frame)
+{
+    (void)context;
+    return frame % 2 == 1;
+}
+
+static int32_t none(void *context, uint32_t frame)
+{
+    (void)context;
+    (void)frame;
+    return 0;
+}
+
+static int32_t calls_the_policy(void *context, uint32_t frame)
+{
+    EXPECT(EBBPOOL_BUSY, ebbpool_policy_hit(context, frame, EBBPOOL_READ));
+    EXPECT(EBBPOOL_BUSY, ebbpool_policy_destroy(context));
+    return 1;
+}
+
+static void policies_that_are_refused(const char *directory)
+{
+    (void)directory;
+    ebbpool_policy *policy;
+    EXPECT(EBBPOOL_INVALID, ebbpool_policy_new(NULL, 10, &policy));
+    CHECK(policy == NULL);
+    EXPECT(EBBPOOL_INVALID, ebbpool_policy_new("lru", 10, NULL));
+    EXPECT(EBBPOOL_INVALID, ebbpool_policy_new("lru", 0, &policy));
+    EXPECT(EBBPOOL_INVALID, ebbpool_policy_new("lru", UINT32_MAX, &policy));
+    EXPECT(EBBPOOL_NOT_FOUND, ebbpool_policy_new("lrv", 10, &policy));
+    EXPECT(EBBPOOL_INVALID, ebbpool_policy_new("belady", 10, &policy));
+    EXPECT(EBBPOOL_INVALID, ebbpool_policy_new("cflru-e", 10, &policy));
+    EXPECT(EBBPOOL_INVALID, ebbpool_policy_new("cflru:window=7.5", 10, &policy));
+    EXPECT(EBBPOOL_INVALID, ebbpool_policy_new("\xff", 10, &policy));
+    EXPECT(EBBPOOL_INVALID, ebbpool_policy_hit(NULL, 0, EBBPOOL_READ));
+    EXPECT(EBBPOOL_INVALID, ebbpool_policy_hits_left_out(NULL, 1));
+    EXPECT(EBBPOOL_INVALID, ebbpool_policy_miss(NULL, 0, 0, EBBPOOL_READ, NULL));
+    EXPECT(EBBPOOL_INVALID, ebbpool_policy_victim(NULL, NULL, NULL, 1, NULL));
+    EXPECT(EBBPOOL_INVALID, ebbpool_policy_evicted(NULL, 0));
+    EXPECT(EBBPOOL_INVALID, ebbpool_policy_dropped(NULL, 0));
+    EXPECT(EBBPOOL_INVALID, ebbpool_policy_cleaned(NULL, 0));
+    EXPECT(EBBPOOL_INVALID, ebbpool_policy_admit(NULL, 0));
+    EXPECT(EBBPOOL_INVALID, ebbpool_policy_refuse(NULL));
+    EXPECT(EBBPOOL_INVALID, ebbpool_policy_costs(NULL, 1, 1));
+    EXPECT(EBBPOOL_INVALID, ebbpool_policy_describe(NULL, NULL, 0, NULL, NULL));
+    OK(ebbpool_policy_destroy(NULL));
+}
+
+static void policies(const char *directory)
+{
+    (void)directory;
+    ebbpool_policy *policy;
+    ebbpool_eviction plan;
+    int32_t evict;
+    OK(ebbpool_policy_new("lru", 4, &policy));
+    EXPECT(EBBPOOL_INVALID, ebbpool_policy_hit(policy, 0, EBBPOOL_READ));
+    EXPECT(EBBPOOL_INVALID, ebbpool_policy_hit(policy, 4, EBBPOOL_READ));
+    EXPECT(EBBPOOL_INVALID, ebbpool_policy_admit(policy, 0));
+    EXPECT(EBBPOOL_INVALID, ebbpool_policy_refuse(policy));
+    EXPECT(EBBPOOL_INVALID, ebbpool_policy_victim(policy, NULL, NULL, 1, &plan));
+    EXPECT(EBBPOOL_INVALID, ebbpool_policy_miss(policy, 7, 0, EBBPOOL_NEW, &evict));
+    EXPECT(EBBPOOL_INVALID, ebbpool_policy_miss(policy, 7, 0, EBBPOOL_READ, NULL));
+    for (uint32_t frame = 0; frame < 4; frame++) {
+        OK(ebbpool_policy_miss(policy, 100 + frame, 0, EBBPOOL_WRITE, &evict));
+        CHECK(evict == 0);
+        EXPECT(EBBPOOL_INVALID, ebbpool_policy_miss(policy, 1, 0, EBBPOOL_READ, &evict));
+        EXPECT(EBBPOOL_INVALID, ebbpool_policy_refuse(policy));
+        EXPECT(EBBPOOL_INVALID, ebbpool_policy_admit(policy, 4));
+        OK(ebbpool_policy_admit(policy, frame));
+    }
+    OK(ebbpool_policy_hit(policy, 0, EBBPOOL_READ));
+    EXPECT(EBBPOOL_INVALID, ebbpool_policy_hit(policy, 0, 2));
+    OK(ebbpool_policy_cleaned(policy, 1));
+    OK(ebbpool_policy_cleaned(policy, 1));
+    OK(ebbpool_policy_hits_left_out(policy, 3));
+
+    OK(ebbpool_policy_miss(policy, 200, 3, EBBPOOL_READ, &evict));
+    CHECK(evict == 1);
+    EXPECT(EBBPOOL_INVALID, ebbpool_policy_hit(policy, 0, EBBPOOL_READ));
+    EXPECT(EBBPOOL_INVALID, ebbpool_policy_admit(policy, 1));
+    EXPECT(EBBPOOL_INVALID, ebbpool_policy_victim(policy, NULL, NULL, 1, NULL));
+    EXPECT(EBBPOOL_ALL_FIXED, ebbpool_policy_victim(policy, none, NULL, 1, &plan));
+    CHECK(plan.frame == UINT32_MAX && plan.together_count == 0);
+    OK(ebbpool_policy_victim(policy, calls_the_policy, policy, 1, &plan));
+    CHECK(plan.frame == 1);
+    OK(ebbpool_policy_victim(policy, only_odd, NULL, 1, &plan));
+    CHECK(plan.frame == 1 && plan.together_count == 0 && plan.also_evicted_count == 0 && plan.block_pages == 0);
+    OK(ebbpool_policy_evicted(policy, plan.frame));
+    EXPECT(EBBPOOL_INVALID, ebbpool_policy_evicted(policy, plan.frame));
+    EXPECT(EBBPOOL_INVALID, ebbpool_policy_cleaned(policy, plan.frame));
+    OK(ebbpool_policy_admit(policy, plan.frame));
+    OK(ebbpool_policy_victim(policy, NULL, NULL, 1, &plan));
+    CHECK(plan.frame == 2);
+    OK(ebbpool_policy_miss(policy, 201, 0, EBBPOOL_READ, &evict));
+    OK(ebbpool_policy_refuse(policy));
+    OK(ebbpool_policy_dropped(policy, 3));
+    EXPECT(EBBPOOL_INVALID, ebbpool_policy_dropped(policy, 3));
+
+    EXPECT(EBBPOOL_INVALID, ebbpool_policy_costs(policy, 0, 1));
+    EXPECT(EBBPOOL_INVALID, ebbpool_policy_costs(policy, 1, -1));
+    EXPECT(EBBPOOL_INVALID, ebbpool_policy_costs(policy, NAN, 1));
+    OK(ebbpool_policy_costs(policy, 1, 8));
+    char name[64];
+    size_t length;
+    uint32_t properties = 99;
+    OK(ebbpool_policy_describe(policy, name, sizeof name, &length, &properties));
+    CHECK(strcmp(name, "lru") == 0 && length == 3 && properties == 0);
+    OK(ebbpool_policy_destroy(policy));
+    OK(ebbpool_policy_new("ebb", 1000, &policy));
+    OK(ebbpool_policy_describe(policy, NULL, 0, NULL, &properties));
+    CHECK((properties & EBBPOOL_POLICY_COSTS) && (properties & EBBPOOL_POLICY_CLASSES));
+    OK(ebbpool_policy_destroy(policy));
+}
+
+int main(int count, char **arguments)
+{
+    group groups[] = {
+        {"policies that are refused", policies_that_are_refused},
+        {"policies", policies},
+    };
+    return RUN(groups, count, arguments);
+}
