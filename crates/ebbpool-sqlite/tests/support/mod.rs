@@ -1,0 +1,5 @@
+//! What the tests share.
+#![allow(dead_code)]
+
+pub mod faulty_vfs;
+pub mod workload;
