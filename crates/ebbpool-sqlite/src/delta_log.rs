@@ -246,7 +246,8 @@ impl Draft {
                 index += 1;
             }
             self.bytes.extend_from_slice(&(from as u16).to_le_bytes());
-            self.bytes.extend_from_slice(&((end - from) as u16).to_le_bytes());
+            self.bytes
+                .extend_from_slice(&((end - from) as u16).to_le_bytes());
             self.bytes.extend_from_slice(&new[from * WORD..end * WORD]);
             runs += 1;
         }
@@ -269,10 +270,16 @@ impl Draft {
         self.sections.is_empty()
     }
 
-
     /// The whole record, its sections, and its checksum.
-    pub(crate) fn finish(mut self, size: u32, epoch: u32, time: u64, before: u64) -> (Vec<u8>, Vec<Section>, u64) {
-        self.bytes.resize(self.bytes.len().next_multiple_of(WORD), 0);
+    pub(crate) fn finish(
+        mut self,
+        size: u32,
+        epoch: u32,
+        time: u64,
+        before: u64,
+    ) -> (Vec<u8>, Vec<Section>, u64) {
+        self.bytes
+            .resize(self.bytes.len().next_multiple_of(WORD), 0);
         let length = self.bytes.len() as u32;
         let fields = [length, self.sections.len() as u32, size, epoch];
         for (slot, field) in self.bytes.chunks_exact_mut(4).zip(fields) {

@@ -26,7 +26,8 @@ impl BaseVfs {
         let path = CString::new(path).map_err(|_| Code::CANT_OPEN)?;
         let mut found = 0;
         // SAFETY: a registered VFS has all methods; the path ends with a zero and lives until the call returns.
-        let code = unsafe { ((*self.0).xAccess)(self.0, path.as_ptr(), ffi::ACCESS_EXISTS, &mut found) };
+        let code =
+            unsafe { ((*self.0).xAccess)(self.0, path.as_ptr(), ffi::ACCESS_EXISTS, &mut found) };
         Code::check(code)?;
         Ok(found != 0)
     }
@@ -132,7 +133,12 @@ impl BaseFile {
             let methods = self.methods();
             // SAFETY: the buffer has as many bytes as the call says.
             let code = unsafe {
-                (methods.xRead)(self.handle(), part.as_mut_ptr().cast(), part.len() as c_int, at)
+                (methods.xRead)(
+                    self.handle(),
+                    part.as_mut_ptr().cast(),
+                    part.len() as c_int,
+                    at,
+                )
             };
             // A short read has filled the rest with zeros.
             if code != ffi::IOERR_SHORT_READ {

@@ -71,7 +71,13 @@ pub(crate) struct Family {
 
 impl Family {
     /// Takes a database over whose file is locked.
-    pub(crate) fn new(base: BaseVfs, store: Store, length: u64, options: Options, now: f64) -> Answer<Family> {
+    pub(crate) fn new(
+        base: BaseVfs,
+        store: Store,
+        length: u64,
+        options: Options,
+        now: f64,
+    ) -> Answer<Family> {
         let (page_size, size) = (store.page_size(), store.size());
         let is_in_place = store.is_in_place();
         let store = Arc::new(Mutex::new(store));
@@ -85,7 +91,11 @@ impl Family {
             pages: None,
             page_size: 0,
             view: HashMap::new(),
-            length: if is_in_place { length } else { u64::from(size) * page_size as u64 },
+            length: if is_in_place {
+                length
+            } else {
+                u64::from(size) * page_size as u64
+            },
             journal: None,
             wal: None,
             working: BTreeSet::new(),
@@ -149,7 +159,9 @@ impl Family {
             let (page, within) = self.page_of(at + done as u64);
             let count = (self.page_size - within).min(there - done);
             let target = &mut into[done..done + count];
-            self.read_view(page, |bytes| target.copy_from_slice(&bytes[within..within + count]))?;
+            self.read_view(page, |bytes| {
+                target.copy_from_slice(&bytes[within..within + count])
+            })?;
             done += count;
         }
         Ok(there == into.len())
@@ -174,12 +186,14 @@ impl Family {
         let count = bytes.len();
         let is_new = self.length == 0 && self.pending.is_empty() && self.store.lock().is_in_place();
         if self.page_size == 0 || (is_new && count != self.page_size && is_page_size(count)) {
-            let page_size = if is_page_size(count) { count } else { USUAL_PAGE };
+            let page_size = if is_page_size(count) {
+                count
+            } else {
+                USUAL_PAGE
+            };
             self.store.lock().set_page_size(page_size)?;
             self.use_page_size(page_size)?;
             self.view.clear();
-        } else if !is_checkpoint && count != self.page_size && is_page_size(count) && at.is_multiple_of(count as u64) {
-            self.change_page_size(count)?;
         }
         let mut done = 0;
         while done < count {
@@ -231,16 +245,35 @@ impl Family {
         self.length = length;
     }
 
-    /// VACUUM writes the database anew with pages of another size. It has written nothing so far.
-    fn change_page_size(&mut self, page_size: usize) -> Answer<()> {
-        if !self.working.is_empty() || self.wal.is_some() {
-            return Err(Code::IO);
+    /// The size of pages that page 1 has from now on, if that is another one: VACUUM has written the database anew, in
+    /// pieces of the old size.
+    fn new_page_size(&self) -> Answer<Option<usize>> {
+        if !self.working.contains(&1) {
+            return Ok(None);
         }
+        self.read_view(1, |page| {
+            let size = usize::from(page[16]) << 8 | usize::from(page[17]) << 16;
+            let is_plain = page.starts_with(b"SQLite format 3\0");
+            (is_plain && is_page_size(size) && size != self.page_size).then_some(size)
+        })
+    }
+
+    /// Cuts the database of a transaction that has written all of it into pages of another size.
+    fn change_page_size(&mut self, page_size: usize) -> Answer<()> {
+        let size = self.length.div_ceil(page_size as u64) as u32;
+        let mut pages = BTreeMap::new();
+        let mut bytes = vec![0; page_size];
+        for page in 1..=size {
+            self.read_main(u64::from(page - 1) * page_size as u64, &mut bytes)?;
+            pages.insert(page, Arc::new(self.memory.store(&bytes)?));
+        }
+        // What was committed before has pages of the old size, and goes in place first.
         self.checkpoint()?;
-        self.view.clear();
         self.store.lock().set_page_size(page_size)?;
-        self.size = self.store.lock().size();
-        self.use_page_size(page_size)
+        self.use_page_size(page_size)?;
+        self.working = pages.keys().copied().collect();
+        self.view = pages.into_iter().collect();
+        Ok(())
     }
 
     // SQLite's WAL.
@@ -369,7 +402,11 @@ impl Family {
                 self.epoch()?;
             }
         }
-        if self.wal.is_none() { self.checkpoint_if_due() } else { Ok(()) }
+        if self.wal.is_none() {
+            self.checkpoint_if_due()
+        } else {
+            Ok(())
+        }
     }
 
     /// An epoch makes room when the pages since the last one take most of the memory.
@@ -382,7 +419,10 @@ impl Family {
         if self.page_size == 0 {
             return Ok(false);
         }
-        let pages = (self.length / self.page_size as u64) as u32;
+        if let Some(page_size) = self.new_page_size()? {
+            self.change_page_size(page_size)?;
+        }
+        let pages = self.length.div_ceil(self.page_size as u64) as u32;
         if self.working.is_empty() && (self.wal.is_some() || pages == self.size) {
             return Ok(false);
         }
@@ -436,7 +476,12 @@ impl Family {
         }
         let before = self.store.lock().size();
         let written = match self.store.lock().kind() {
-            LogKind::Deltas if before == 0 || self.pending_bytes > LONGEST_RECORD.min(self.options.log_limit) => None,
+            LogKind::Deltas
+                if before == 0
+                    || self.pending_bytes > LONGEST_RECORD.min(self.options.log_limit) =>
+            {
+                None
+            }
             LogKind::Deltas => Some(true),
             LogKind::Wal => Some(false),
         };
@@ -489,7 +534,11 @@ impl Family {
         let pages = if pages.is_empty() { &[1][..] } else { pages };
         self.store.lock().begin_wal()?;
         for (index, page) in pages.iter().enumerate() {
-            let size = if index + 1 == pages.len() { self.size } else { 0 };
+            let size = if index + 1 == pages.len() {
+                self.size
+            } else {
+                0
+            };
             match self.pending.get(page) {
                 Some(image) => self.store.lock().append_wal(*page, &image.bytes()?, size)?,
                 None => {
@@ -530,7 +579,9 @@ impl Family {
             None => Vec::new(),
         };
         for page in lagging {
-            let old = self.pages()?.read(page, |bytes| self.memory.store(bytes))??;
+            let old = self
+                .pages()?
+                .read(page, |bytes| self.memory.store(bytes))??;
             self.view.insert(page, Arc::new(old));
         }
         self.pages()?.note_epoch();
@@ -546,7 +597,11 @@ impl Family {
             if replaced.is_err() {
                 self.pages()?.forget(page)?;
             }
-            if self.view.get(&page).is_some_and(|shown| Arc::ptr_eq(shown, &image)) {
+            if self
+                .view
+                .get(&page)
+                .is_some_and(|shown| Arc::ptr_eq(shown, &image))
+            {
                 self.view.remove(&page);
             }
         }
@@ -556,9 +611,8 @@ impl Family {
 
     /// Pages that differ from the pool from now on, because SQLite's main file does not have the commits of its WAL yet.
     fn lagging_pages(&self, before: u32, view_pages: u32) -> Vec<u32> {
-        let is_shown = |page: &u32| {
-            *page <= view_pages.min(before) && !self.view.contains_key(page)
-        };
+        let is_shown =
+            |page: &u32| *page <= view_pages.min(before) && !self.view.contains_key(page);
         let cut_off = self.size.saturating_add(1)..=before;
         let changed = self.pending.keys().copied();
         changed.chain(cut_off).filter(is_shown).collect()
@@ -648,13 +702,23 @@ fn frame_checksum(sum: [u32; 2], frame: &[u8], is_big_endian: bool) -> [u32; 2] 
         return checksum(checksum(sum, &frame[..8]), page);
     }
     let swapped = |bytes: &[u8]| -> Vec<u8> {
-        bytes.chunks_exact(4).flat_map(|word| [word[3], word[2], word[1], word[0]]).collect()
+        bytes
+            .chunks_exact(4)
+            .flat_map(|word| [word[3], word[2], word[1], word[0]])
+            .collect()
     };
     checksum(checksum(sum, &swapped(&frame[..8])), &swapped(page))
 }
 
 /// The two ways of opening a database fail differently: see [`Store::take_over`].
-pub(crate) fn take_over(base: BaseVfs, path: &str, database: BaseFile, options: Options, random: u64, now: f64) -> Result<Family, (Option<BaseFile>, Code)> {
+pub(crate) fn take_over(
+    base: BaseVfs,
+    path: &str,
+    database: BaseFile,
+    options: Options,
+    random: u64,
+    now: f64,
+) -> Result<Family, (Option<BaseFile>, Code)> {
     let mut store = Store::take_over(base, path, options.log, database, random)
         .map_err(|(database, error)| (Some(database), error))?;
     let length = store.length_in_place().map_err(|error| (None, error))?;

@@ -44,7 +44,12 @@ pub(crate) struct Open {
 }
 
 impl Open {
-    pub(crate) fn new(instance: &'static Instance, kind: Kind, shared: Arc<Shared>, flags: c_int) -> Open {
+    pub(crate) fn new(
+        instance: &'static Instance,
+        kind: Kind,
+        shared: Arc<Shared>,
+        flags: c_int,
+    ) -> Open {
         Open {
             instance,
             number: instance.next_handle(),
@@ -161,9 +166,19 @@ pub(crate) unsafe extern "C" fn close(file: *mut File) -> c_int {
     })
 }
 
-pub(crate) unsafe extern "C" fn read(file: *mut File, into: *mut c_void, count: c_int, at: i64) -> c_int {
+pub(crate) unsafe extern "C" fn read(
+    file: *mut File,
+    into: *mut c_void,
+    count: c_int,
+    at: i64,
+) -> c_int {
     // SAFETY: SQLite passes an open handle, and a buffer of as many bytes.
-    let (open, into) = unsafe { (open_of(file), std::slice::from_raw_parts_mut(into.cast::<u8>(), count as usize)) };
+    let (open, into) = unsafe {
+        (
+            open_of(file),
+            std::slice::from_raw_parts_mut(into.cast::<u8>(), count as usize),
+        )
+    };
     let mut is_whole = true;
     let code = guarded(|| {
         is_whole = match open.kind {
@@ -195,9 +210,19 @@ fn read_main(open: &mut Open, at: u64, into: &mut [u8]) -> Answer<bool> {
     }
 }
 
-pub(crate) unsafe extern "C" fn write(file: *mut File, from: *const c_void, count: c_int, at: i64) -> c_int {
+pub(crate) unsafe extern "C" fn write(
+    file: *mut File,
+    from: *const c_void,
+    count: c_int,
+    at: i64,
+) -> c_int {
     // SAFETY: as in `read`.
-    let (open, bytes) = unsafe { (open_of(file), std::slice::from_raw_parts(from.cast::<u8>(), count as usize)) };
+    let (open, bytes) = unsafe {
+        (
+            open_of(file),
+            std::slice::from_raw_parts(from.cast::<u8>(), count as usize),
+        )
+    };
     let (kind, is_checkpoint, at) = (open.kind, open.is_checkpointing, at as u64);
     guarded(|| {
         open.with(|family| match kind {
@@ -258,7 +283,9 @@ pub(crate) unsafe extern "C" fn file_size(file: *mut File, out: *mut i64) -> c_i
         length = match &mut *open.shared.lock()? {
             State::Opened(file) => file.length()?,
             State::Owned(family) if kind == Kind::Main => family.length(),
-            State::Owned(family) => virtual_file(family, kind).as_ref().map_or(0, VirtualFile::length),
+            State::Owned(family) => virtual_file(family, kind)
+                .as_ref()
+                .map_or(0, VirtualFile::length),
             State::Lost => return Err(Code::IO),
         };
         Ok(())
@@ -302,7 +329,11 @@ fn unlock_main(open: &mut Open, level: c_int) -> Answer<()> {
     let answer = open.with(|family| {
         family.locks.unlock(number, &mut reached, level);
         // A hot journal says that the transaction has failed and is still to be rolled back.
-        if was_writer && !family.has_hot_journal()? { family.commit(false) } else { Ok(()) }
+        if was_writer && !family.has_hot_journal()? {
+            family.commit(false)
+        } else {
+            Ok(())
+        }
     });
     open.level = reached;
     answer
@@ -333,7 +364,11 @@ pub(crate) unsafe extern "C" fn check_reserved_lock(file: *mut File, out: *mut c
     code
 }
 
-pub(crate) unsafe extern "C" fn file_control(file: *mut File, operation: c_int, argument: *mut c_void) -> c_int {
+pub(crate) unsafe extern "C" fn file_control(
+    file: *mut File,
+    operation: c_int,
+    argument: *mut c_void,
+) -> c_int {
     // SAFETY: SQLite passes an open handle.
     let open = unsafe { open_of(file) };
     if open.kind != Kind::Main {
@@ -365,12 +400,17 @@ pub(crate) unsafe extern "C" fn file_control(file: *mut File, operation: c_int, 
         }
         ffi::FCNTL_VFSNAME => {
             // SAFETY: the argument of this operation is a place for a text that SQLite frees.
-            unsafe { *argument.cast::<*mut c_char>() = (open.instance.api.mprintf)(c"%s".as_ptr(), open.instance.name.as_ptr()) };
+            unsafe {
+                *argument.cast::<*mut c_char>() =
+                    (open.instance.api.mprintf)(c"%s".as_ptr(), open.instance.name.as_ptr())
+            };
             ffi::OK
         }
         // SAFETY: the argument of this operation is an array of three texts.
         ffi::FCNTL_PRAGMA => unsafe { run_pragma(open, argument.cast()) },
-        ffi::FCNTL_SIZE_HINT | ffi::FCNTL_CHUNK_SIZE | ffi::FCNTL_SYNC | ffi::FCNTL_MMAP_SIZE => ffi::NOTFOUND,
+        ffi::FCNTL_SIZE_HINT | ffi::FCNTL_CHUNK_SIZE | ffi::FCNTL_SYNC | ffi::FCNTL_MMAP_SIZE => {
+            ffi::NOTFOUND
+        }
         _ => pass_on(open, operation, argument),
     }
 }
@@ -381,7 +421,9 @@ fn pass_on(open: &mut Open, operation: c_int, argument: *mut c_void) -> c_int {
         return ffi::MISUSE;
     };
     // SAFETY: the handle of the real file is open, and the argument is SQLite's.
-    let control = |handle: *mut File| unsafe { ((*(*handle).methods).xFileControl)(handle, operation, argument) };
+    let control = |handle: *mut File| unsafe {
+        ((*(*handle).methods).xFileControl)(handle, operation, argument)
+    };
     match &mut *state {
         State::Opened(file) => control(file.handle()),
         State::Owned(family) => control(family.store.lock().handle()),
@@ -403,7 +445,12 @@ unsafe fn run_pragma(open: &mut Open, arguments: *mut *mut c_char) -> c_int {
     };
     let mut answer = None;
     let code = guarded(|| {
-        answer = pragma::run(open.instance, &open.shared, &name.to_ascii_lowercase(), value.as_deref());
+        answer = pragma::run(
+            open.instance,
+            &open.shared,
+            &name.to_ascii_lowercase(),
+            value.as_deref(),
+        );
         Ok(())
     });
     let (text, code) = match answer {
@@ -426,7 +473,13 @@ pub(crate) unsafe extern "C" fn device_characteristics(_file: *mut File) -> c_in
     ffi::IOCAP_POWERSAFE_OVERWRITE
 }
 
-pub(crate) unsafe extern "C" fn shm_map(file: *mut File, region: c_int, bytes: c_int, extend: c_int, out: *mut *mut c_void) -> c_int {
+pub(crate) unsafe extern "C" fn shm_map(
+    file: *mut File,
+    region: c_int,
+    bytes: c_int,
+    extend: c_int,
+    out: *mut *mut c_void,
+) -> c_int {
     // SAFETY: SQLite passes an open handle.
     let open = unsafe { open_of(file) };
     let mut pointer = std::ptr::null_mut();
@@ -434,7 +487,9 @@ pub(crate) unsafe extern "C" fn shm_map(file: *mut File, region: c_int, bytes: c
         let is_first = !open.has_index;
         open.with(|family| {
             family.index.users += u32::from(is_first);
-            let found = family.index.region(region as usize, bytes as usize, extend != 0);
+            let found = family
+                .index
+                .region(region as usize, bytes as usize, extend != 0);
             pointer = found.map_or(std::ptr::null_mut(), <*mut u64>::cast);
             Ok(())
         })?;
@@ -446,7 +501,12 @@ pub(crate) unsafe extern "C" fn shm_map(file: *mut File, region: c_int, bytes: c
     code
 }
 
-pub(crate) unsafe extern "C" fn shm_lock(file: *mut File, offset: c_int, count: c_int, flags: c_int) -> c_int {
+pub(crate) unsafe extern "C" fn shm_lock(
+    file: *mut File,
+    offset: c_int,
+    count: c_int,
+    flags: c_int,
+) -> c_int {
     // SAFETY: SQLite passes an open handle.
     let open = unsafe { open_of(file) };
     guarded(|| {
@@ -458,7 +518,9 @@ pub(crate) unsafe extern "C" fn shm_lock(file: *mut File, offset: c_int, count: 
                 return Ok(());
             }
             let exclusive = flags & ffi::SHM_EXCLUSIVE != 0;
-            if family.index.lock(number, &mut held, slots.clone(), exclusive)?
+            if family
+                .index
+                .lock(number, &mut held, slots.clone(), exclusive)?
                 && let Err(error) = family.wal_writer_begins()
             {
                 family.index.unlock(&mut held, slots);

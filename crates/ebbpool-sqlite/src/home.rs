@@ -72,7 +72,9 @@ impl Log for Epochs {
         // A page enters the pool after its epoch.
         match lsn <= self.durable_lsn() {
             true => Ok(()),
-            false => Err(io::Error::other("a page is in the pool before its epoch is in the log")),
+            false => Err(io::Error::other(
+                "a page is in the pool before its epoch is in the log",
+            )),
         }
     }
 

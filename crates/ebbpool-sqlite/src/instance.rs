@@ -121,7 +121,9 @@ impl Instance {
     ///
     /// The first error of an epoch; all databases are tried.
     pub fn set_time(&self, seconds: f64) -> Answer<()> {
-        self.clock.manual.store(seconds.to_bits(), Ordering::Relaxed);
+        self.clock
+            .manual
+            .store(seconds.to_bits(), Ordering::Relaxed);
         self.end_windows()
     }
 
@@ -143,7 +145,11 @@ impl Instance {
     }
 
     /// The database with a path, for another handle; `open` opens its file.
-    pub(crate) fn share(&self, path: &str, open: impl FnOnce() -> Answer<Option<(BaseFile, Options)>>) -> Answer<Option<Arc<Shared>>> {
+    pub(crate) fn share(
+        &self,
+        path: &str,
+        open: impl FnOnce() -> Answer<Option<(BaseFile, Options)>>,
+    ) -> Answer<Option<Arc<Shared>>> {
         let mut families = self.families().ok_or(Code::MISUSE)?;
         if let Some(shared) = families.by_path.get(path) {
             shared.handles.fetch_add(1, Ordering::Relaxed);
@@ -159,7 +165,9 @@ impl Instance {
             handles: AtomicU32::new(1),
             state: Mutex::new(State::Opened(file)),
         });
-        families.by_path.insert(path.to_owned(), Arc::clone(&shared));
+        families
+            .by_path
+            .insert(path.to_owned(), Arc::clone(&shared));
         Ok(Some(shared))
     }
 
@@ -189,7 +197,11 @@ impl Instance {
     /// # Errors
     ///
     /// Those of taking over, and of `with`.
-    pub(crate) fn with_family<R>(&self, shared: &Shared, with: impl FnOnce(&mut Family) -> Answer<R>) -> Answer<R> {
+    pub(crate) fn with_family<R>(
+        &self,
+        shared: &Shared,
+        with: impl FnOnce(&mut Family) -> Answer<R>,
+    ) -> Answer<R> {
         let mut state = shared.lock()?;
         if let State::Opened(_) = &*state {
             self.own(shared, &mut state)?;
@@ -210,7 +222,10 @@ impl Instance {
 
     /// Makes the files this process's alone, after SQLite has brought them to a state without journal and WAL.
     fn own(&self, shared: &Shared, state: &mut State) -> Answer<()> {
-        let (journal, wal) = (format!("{}-journal", shared.path), format!("{}-wal", shared.path));
+        let (journal, wal) = (
+            format!("{}-journal", shared.path),
+            format!("{}-wal", shared.path),
+        );
         for _ in 0..3 {
             if self.base.exists(&journal)? || self.base.exists(&wal)? {
                 self.recover(&shared.path);
@@ -236,7 +251,14 @@ impl Instance {
         let mut random = [0u8; 8];
         self.base.randomness(&mut random);
         let random = u64::from_le_bytes(random);
-        match family::take_over(self.base, &shared.path, file, shared.options, random, self.now()) {
+        match family::take_over(
+            self.base,
+            &shared.path,
+            file,
+            shared.options,
+            random,
+            self.now(),
+        ) {
             Ok(family) => {
                 *state = State::Owned(Box::new(family));
                 Ok(())
@@ -334,7 +356,9 @@ impl Instance {
         let thread = std::thread::Builder::new().name("ebbpool-sqlite".into());
         match thread.spawn(move || self.run_timer()) {
             Ok(_) => timer.is_running = true,
-            Err(error) => tracing::error!(%error, "no thread ends the windows: commits wait for the next one"),
+            Err(error) => {
+                tracing::error!(%error, "no thread ends the windows: commits wait for the next one")
+            }
         }
     }
 
@@ -353,7 +377,10 @@ impl Instance {
             timer.next = None;
             drop(timer);
             if let Err(code) = self.end_windows() {
-                self.log(code, "an epoch could not be made durable; the next commit tries again");
+                self.log(
+                    code,
+                    "an epoch could not be made durable; the next commit tries again",
+                );
                 self.arm(self.now() + 1.0);
             }
             if let Some(due) = self.next_due() {

@@ -75,7 +75,12 @@ pub fn linked_api() -> ffi::Api {
     unsafe extern "C" {
         fn sqlite3_vfs_find(name: *const c_char) -> *mut Vfs;
         fn sqlite3_vfs_register(vfs: *mut Vfs, as_default: c_int) -> c_int;
-        fn sqlite3_open_v2(path: *const c_char, database: *mut *mut c_void, flags: c_int, vfs: *const c_char) -> c_int;
+        fn sqlite3_open_v2(
+            path: *const c_char,
+            database: *mut *mut c_void,
+            flags: c_int,
+            vfs: *const c_char,
+        ) -> c_int;
         fn sqlite3_exec(
             database: *mut c_void,
             text: *const c_char,
@@ -134,7 +139,11 @@ pub unsafe fn register_with(api: ffi::Api, as_default: bool) -> Answer<&'static 
 ///
 /// The functions are SQLite's.
 #[allow(unsafe_code)]
-pub unsafe fn register_over(api: ffi::Api, name: &'static CStr, below: &CStr) -> Answer<&'static Instance> {
+pub unsafe fn register_over(
+    api: ffi::Api,
+    name: &'static CStr,
+    below: &CStr,
+) -> Answer<&'static Instance> {
     // SAFETY: the caller's.
     unsafe { vfs::register(api, name, Some(below), false) }
 }
@@ -155,7 +164,11 @@ extern "C" fn end_of_process() {
 /// SQLite calls this, with the table of its functions.
 #[allow(unsafe_code)]
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn sqlite3_extension_init(_database: *mut c_void, _error: *mut *mut c_void, table: *const *const c_void) -> c_int {
+pub unsafe extern "C" fn sqlite3_extension_init(
+    _database: *mut c_void,
+    _error: *mut *mut c_void,
+    table: *const *const c_void,
+) -> c_int {
     // SAFETY: the caller's.
     let answer = unsafe { register_with(ffi::Api::from_routines(table), false) };
     match answer {

@@ -92,13 +92,20 @@ pub(crate) struct Slots {
 
 impl WalIndex {
     /// Locks slots for a handle, all or none of them. Returns true if the handle may write from now on.
-    pub(crate) fn lock(&mut self, handle: u64, held: &mut Slots, slots: std::ops::Range<usize>, exclusive: bool) -> Answer<bool> {
+    pub(crate) fn lock(
+        &mut self,
+        handle: u64,
+        held: &mut Slots,
+        slots: std::ops::Range<usize>,
+        exclusive: bool,
+    ) -> Answer<bool> {
         if slots.end > SLOTS {
             return Err(Code::MISUSE);
         }
         for slot in slots.clone() {
             let others = self.shared[slot] - u32::from(held.shared >> slot & 1);
-            if self.alone[slot].is_some_and(|holder| holder != handle) || (exclusive && others > 0) {
+            if self.alone[slot].is_some_and(|holder| holder != handle) || (exclusive && others > 0)
+            {
                 return Err(Code::BUSY);
             }
         }

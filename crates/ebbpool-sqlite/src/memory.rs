@@ -119,7 +119,9 @@ impl Memory {
             spill.free.push(slot);
             return Err(error);
         }
-        self.shared.spilled.fetch_add(bytes.len(), Ordering::Relaxed);
+        self.shared
+            .spilled
+            .fetch_add(bytes.len(), Ordering::Relaxed);
         Ok(slot)
     }
 }
@@ -149,7 +151,10 @@ impl Drop for Image {
     fn drop(&mut self) {
         match self.place {
             Place::Memory(_) => {
-                self.memory.shared.used.fetch_sub(self.length, Ordering::Relaxed);
+                self.memory
+                    .shared
+                    .used
+                    .fetch_sub(self.length, Ordering::Relaxed);
             }
             Place::Slot(slot) => self.memory.shared.file.lock().free.push(slot),
         }
@@ -287,7 +292,8 @@ mod tests {
     fn steps() -> impl Strategy<Value = Vec<Step>> {
         let at = || prop_oneof![0u64..200, 65_400u64..65_700, 131_000u64..131_200];
         let step = prop_oneof![
-            (at(), proptest::collection::vec(any::<u8>(), 0..300)).prop_map(|(at, b)| Step::Write(at, b)),
+            (at(), proptest::collection::vec(any::<u8>(), 0..300))
+                .prop_map(|(at, b)| Step::Write(at, b)),
             (at(), 0usize..400).prop_map(|(at, n)| Step::Read(at, n)),
             at().prop_map(Step::Truncate),
         ];

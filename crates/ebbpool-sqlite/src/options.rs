@@ -76,7 +76,10 @@ impl Options {
     /// # Errors
     ///
     /// If a value makes no sense.
-    pub fn set(mut self, value_of: impl Fn(&str) -> Option<String>) -> Result<Options, OptionError> {
+    pub fn set(
+        mut self,
+        value_of: impl Fn(&str) -> Option<String>,
+    ) -> Result<Options, OptionError> {
         for name in Options::NAMES {
             if let Some(value) = value_of(name) {
                 self.set_one(name, &value)?;
@@ -154,7 +157,9 @@ fn parse_bytes(text: &str) -> Option<u64> {
         text => (text, 0),
     };
     let number: u64 = digits.parse().ok()?;
-    number.checked_mul(1 << unit).filter(|bytes| *bytes < 1 << 40)
+    number
+        .checked_mul(1 << unit)
+        .filter(|bytes| *bytes < 1 << 40)
 }
 
 #[cfg(test)]
@@ -171,13 +176,23 @@ mod tests {
         assert_eq!(options.log, LogKind::Wal);
         assert_eq!(options.log_limit, 100 << 10);
         assert_eq!(options.checkpoint_age, 3600.0);
-        assert_eq!(Options::default().set_from_text("").unwrap(), Options::default());
+        assert_eq!(
+            Options::default().set_from_text("").unwrap(),
+            Options::default()
+        );
     }
 
     #[test]
     fn a_value_that_makes_no_sense_is_an_error() {
         for text in [
-            "window=-1", "window=NaN", "window=x", "memory=1", "memory=9999999999G", "log=x", "windows=3", "window",
+            "window=-1",
+            "window=NaN",
+            "window=x",
+            "memory=1",
+            "memory=9999999999G",
+            "log=x",
+            "windows=3",
+            "window",
         ] {
             let error = Options::default().set_from_text(text).unwrap_err();
             assert!(error.to_string().contains("expected"), "{error}");

@@ -8,7 +8,12 @@ use crate::instance::{Instance, Shared};
 use crate::options::{LogKind, parse_seconds};
 
 /// Runs a PRAGMA; `None` if it is not one of ours. An error has a text for people.
-pub(crate) fn run(instance: &'static Instance, shared: &Shared, name: &str, value: Option<&str>) -> Option<Result<String, (String, Code)>> {
+pub(crate) fn run(
+    instance: &'static Instance,
+    shared: &Shared,
+    name: &str,
+    value: Option<&str>,
+) -> Option<Result<String, (String, Code)>> {
     let family = |with: &dyn Fn(&mut Family) -> Answer<String>| {
         let answer = instance.with_family(shared, with);
         answer.map_err(|code| (format!("{name}: {code}"), code))
@@ -34,7 +39,9 @@ pub(crate) fn run(instance: &'static Instance, shared: &Shared, name: &str, valu
         "ebbpool_clock" => match value.and_then(parse_seconds) {
             Some(seconds) => {
                 let ended = instance.set_time(seconds);
-                ended.map(|()| done()).map_err(|code| (format!("{name}: {code}"), code))
+                ended
+                    .map(|()| done())
+                    .map_err(|code| (format!("{name}: {code}"), code))
             }
             None => Ok(instance.now().to_string()),
         },
@@ -102,7 +109,9 @@ fn status(family: &Family, path: &str) -> String {
         page_size,
         pages,
         commits: asked.commits,
-        oldest_unsaved_seconds: family.due().map(|due| family.now - (due - family.options.window)),
+        oldest_unsaved_seconds: family
+            .due()
+            .map(|due| family.now - (due - family.options.window)),
         written: Written {
             bytes: written.log + written.in_place,
             log_bytes: written.log,

@@ -117,7 +117,13 @@ impl Store {
     /// # Errors
     ///
     /// `CANT_OPEN` if `-ebb` belongs to another version of the database, and any I/O error.
-    pub(crate) fn take_over(base: BaseVfs, path: &str, kind: LogKind, mut database: BaseFile, random: u64) -> Result<Store, (BaseFile, Code)> {
+    pub(crate) fn take_over(
+        base: BaseVfs,
+        path: &str,
+        kind: LogKind,
+        mut database: BaseFile,
+        random: u64,
+    ) -> Result<Store, (BaseFile, Code)> {
         let length = match database.length() {
             Ok(length) => length,
             Err(error) => return Err((database, error)),
@@ -185,7 +191,17 @@ impl Store {
         }
         let mut file = open_log(self.base, &path, ffi::OPEN_MAIN_JOURNAL)?;
         let length = file.length()?;
-        let (mut size, mut zeros_beyond) = (self.size, self.zeros_beyond);
+        let mut head = [0; delta_log::HEADER];
+        file.read(0, &mut head)?;
+        let extent = match Header::decode(&head) {
+            // The first epoch of a new page size is in the log before it is in place.
+            Some(header) => self
+                .database
+                .length()?
+                .div_ceil(u64::from(header.page_size)) as u32,
+            None => 0,
+        };
+        let (mut size, mut zeros_beyond) = (extent, extent);
         let chains = &mut self.deltas.chains;
         let mut first = vec![0; 1 << 16];
         self.database.read(0, &mut first)?;
@@ -347,8 +363,12 @@ impl Store {
         }
         let deltas = &mut self.deltas;
         let file = deltas.file.as_mut().ok_or(Code::IO)?;
-        let (bytes, sections, checksum) =
-            draft.finish(size, deltas.epochs + 1, now_in_milliseconds(), deltas.checksum);
+        let (bytes, sections, checksum) = draft.finish(
+            size,
+            deltas.epochs + 1,
+            now_in_milliseconds(),
+            deltas.checksum,
+        );
         let end = deltas.end + bytes.len() as u64;
         if end > deltas.allocated {
             let to = end.next_multiple_of(STEP);
@@ -359,7 +379,13 @@ impl Store {
         }
         file.write(deltas.end, &bytes)?;
         file.sync()?;
-        note(&mut deltas.chains, &mut self.zeros_beyond, size, deltas.end, &sections);
+        note(
+            &mut deltas.chains,
+            &mut self.zeros_beyond,
+            size,
+            deltas.end,
+            &sections,
+        );
         for section in &sections {
             self.wal.supersede(section.page);
         }
@@ -419,7 +445,8 @@ impl Store {
     fn unmark_in_place(&mut self) -> Answer<()> {
         let header = self.header()?;
         if is_plain(&header) && header[WRITE_VERSION] == READ_ONLY {
-            self.database.write(WRITE_VERSION as u64, &[header[READ_VERSION]])?;
+            self.database
+                .write(WRITE_VERSION as u64, &[header[READ_VERSION]])?;
             self.database.sync()?;
             self.written.in_place += 1;
             self.written.syncs += 1;
@@ -601,7 +628,13 @@ impl Store {
 }
 
 /// Notes the sections of a record that begins at an offset of the file.
-fn note(chains: &mut HashMap<u32, Chain>, zeros_beyond: &mut u32, size: u32, at: u64, sections: &[Section]) {
+fn note(
+    chains: &mut HashMap<u32, Chain>,
+    zeros_beyond: &mut u32,
+    size: u32,
+    at: u64,
+    sections: &[Section],
+) {
     if size < *zeros_beyond {
         *zeros_beyond = size;
     }
@@ -615,7 +648,9 @@ fn note(chains: &mut HashMap<u32, Chain>, zeros_beyond: &mut u32, size: u32, at:
             chain.from_zeros = true;
             chain.sections.clear();
         }
-        chain.sections.push((at + u64::from(section.at), section.bytes));
+        chain
+            .sections
+            .push((at + u64::from(section.at), section.bytes));
     }
 }
 

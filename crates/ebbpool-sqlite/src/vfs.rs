@@ -36,7 +36,13 @@ unsafe fn base(vfs: *mut Vfs) -> *mut Vfs {
     unsafe { instance(vfs) }.base.0
 }
 
-unsafe extern "C" fn open(vfs: *mut Vfs, name: *const c_char, file: *mut File, flags: c_int, flags_out: *mut c_int) -> c_int {
+unsafe extern "C" fn open(
+    vfs: *mut Vfs,
+    name: *const c_char,
+    file: *mut File,
+    flags: c_int,
+    flags_out: *mut c_int,
+) -> c_int {
     // SAFETY: SQLite passes memory for a handle, of the size that the VFS asks for.
     unsafe { (*file).methods = std::ptr::null() };
     // SAFETY: SQLite passes the VFS that it calls.
@@ -76,7 +82,11 @@ unsafe extern "C" fn open(vfs: *mut Vfs, name: *const c_char, file: *mut File, f
 /// # Safety
 ///
 /// As `xOpen`.
-unsafe fn find_or_open(instance: &'static Instance, name: *const c_char, flags: c_int) -> Answer<Option<Open>> {
+unsafe fn find_or_open(
+    instance: &'static Instance,
+    name: *const c_char,
+    flags: c_int,
+) -> Answer<Option<Open>> {
     let kind = match flags & ffi::OPEN_KINDS {
         ffi::OPEN_MAIN_DB => Kind::Main,
         ffi::OPEN_MAIN_JOURNAL => Kind::Journal,
@@ -97,8 +107,13 @@ unsafe fn find_or_open(instance: &'static Instance, name: *const c_char, flags: 
             unsafe { open_database(instance, name, path, flags) }
         })?,
         Kind::Journal | Kind::Wal => {
-            let suffix = if kind == Kind::Wal { "-wal" } else { "-journal" };
-            path.strip_suffix(suffix).and_then(|path| instance.find(path))
+            let suffix = if kind == Kind::Wal {
+                "-wal"
+            } else {
+                "-journal"
+            };
+            path.strip_suffix(suffix)
+                .and_then(|path| instance.find(path))
         }
     };
     let Some(shared) = shared else {
@@ -116,7 +131,12 @@ unsafe fn find_or_open(instance: &'static Instance, name: *const c_char, flags: 
 /// # Safety
 ///
 /// As `xOpen`.
-unsafe fn open_database(instance: &'static Instance, name: *const c_char, path: &str, flags: c_int) -> Answer<Option<(BaseFile, Options)>> {
+unsafe fn open_database(
+    instance: &'static Instance,
+    name: *const c_char,
+    path: &str,
+    flags: c_int,
+) -> Answer<Option<(BaseFile, Options)>> {
     if flags & ffi::OPEN_READONLY != 0 {
         return Ok(None);
     }
@@ -125,14 +145,20 @@ unsafe fn open_database(instance: &'static Instance, name: *const c_char, path: 
         // SAFETY: SQLite finds the parameters behind the name that it passed; the value lives as long.
         let value = unsafe { (instance.api.uri_parameter)(name, key.as_ptr()) };
         // SAFETY: a value that is not null ends with a zero.
-        (!value.is_null()).then(|| unsafe { CStr::from_ptr(value) }.to_string_lossy().into_owned())
+        (!value.is_null()).then(|| {
+            unsafe { CStr::from_ptr(value) }
+                .to_string_lossy()
+                .into_owned()
+        })
     };
     let environment = std::env::var("EBBPOOL_SQLITE").unwrap_or_default();
     let options = Options::default().set_from_text(&environment);
-    let options = options.and_then(|options| options.set(parameter)).map_err(|error| {
-        instance.log(Code::CANT_OPEN, &error.to_string());
-        Code::CANT_OPEN
-    })?;
+    let options = options
+        .and_then(|options| options.set(parameter))
+        .map_err(|error| {
+            instance.log(Code::CANT_OPEN, &error.to_string());
+            Code::CANT_OPEN
+        })?;
     let file = BaseFile::open(instance.base, path, flags & !ffi::OPEN_URI)?;
     if file.is_read_only() {
         return Ok(None);
@@ -157,7 +183,12 @@ unsafe extern "C" fn delete(vfs: *mut Vfs, name: *const c_char, durable: c_int) 
     unsafe { ((*instance.base.0).xDelete)(instance.base.0, name, durable) }
 }
 
-unsafe extern "C" fn access(vfs: *mut Vfs, name: *const c_char, flags: c_int, out: *mut c_int) -> c_int {
+unsafe extern "C" fn access(
+    vfs: *mut Vfs,
+    name: *const c_char,
+    flags: c_int,
+    out: *mut c_int,
+) -> c_int {
     // SAFETY: as in `delete`.
     let (instance, path) = unsafe { (instance(vfs), CStr::from_ptr(name).to_string_lossy()) };
     let mut found = None;
@@ -235,7 +266,12 @@ static METHODS: IoMethods = IoMethods {
 /// # Safety
 ///
 /// The functions of `api` are SQLite's.
-pub(crate) unsafe fn register(api: Api, name: &'static CStr, below: Option<&CStr>, as_default: bool) -> Answer<&'static Instance> {
+pub(crate) unsafe fn register(
+    api: Api,
+    name: &'static CStr,
+    below: Option<&CStr>,
+    as_default: bool,
+) -> Answer<&'static Instance> {
     let below = below.map_or(std::ptr::null(), CStr::as_ptr);
     // SAFETY: the caller's; names end with a zero, and the VFS and its instance live until the process ends.
     unsafe {
@@ -248,7 +284,8 @@ pub(crate) unsafe fn register(api: Api, name: &'static CStr, below: Option<&CStr
         if base.is_null() {
             return Err(Code(ffi::ERROR));
         }
-        let instance: &'static Instance = Box::leak(Box::new(Instance::new(BaseVfs(base), api, name)));
+        let instance: &'static Instance =
+            Box::leak(Box::new(Instance::new(BaseVfs(base), api, name)));
         let vfs = Box::leak(Box::new(methods(instance, &*base)));
         Code::check((api.vfs_register)(vfs, c_int::from(as_default)))?;
         Ok(instance)

@@ -95,7 +95,12 @@ impl WalLog {
 
     /// Begins anew with a new salt, which makes all frames in the file invalid, and returns the bytes written. The
     /// caller has made the database durable in which all of them are in place (invariant 3).
-    pub(crate) fn reset(&mut self, file: &mut BaseFile, page_size: usize, random: u64) -> Answer<u64> {
+    pub(crate) fn reset(
+        &mut self,
+        file: &mut BaseFile,
+        page_size: usize,
+        random: u64,
+    ) -> Answer<u64> {
         self.ready = false;
         self.page_size = page_size;
         self.committed = 0;
@@ -140,13 +145,22 @@ impl WalLog {
 
     /// Appends a page; `size` is the size of the database in pages for the last one of a commit, otherwise 0. Returns the
     /// bytes of the frame.
-    pub(crate) fn append(&mut self, file: &mut BaseFile, page: u32, image: &[u8], size: u32) -> Answer<u64> {
+    pub(crate) fn append(
+        &mut self,
+        file: &mut BaseFile,
+        page: u32,
+        image: &[u8],
+        size: u32,
+    ) -> Answer<u64> {
         let open = &mut self.open;
         let mut head = [0u8; FRAME as usize];
         head[..4].copy_from_slice(&page.to_be_bytes());
         head[4..8].copy_from_slice(&size.to_be_bytes());
         open.sum = checksum(checksum(open.sum, &head[..8]), image);
-        for (slot, word) in head[8..].chunks_exact_mut(4).zip(self.salt.iter().chain(&open.sum)) {
+        for (slot, word) in head[8..]
+            .chunks_exact_mut(4)
+            .zip(self.salt.iter().chain(&open.sum))
+        {
             slot.copy_from_slice(&word.to_be_bytes());
         }
         open.buffer.extend_from_slice(&head);

@@ -26,9 +26,15 @@ struct Bench {
 impl Bench {
     fn new(name: &str) -> Bench {
         let machine = Machine::register(&format!("faulty-{name}"));
-        let ours: &'static CStr = Box::leak(CString::new(format!("ebbpool-{name}")).unwrap().into_boxed_c_str());
+        let ours: &'static CStr = Box::leak(
+            CString::new(format!("ebbpool-{name}"))
+                .unwrap()
+                .into_boxed_c_str(),
+        );
         // SAFETY: the functions are those of the SQLite that the tests are linked with.
-        let instance = unsafe { ebbpool_sqlite::register_over(ebbpool_sqlite::linked_api(), ours, machine.name()) };
+        let instance = unsafe {
+            ebbpool_sqlite::register_over(ebbpool_sqlite::linked_api(), ours, machine.name())
+        };
         Bench {
             machine,
             instance: instance.unwrap(),
@@ -37,8 +43,14 @@ impl Bench {
     }
 
     fn open(&self, options: &str) -> rusqlite::Result<Connection> {
-        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE | OpenFlags::SQLITE_OPEN_URI;
-        let database = Connection::open_with_flags_and_vfs(format!("file:{PATH}?{options}"), flags, self.ours)?;
+        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
+            | OpenFlags::SQLITE_OPEN_CREATE
+            | OpenFlags::SQLITE_OPEN_URI;
+        let database = Connection::open_with_flags_and_vfs(
+            format!("file:{PATH}?{options}"),
+            flags,
+            self.ours,
+        )?;
         database.busy_timeout(std::time::Duration::ZERO)?;
         Ok(database)
     }
@@ -78,7 +90,9 @@ impl Case {
             journal: ["delete", "truncate", "persist", "wal", "memory"][random.usize(0..5)],
             page_size: [512, 1024, 4096][random.usize(0..3)],
             window,
-            options: format!("window={window}&log={log}&log_limit={log_limit}&memory=1M&checkpoint_age={age}"),
+            options: format!(
+                "window={window}&log={log}&log_limit={log_limit}&memory=1M&checkpoint_age={age}"
+            ),
             is_deltas,
             crash_at: random.u64(1..200),
             crashes_in_recovery: (0..random.usize(0..3)).map(|_| random.u64(1..12)).collect(),
@@ -96,7 +110,12 @@ struct Progress {
 }
 
 /// Transactions until the power fails.
-fn work(bench: &Bench, case: &Case, disk: &FaultyDisk, progress: &mut Progress) -> rusqlite::Result<()> {
+fn work(
+    bench: &Bench,
+    case: &Case,
+    disk: &FaultyDisk,
+    progress: &mut Progress,
+) -> rusqlite::Result<()> {
     let mut random = Rng::with_seed(case.seed ^ 0x5eed);
     // No database is open.
     let _ = bench.instance.set_time(0.0);
@@ -107,8 +126,12 @@ fn work(bench: &Bench, case: &Case, disk: &FaultyDisk, progress: &mut Progress) 
         "PRAGMA page_size={}; PRAGMA cache_size=10; PRAGMA auto_vacuum={vacuum};",
         case.page_size
     ))?;
-    database.query_row(&format!("PRAGMA journal_mode={}", case.journal), [], |_| Ok(()))?;
-    database.execute_batch(&format!("PRAGMA wal_autocheckpoint={checkpoint}; BEGIN; {SCHEMA} COMMIT;"))?;
+    database.query_row(&format!("PRAGMA journal_mode={}", case.journal), [], |_| {
+        Ok(())
+    })?;
+    database.execute_batch(&format!(
+        "PRAGMA wal_autocheckpoint={checkpoint}; BEGIN; {SCHEMA} COMMIT;"
+    ))?;
     progress.committed = 0;
     // A second connection reads, now and then for long.
     let reader = bench.open(&case.options)?;
@@ -122,11 +145,12 @@ fn work(bench: &Bench, case: &Case, disk: &FaultyDisk, progress: &mut Progress) 
             }
             is_reading = !is_reading;
         }
-        let choice = random.u32(0..60);
-        match choice {
+        match random.u32(0..60) {
             0 => {
                 // A transaction larger than the cache, that is rolled back.
-                database.execute_batch("BEGIN; UPDATE kv SET v=randomblob(400); DELETE FROM log WHERE n%2; ROLLBACK;")?;
+                database.execute_batch(
+                    "BEGIN; UPDATE kv SET v=randomblob(400); DELETE FROM log WHERE n%2; ROLLBACK;",
+                )?;
             }
             1 if !is_reading => database.execute_batch("VACUUM")?,
             2 => database.execute_batch("PRAGMA incremental_vacuum(5)")?,
@@ -137,11 +161,11 @@ fn work(bench: &Bench, case: &Case, disk: &FaultyDisk, progress: &mut Progress) 
                 database.query_row("PRAGMA ebbpool_flush", [], |_| Ok(()))?;
                 progress.durable = progress.committed;
             }
-            5 if std::env::var_os("P5").is_none() && case.journal != "wal" => {
+            5 if case.journal != "wal" => {
                 // A transaction larger than the memory of the library.
                 database.execute_batch("SAVEPOINT s; CREATE TABLE big AS SELECT randomblob(900000) AS b; DROP TABLE big; RELEASE s")?;
             }
-            6 if std::env::var_os("P6").is_none() && case.journal != "wal" && !is_reading => {
+            6 if case.journal != "wal" && !is_reading => {
                 let size = [512, 1024, 2048, 4096][random.usize(0..4)];
                 database.execute_batch(&format!("PRAGMA page_size={size}; VACUUM"))?;
             }
@@ -158,16 +182,6 @@ fn work(bench: &Bench, case: &Case, disk: &FaultyDisk, progress: &mut Progress) 
             return Ok(());
         }
         ended.expect("only the power fails");
-        if std::env::var_os("FORK").is_some() {
-            let fork = disk.fork(5);
-            let b2 = Bench::new(&format!("fork-{}-{n}", case.seed));
-            b2.machine.insert(&fork);
-            let d = b2.open(&case.options).unwrap();
-            let j = judge(&d);
-            let status: String = database.query_row("PRAGMA ebbpool_status", [], |r| r.get(0)).unwrap();
-            eprintln!("{n}: choice {choice} {j:?} {status}");
-            if j.is_err() { panic!("{j:?}"); }
-        }
         progress.durable = progress.durable.max(n - case.window as i64);
     }
     Ok(())
@@ -178,7 +192,6 @@ fn run(bench: &Bench, case: &Case) -> Result<(), String> {
     let disk = FaultyDisk::new(case.seed);
     bench.machine.insert(&disk);
     disk.inject(Fault::crash(DiskOperation::Change, case.seed ^ 77).nth(case.crash_at));
-    if std::env::var_os("OPS").is_some() { disk.observe(|io| eprintln!("{io:?}")); }
     let mut progress = Progress {
         committed: -1,
         durable: -2,
@@ -188,14 +201,16 @@ fn run(bench: &Bench, case: &Case) -> Result<(), String> {
         return Err(format!("{worked:?}, and the power did not fail"));
     }
     disk.restart();
-    if std::env::var_os("OPS").is_some() { eprintln!("RESTART"); }
     if case.is_deltas {
         // Without the library there is a whole database, which may be older.
         bench.machine.insert(&disk.fork(1));
         let plain = bench.open_plain().map_err(|error| error.to_string())?;
         let found = judge(&plain).map_err(|why| format!("without the library: {why}"))?;
         if found > progress.committed + 1 {
-            return Err(format!("without the library: {found} of {}", progress.committed));
+            return Err(format!(
+                "without the library: {found} of {}",
+                progress.committed
+            ));
         }
         // Closing deletes files of the disk that is in the machine.
         drop(plain);
@@ -215,14 +230,23 @@ fn run(bench: &Bench, case: &Case) -> Result<(), String> {
     if !case.is_deltas {
         // Any SQLite takes the epochs in.
         bench.machine.insert(&disk.fork(2));
-        check(&bench.open_plain().map_err(|error| error.to_string())?, &progress, "plain SQLite")?;
+        check(
+            &bench.open_plain().map_err(|error| error.to_string())?,
+            &progress,
+            "plain SQLite",
+        )?;
         bench.machine.insert(&disk);
     }
-    if std::env::var_os("OPS").is_some() { eprintln!("RECOVERY"); }
-    let database = bench.open(&case.options).map_err(|error| format!("recovery: {error}"))?;
+    let database = bench
+        .open(&case.options)
+        .map_err(|error| format!("recovery: {error}"))?;
     check(&database, &progress, "after recovery")?;
     drop(database);
-    check(&bench.open_plain().map_err(|error| error.to_string())?, &progress, "after closing")?;
+    check(
+        &bench.open_plain().map_err(|error| error.to_string())?,
+        &progress,
+        "after closing",
+    )?;
     for suffix in ["-ebb", "-wal"] {
         if !disk.bytes(&format!("{PATH}{suffix}")).is_empty().unwrap() {
             return Err(format!("{suffix} was left behind"));
@@ -245,7 +269,12 @@ fn check(database: &Connection, progress: &Progress, when: &str) -> Result<(), S
 
 /// How many cases run: `EBBPOOL_CRASHES=100000` runs more than the usual number, from `EBBPOOL_SEED` on.
 fn cases() -> std::ops::Range<u64> {
-    let number = |name: &str, usual: u64| std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(usual);
+    let number = |name: &str, usual: u64| {
+        std::env::var(name)
+            .ok()
+            .and_then(|text| text.parse().ok())
+            .unwrap_or(usual)
+    };
     let from = number("EBBPOOL_SEED", 1);
     from..from + number("EBBPOOL_CRASHES", 2000)
 }
@@ -264,14 +293,28 @@ fn a_power_cut_damages_nothing_and_loses_no_more_than_the_window() {
                     let mine = cases.clone().filter(|seed| seed % threads == worker);
                     let failed = mine.filter_map(|seed| {
                         let case = Case::new(seed);
-                        run(&bench, &case).err().map(|why| format!("{why}: {case:?}"))
+                        run(&bench, &case)
+                            .err()
+                            .map(|why| format!("{why}: {case:?}"))
                     });
                     failed.collect::<Vec<String>>()
                 })
             })
             .collect();
-        workers.into_iter().flat_map(|worker| worker.join().unwrap()).collect()
+        workers
+            .into_iter()
+            .flat_map(|worker| worker.join().unwrap())
+            .collect()
     });
-    let shown = failures.iter().take(5).cloned().collect::<Vec<_>>().join("\n");
-    assert!(failures.is_empty(), "{} of {count} crashes:\n{shown}", failures.len());
+    let shown = failures
+        .iter()
+        .take(5)
+        .cloned()
+        .collect::<Vec<_>>()
+        .join("\n");
+    assert!(
+        failures.is_empty(),
+        "{} of {count} crashes:\n{shown}",
+        failures.len()
+    );
 }

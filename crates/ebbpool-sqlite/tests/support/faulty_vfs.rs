@@ -104,7 +104,13 @@ fn code(answer: std::io::Result<()>, failed: c_int) -> c_int {
     }
 }
 
-unsafe extern "C" fn open(vfs: *mut Vfs, name: *const c_char, file: *mut File, flags: c_int, out: *mut c_int) -> c_int {
+unsafe extern "C" fn open(
+    vfs: *mut Vfs,
+    name: *const c_char,
+    file: *mut File,
+    flags: c_int,
+    out: *mut c_int,
+) -> c_int {
     unsafe {
         (*file).methods = std::ptr::null();
         let machine = machine(vfs);
@@ -117,7 +123,9 @@ unsafe extern "C" fn open(vfs: *mut Vfs, name: *const c_char, file: *mut File, f
         let exists = opened.len().map(|length| length > 0);
         match exists {
             Err(_) => return ffi::CANTOPEN,
-            Ok(false) if flags & ffi::OPEN_CREATE == 0 && flags & ffi::OPEN_MAIN_DB == 0 => return ffi::CANTOPEN,
+            Ok(false) if flags & ffi::OPEN_CREATE == 0 && flags & ffi::OPEN_MAIN_DB == 0 => {
+                return ffi::CANTOPEN;
+            }
             Ok(_) => {}
         }
         let handle = file.cast::<Handle>();
@@ -142,10 +150,18 @@ unsafe extern "C" fn delete(vfs: *mut Vfs, name: *const c_char, durable: c_int) 
         Err(_) => return ffi::IOERR,
     }
     let deleted = file.set_len(0);
-    code(deleted.and_then(|()| if durable != 0 { file.sync() } else { Ok(()) }), ffi::IOERR)
+    code(
+        deleted.and_then(|()| if durable != 0 { file.sync() } else { Ok(()) }),
+        ffi::IOERR,
+    )
 }
 
-unsafe extern "C" fn access(vfs: *mut Vfs, name: *const c_char, _flags: c_int, out: *mut c_int) -> c_int {
+unsafe extern "C" fn access(
+    vfs: *mut Vfs,
+    name: *const c_char,
+    _flags: c_int,
+    out: *mut c_int,
+) -> c_int {
     unsafe {
         let file = machine(vfs).file(CStr::from_ptr(name).to_str().unwrap());
         match file.len() {
@@ -156,7 +172,12 @@ unsafe extern "C" fn access(vfs: *mut Vfs, name: *const c_char, _flags: c_int, o
     }
 }
 
-unsafe extern "C" fn full_pathname(_vfs: *mut Vfs, name: *const c_char, length: c_int, out: *mut c_char) -> c_int {
+unsafe extern "C" fn full_pathname(
+    _vfs: *mut Vfs,
+    name: *const c_char,
+    length: c_int,
+    out: *mut c_char,
+) -> c_int {
     unsafe {
         let bytes = CStr::from_ptr(name).to_bytes_with_nul();
         assert!(bytes.len() <= length as usize);
@@ -221,10 +242,18 @@ unsafe extern "C" fn close(file: *mut File) -> c_int {
 }
 
 unsafe extern "C" fn read(file: *mut File, into: *mut c_void, count: c_int, at: i64) -> c_int {
-    let (open, into) = unsafe { (open_of(file), std::slice::from_raw_parts_mut(into.cast::<u8>(), count as usize)) };
+    let (open, into) = unsafe {
+        (
+            open_of(file),
+            std::slice::from_raw_parts_mut(into.cast::<u8>(), count as usize),
+        )
+    };
     let mut done = 0;
     while done < into.len() {
-        match open.file.read_at(at as u64 + done as u64, &mut into[done..]) {
+        match open
+            .file
+            .read_at(at as u64 + done as u64, &mut into[done..])
+        {
             Ok(0) => {
                 into[done..].fill(0);
                 return ffi::IOERR_SHORT_READ;
@@ -237,12 +266,20 @@ unsafe extern "C" fn read(file: *mut File, into: *mut c_void, count: c_int, at: 
 }
 
 unsafe extern "C" fn write(file: *mut File, from: *const c_void, count: c_int, at: i64) -> c_int {
-    let (open, bytes) = unsafe { (open_of(file), std::slice::from_raw_parts(from.cast::<u8>(), count as usize)) };
+    let (open, bytes) = unsafe {
+        (
+            open_of(file),
+            std::slice::from_raw_parts(from.cast::<u8>(), count as usize),
+        )
+    };
     code(open.file.write_at(at as u64, bytes), ffi::IOERR | (3 << 8))
 }
 
 unsafe extern "C" fn truncate(file: *mut File, length: i64) -> c_int {
-    code(unsafe { open_of(file) }.file.set_len(length as u64), ffi::IOERR)
+    code(
+        unsafe { open_of(file) }.file.set_len(length as u64),
+        ffi::IOERR,
+    )
 }
 
 unsafe extern "C" fn sync(file: *mut File, _flags: c_int) -> c_int {
@@ -279,7 +316,11 @@ unsafe extern "C" fn check_reserved_lock(file: *mut File, out: *mut c_int) -> c_
     ffi::OK
 }
 
-unsafe extern "C" fn file_control(_file: *mut File, _operation: c_int, _argument: *mut c_void) -> c_int {
+unsafe extern "C" fn file_control(
+    _file: *mut File,
+    _operation: c_int,
+    _argument: *mut c_void,
+) -> c_int {
     ffi::NOTFOUND
 }
 
@@ -291,11 +332,22 @@ unsafe extern "C" fn device_characteristics(_file: *mut File) -> c_int {
     ffi::IOCAP_POWERSAFE_OVERWRITE
 }
 
-unsafe extern "C" fn shm_map(_f: *mut File, _r: c_int, _b: c_int, _e: c_int, _o: *mut *mut c_void) -> c_int {
+unsafe extern "C" fn shm_map(
+    _f: *mut File,
+    _r: c_int,
+    _b: c_int,
+    _e: c_int,
+    _o: *mut *mut c_void,
+) -> c_int {
     ffi::IOERR
 }
 
-unsafe extern "C" fn shm_lock(_file: *mut File, _offset: c_int, _count: c_int, _flags: c_int) -> c_int {
+unsafe extern "C" fn shm_lock(
+    _file: *mut File,
+    _offset: c_int,
+    _count: c_int,
+    _flags: c_int,
+) -> c_int {
     ffi::IOERR
 }
 
