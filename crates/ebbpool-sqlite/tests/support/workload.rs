@@ -12,9 +12,19 @@ pub const SCHEMA: &str = "CREATE TABLE steps (one INTEGER PRIMARY KEY, n INT); I
 
 /// What the database holds, as far as the sum needs it: of each key the transaction and the length.
 #[derive(Default)]
-pub struct Model(HashMap<i64, (i64, usize)>);
+pub struct Model(HashMap<i64, (i64, i64)>);
 
-/// Transaction number `n`.
+impl Model {
+    /// What a database holds.
+    pub fn of(database: &Connection) -> rusqlite::Result<Model> {
+        let mut rows = database.prepare_cached("SELECT k, n, length(v) FROM kv")?;
+        let row = |row: &rusqlite::Row| Ok((row.get(0)?, (row.get(1)?, row.get(2)?)));
+        let rows = rows.query_map([], row)?;
+        Ok(Model(rows.collect::<rusqlite::Result<HashMap<_, _>>>()?))
+    }
+}
+
+/// Transaction number `n`. After an error the model is wrong: take it from the database anew.
 pub fn step(
     database: &Connection,
     random: &mut Rng,
@@ -39,13 +49,13 @@ pub fn step(
             database
                 .prepare_cached("INSERT OR REPLACE INTO kv VALUES (?1, ?2, ?3)")?
                 .execute(params![key, blob, n])?;
-            model.0.insert(key, (n, length));
+            model.0.insert(key, (n, length as i64));
         }
     }
     let sum: i64 = model
         .0
         .iter()
-        .map(|(key, (n, length))| key * 31 + n * 7 + *length as i64)
+        .map(|(key, (n, length))| key * 31 + n * 7 + *length)
         .sum();
     database
         .prepare_cached("INSERT INTO log VALUES (?1, ?2)")?
