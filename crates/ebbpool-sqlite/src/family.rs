@@ -523,16 +523,16 @@ impl Family {
         if changed.is_empty() && self.size == self.store.lock().size() {
             return Ok(());
         }
-        self.log_pages(&changed)?;
+        self.log_pages(&changed, true)?;
         self.store.lock().written.epochs += 1;
         Ok(())
     }
 
     /// Logs pages, as they are committed, as one commit of `-wal`.
-    fn log_pages(&self, pages: &[u32]) -> Answer<()> {
+    fn log_pages(&self, pages: &[u32], has_deltas: bool) -> Answer<()> {
         // Where only the length changed any page will do.
         let pages = if pages.is_empty() { &[1][..] } else { pages };
-        self.store.lock().begin_wal()?;
+        self.store.lock().begin_wal(has_deltas)?;
         for (index, page) in pages.iter().enumerate() {
             let size = if index + 1 == pages.len() {
                 self.size
@@ -557,7 +557,7 @@ impl Family {
             self.bring_in_place()?;
         }
         let pages: Vec<u32> = self.pending.keys().copied().collect();
-        self.log_pages(&pages)?;
+        self.log_pages(&pages, false)?;
         self.store.lock().committed_without_deltas();
         let placed = self.store.lock().place();
         if let Err(error) = placed {
@@ -657,7 +657,7 @@ impl Family {
     fn log_durable_pages(&self, pages: &[u32]) -> Answer<()> {
         let pages = if pages.is_empty() { &[1][..] } else { pages };
         let size = self.store.lock().size();
-        self.store.lock().begin_wal()?;
+        self.store.lock().begin_wal(true)?;
         for (index, page) in pages.iter().enumerate() {
             let image = self.pages()?.read(*page, <[u8]>::to_vec)?;
             let last = if index + 1 == pages.len() { size } else { 0 };

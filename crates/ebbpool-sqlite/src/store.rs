@@ -83,6 +83,14 @@ pub(crate) struct Store {
     zeros_beyond: u32,
     /// True if `-wal` holds a commit that is not in place yet.
     wal_needed: bool,
+    /// True if `-wal` may hold a commit that `-ebb` has no record of, and that is in no pool either: making it durable
+    /// has failed.
+    wal_is_uncertain: bool,
+    /// True if the mark in place survives a crash. What the file shows does not say that: after a failed sync it shows what
+    /// the disk may not have.
+    is_marked: bool,
+    /// True if the database in place is not empty, and survives a crash so.
+    has_first_page: bool,
     random: u64,
     pub(crate) written: Written,
 }
@@ -140,6 +148,9 @@ impl Store {
             size: 0,
             zeros_beyond: 0,
             wal_needed: false,
+            wal_is_uncertain: false,
+            is_marked: false,
+            has_first_page: length > 0,
             random: random | 1,
             written: Written::default(),
         };
@@ -246,7 +257,7 @@ impl Store {
     /// Removes the mark and the file that a process left which ended between two steps of closing.
     fn forget_empty_deltas(&mut self) -> Answer<()> {
         self.deltas = Deltas::default();
-        self.unmark_in_place()?;
+        self.unmark_in_place(true)?;
         self.base.delete(&self.ebb_path(), true)
     }
 
@@ -358,6 +369,13 @@ impl Store {
         if !self.deltas.ready && self.wal_needed {
             self.place()?;
         }
+        if self.wal_is_uncertain {
+            let random = self.next_random();
+            let file = self.wal_file.as_mut().ok_or(Code::IO)?;
+            self.written.log += self.wal.reset(file, self.page_size, random)?;
+            self.written.syncs += 1;
+            self.wal_is_uncertain = false;
+        }
         if !self.deltas.ready {
             self.begin_deltas()?;
         }
@@ -432,19 +450,22 @@ impl Store {
 
     /// Keeps programs without this library from writing the database while `-ebb` has records.
     fn mark_in_place(&mut self) -> Answer<()> {
-        let header = self.header()?;
-        if is_plain(&header) && header[WRITE_VERSION] != READ_ONLY {
+        if !self.is_marked && is_plain(&self.header()?) {
             self.database.write(WRITE_VERSION as u64, &[READ_ONLY])?;
             self.database.sync()?;
             self.written.in_place += 1;
             self.written.syncs += 1;
+            self.is_marked = true;
         }
         Ok(())
     }
 
-    fn unmark_in_place(&mut self) -> Answer<()> {
+    /// Lets other programs write the database again; also where the mark is gone already, if an earlier attempt may have
+    /// failed.
+    fn unmark_in_place(&mut self, again: bool) -> Answer<()> {
         let header = self.header()?;
-        if is_plain(&header) && header[WRITE_VERSION] == READ_ONLY {
+        self.is_marked = false;
+        if is_plain(&header) && (again || header[WRITE_VERSION] == READ_ONLY) {
             self.database
                 .write(WRITE_VERSION as u64, &[header[READ_VERSION]])?;
             self.database.sync()?;
@@ -454,8 +475,9 @@ impl Store {
         Ok(())
     }
 
-    /// Begins a commit in `-wal`.
-    pub(crate) fn begin_wal(&mut self) -> Answer<()> {
+    /// Begins a commit in `-wal`: of what `-ebb` has as well, or of an epoch that only `-wal` is to have.
+    pub(crate) fn begin_wal(&mut self, has_deltas: bool) -> Answer<()> {
+        self.wal_is_uncertain |= !has_deltas && self.kind == LogKind::Deltas;
         if self.wal_file.is_none() {
             let file = open_log(self.base, &self.wal_path(), ffi::OPEN_WAL)?;
             self.wal_file = Some(file);
@@ -488,15 +510,17 @@ impl Store {
     /// Makes the commit durable.
     pub(crate) fn commit_wal(&mut self, size: u32) -> Answer<()> {
         let file = self.wal_file.as_mut().ok_or(Code::IO)?;
-        self.wal.commit(file)?;
+        self.wal.sync(file)?;
         self.written.syncs += 1;
-        if self.database.length()? == 0 {
+        if !self.has_first_page {
             // SQLite deletes a WAL beside an empty database.
             self.database.write(0, &vec![0; self.page_size])?;
             self.database.sync()?;
             self.written.in_place += self.page_size as u64;
             self.written.syncs += 1;
+            self.has_first_page = true;
         }
+        self.wal.commit();
         self.wal_needed = true;
         self.size = size;
         self.zeros_beyond = self.zeros_beyond.min(size);
@@ -552,6 +576,7 @@ impl Store {
         self.database.sync()?;
         self.written.syncs += 1;
         self.written.checkpoints += 1;
+        self.is_marked = self.header()?[WRITE_VERSION] == READ_ONLY;
         self.begin_anew()
     }
 
@@ -584,6 +609,7 @@ impl Store {
             }
         }
         self.wal_needed = false;
+        self.wal_is_uncertain = false;
         self.zeros_beyond = self.size;
         if self.kind == LogKind::Deltas && !is_plain(&self.header()?) {
             // A database that was new is encrypted, as now turns out: without a header there is nothing to mark.
@@ -614,7 +640,7 @@ impl Store {
             self.base.delete(&self.wal_path(), false)?;
         }
         let had_deltas = self.deltas.file.take().is_some();
-        self.unmark_in_place()?;
+        self.unmark_in_place(had_deltas)?;
         if had_deltas {
             self.base.delete(&self.ebb_path(), false)?;
         }

@@ -183,14 +183,17 @@ impl WalLog {
     }
 
     /// Makes the appended frames durable. After an error nothing is committed, and the caller begins again.
-    pub(crate) fn commit(&mut self, file: &mut BaseFile) -> Answer<()> {
+    pub(crate) fn sync(&mut self, file: &mut BaseFile) -> Answer<()> {
         self.write_out(file)?;
-        file.sync()?;
+        file.sync()
+    }
+
+    /// Notes that the appended frames are durable, and committed.
+    pub(crate) fn commit(&mut self) {
         let open = std::mem::take(&mut self.open);
         self.committed += open.frames;
         self.sum = open.sum;
         self.images.extend(open.images);
-        Ok(())
     }
 
     /// Forgets everything: the file has been cut off.

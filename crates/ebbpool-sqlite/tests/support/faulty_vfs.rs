@@ -10,7 +10,52 @@ use ebbpool_sqlite::ffi::{self, File, IoMethods, Symbol, Vfs};
 pub struct Machine {
     name: CString,
     disk: Mutex<FaultyDisk>,
+    left_out: Mutex<Option<Step>>,
     base: *mut Vfs,
+}
+
+/// A sync, by what was written to the file since the last one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// The header of `-ebb`.
+    DeltasHeader,
+    /// Records of `-ebb`.
+    Deltas,
+    /// The header of `-wal`.
+    WalHeader,
+    /// Frames of `-wal`.
+    Wal,
+    /// `-wal` was cut off.
+    WalCutOff,
+    /// Pages of the database.
+    InPlace,
+    /// The first page of an empty database.
+    FirstPage,
+    /// The byte of the database that keeps plain SQLite from writing: set, or set back.
+    Mark,
+    Unmark,
+}
+
+impl Step {
+    /// What a write, of a file that had a length, makes the next sync.
+    fn of_write(path: &str, at: u64, bytes: &[u8], length: u64) -> Step {
+        if path.ends_with("-ebb") {
+            return if at == 0 {
+                Step::DeltasHeader
+            } else {
+                Step::Deltas
+            };
+        }
+        if path.ends_with("-wal") {
+            return if at == 0 { Step::WalHeader } else { Step::Wal };
+        }
+        match (at, bytes) {
+            (18, [3]) => Step::Mark,
+            (18, [_]) => Step::Unmark,
+            (0, bytes) if length == 0 && bytes.iter().all(|byte| *byte == 0) => Step::FirstPage,
+            _ => Step::InPlace,
+        }
+    }
 }
 
 // SAFETY: the VFS below is SQLite's own, which every thread may call.
@@ -27,6 +72,7 @@ impl Machine {
         let machine: &'static Machine = Box::leak(Box::new(Machine {
             name: CString::new(name).unwrap(),
             disk: Mutex::new(FaultyDisk::new(0)),
+            left_out: Mutex::new(None),
             base,
         }));
         let vfs = Box::leak(Box::new(machine.vfs()));
@@ -42,6 +88,11 @@ impl Machine {
     /// Puts another disk in.
     pub fn insert(&self, disk: &FaultyDisk) {
         *self.disk.lock().unwrap() = disk.clone();
+    }
+
+    /// Leaves out, from now on, all syncs of one kind.
+    pub fn leave_out(&self, step: Option<Step>) {
+        *self.left_out.lock().unwrap() = step;
     }
 
     fn file(&self, path: &str) -> FaultyFile {
@@ -86,9 +137,13 @@ struct Open {
     file: FaultyFile,
     is_temporary: bool,
     level: c_int,
+    machine: &'static Machine,
+    path: String,
+    /// What was done since the last sync.
+    step: Option<Step>,
 }
 
-unsafe fn machine<'a>(vfs: *mut Vfs) -> &'a Machine {
+unsafe fn machine(vfs: *mut Vfs) -> &'static Machine {
     unsafe { &*(*vfs).pAppData.cast::<Machine>() }
 }
 
@@ -116,9 +171,13 @@ unsafe extern "C" fn open(
         let machine = machine(vfs);
         // Temporary files are on a disk of their own: no fault reaches them, and no crash keeps them.
         let is_temporary = name.is_null();
+        let path = match is_temporary {
+            true => String::new(),
+            false => CStr::from_ptr(name).to_str().unwrap().to_owned(),
+        };
         let opened = match is_temporary {
             true => FaultyDisk::new(1).bytes("temporary"),
-            false => machine.file(CStr::from_ptr(name).to_str().unwrap()),
+            false => machine.file(&path),
         };
         let exists = opened.len().map(|length| length > 0);
         match exists {
@@ -133,6 +192,9 @@ unsafe extern "C" fn open(
             file: opened,
             is_temporary,
             level: 0,
+            machine,
+            path,
+            step: None,
         }));
         (*handle).file.methods = &METHODS;
         if !out.is_null() {
@@ -272,6 +334,11 @@ unsafe extern "C" fn write(file: *mut File, from: *const c_void, count: c_int, a
             std::slice::from_raw_parts(from.cast::<u8>(), count as usize),
         )
     };
+    let step = Step::of_write(&open.path, at as u64, bytes, open.file.len().unwrap_or(0));
+    // A header and its records are one sync where the header was not synced on its own.
+    if open.step.is_none() || !matches!(step, Step::Mark | Step::Unmark) {
+        open.step = Some(step);
+    }
     code(open.file.write_at(at as u64, bytes), ffi::IOERR | (3 << 8))
 }
 
@@ -284,7 +351,8 @@ unsafe extern "C" fn truncate(file: *mut File, length: i64) -> c_int {
 
 unsafe extern "C" fn sync(file: *mut File, _flags: c_int) -> c_int {
     let open = unsafe { open_of(file) };
-    if open.is_temporary {
+    let step = open.step.take();
+    if open.is_temporary || (step.is_some() && *open.machine.left_out.lock().unwrap() == step) {
         return ffi::OK;
     }
     code(open.file.sync(), ffi::IOERR_FSYNC)
