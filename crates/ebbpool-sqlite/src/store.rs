@@ -576,6 +576,8 @@ impl Store {
         self.database.sync()?;
         self.written.syncs += 1;
         self.written.checkpoints += 1;
+        // From here on the database in place has every page, whatever becomes of the logs.
+        self.zeros_beyond = self.size;
         self.is_marked = self.header()?[WRITE_VERSION] == READ_ONLY;
         self.begin_anew()
     }
@@ -610,7 +612,6 @@ impl Store {
         }
         self.wal_needed = false;
         self.wal_is_uncertain = false;
-        self.zeros_beyond = self.size;
         if self.kind == LogKind::Deltas && !is_plain(&self.header()?) {
             // A database that was new is encrypted, as now turns out: without a header there is nothing to mark.
             self.use_wal()?;

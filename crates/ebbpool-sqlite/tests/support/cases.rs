@@ -204,7 +204,7 @@ impl<'a> Program<'a> {
         let database = &self.database;
         match self.random.u32(0..60) {
             0 => database.execute_batch(
-                "BEGIN; UPDATE kv SET v=randomblob(400); DELETE FROM log WHERE n%2; ROLLBACK;",
+                "BEGIN; UPDATE kv SET v=zeroblob(400); DELETE FROM log WHERE n%2; ROLLBACK;",
             ),
             1 if !self.is_reading => database.execute_batch("VACUUM"),
             2 => database.execute_batch("PRAGMA incremental_vacuum(5)"),
@@ -216,7 +216,7 @@ impl<'a> Program<'a> {
             }
             // A transaction larger than the memory of the library.
             5 if !is_wal || self.random.bool() => database.execute_batch(
-                "SAVEPOINT s; CREATE TABLE big AS SELECT randomblob(700000) AS b; DROP TABLE big; RELEASE s",
+                "SAVEPOINT s; CREATE TABLE big AS SELECT hex(zeroblob(350000)) AS b; DROP TABLE big; RELEASE s",
             ),
             6 if !is_wal && !self.is_reading => {
                 let size = [512, 1024, 2048, 4096][self.random.usize(0..4)];
@@ -365,6 +365,7 @@ fn work(
 pub fn run(bench: &Bench, case: &Case) -> Result<(), String> {
     let disk = FaultyDisk::new(case.seed);
     bench.machine.insert(&disk);
+    bench.machine.seed(case.seed);
     disk.inject(Fault::crash(DiskOperation::Change, case.seed ^ 77).nth(case.crash_at));
     for (operation, errno, nth) in &case.faults {
         let fault = match operation {

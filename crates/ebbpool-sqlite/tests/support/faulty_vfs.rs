@@ -11,6 +11,7 @@ pub struct Machine {
     name: CString,
     disk: Mutex<FaultyDisk>,
     left_out: Mutex<Option<Step>>,
+    random: Mutex<fastrand::Rng>,
     base: *mut Vfs,
 }
 
@@ -73,6 +74,7 @@ impl Machine {
             name: CString::new(name).unwrap(),
             disk: Mutex::new(FaultyDisk::new(0)),
             left_out: Mutex::new(None),
+            random: Mutex::new(fastrand::Rng::with_seed(0)),
             base,
         }));
         let vfs = Box::leak(Box::new(machine.vfs()));
@@ -93,6 +95,11 @@ impl Machine {
     /// Leaves out, from now on, all syncs of one kind.
     pub fn leave_out(&self, step: Option<Step>) {
         *self.left_out.lock().unwrap() = step;
+    }
+
+    /// Makes random bytes the same in each run.
+    pub fn seed(&self, seed: u64) {
+        *self.random.lock().unwrap() = fastrand::Rng::with_seed(seed);
     }
 
     fn file(&self, path: &str) -> FaultyFile {
@@ -264,7 +271,6 @@ passed_on! {
     dl_error => xDlError(length: c_int, out: *mut c_char) -> ();
     dl_sym => xDlSym(library: *mut c_void, name: *const c_char) -> Symbol;
     dl_close => xDlClose(library: *mut c_void) -> ();
-    randomness => xRandomness(length: c_int, out: *mut c_char) -> c_int;
     sleep => xSleep(microseconds: c_int) -> c_int;
     current_time => xCurrentTime(out: *mut f64) -> c_int;
     last_error => xGetLastError(length: c_int, out: *mut c_char) -> c_int;
@@ -272,6 +278,18 @@ passed_on! {
     set_system_call => xSetSystemCall(name: *const c_char, call: Symbol) -> c_int;
     system_call => xGetSystemCall(name: *const c_char) -> Symbol;
     next_system_call => xNextSystemCall(name: *const c_char) -> *const c_char;
+}
+
+/// The same bytes in each run of a case.
+unsafe extern "C" fn randomness(vfs: *mut Vfs, length: c_int, out: *mut c_char) -> c_int {
+    let (machine, out) = unsafe {
+        (
+            machine(vfs),
+            std::slice::from_raw_parts_mut(out.cast::<u8>(), length as usize),
+        )
+    };
+    machine.random.lock().unwrap().fill(out);
+    length
 }
 
 static METHODS: IoMethods = IoMethods {
