@@ -669,8 +669,10 @@ impl Family {
 
     /// The last handle goes: leaves a plain database behind.
     pub(crate) fn leave(&mut self) -> Answer<()> {
-        self.checkpoint()?;
-        let left = self.store.lock().leave();
+        let left = self.checkpoint().and_then(|()| self.store.lock().leave());
+        if left.is_err() {
+            self.store.lock().abandon();
+        }
         left
     }
 

@@ -60,6 +60,8 @@ struct Deltas {
     file: Option<BaseFile>,
     /// True if the header of this generation survives a crash.
     ready: bool,
+    /// True if the file may hold a record that could not be made durable.
+    is_uncertain: bool,
     end: u64,
     checksum: u64,
     epochs: u32,
@@ -395,8 +397,10 @@ impl Store {
             self.written.log += to - from;
             deltas.allocated = to;
         }
+        deltas.is_uncertain = true;
         file.write(deltas.end, &bytes)?;
         file.sync()?;
+        deltas.is_uncertain = false;
         note(
             &mut deltas.chains,
             &mut self.zeros_beyond,
@@ -438,6 +442,7 @@ impl Store {
         // Only then new records: an old header with a new record would apply it to another database.
         file.sync()?;
         deltas.ready = true;
+        deltas.is_uncertain = false;
         deltas.end = delta_log::HEADER as u64;
         deltas.checksum = header.seed();
         deltas.epochs = 0;
@@ -477,7 +482,13 @@ impl Store {
 
     /// Begins a commit in `-wal`: of what `-ebb` has as well, or of an epoch that only `-wal` is to have.
     pub(crate) fn begin_wal(&mut self, has_deltas: bool) -> Answer<()> {
-        self.wal_is_uncertain |= !has_deltas && self.kind == LogKind::Deltas;
+        if !has_deltas && self.kind == LogKind::Deltas {
+            if self.deltas.is_uncertain {
+                // A record that is older than the commit must not be applied after it.
+                self.begin_deltas()?;
+            }
+            self.wal_is_uncertain = true;
+        }
         if self.wal_file.is_none() {
             let file = open_log(self.base, &self.wal_path(), ffi::OPEN_WAL)?;
             self.wal_file = Some(file);
@@ -646,6 +657,19 @@ impl Store {
             self.base.delete(&self.ebb_path(), false)?;
         }
         Ok(())
+    }
+
+    /// Leaves the files as after a crash, because they cannot be brought in place. What could not be made durable is cut
+    /// off: until the next start of the machine the files would show it, and the next process would trust it.
+    pub(crate) fn abandon(&mut self) {
+        let end = self.wal.bytes();
+        if let Some(file) = &mut self.wal_file {
+            let _ = file.truncate(end).and_then(|()| file.sync());
+        }
+        let end = self.deltas.end;
+        if let Some(file) = &mut self.deltas.file {
+            let _ = file.truncate(end).and_then(|()| file.sync());
+        }
     }
 
     /// The handle of the database, for calls that are passed on.
