@@ -29,7 +29,7 @@ const USUAL_PAGE: usize = 4096;
 
 /// What SQLite has asked for so far: what it would have written without this VFS.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Asked {
+pub(crate) struct Requested {
     pub(crate) main: u64,
     pub(crate) journal: u64,
     pub(crate) wal: u64,
@@ -40,7 +40,7 @@ pub(crate) struct Asked {
 /// A database that this process has to itself.
 pub(crate) struct Family {
     pub(crate) options: Options,
-    pub(crate) asked: Asked,
+    pub(crate) asked: Requested,
     pub(crate) locks: FileLocks,
     pub(crate) index: WalIndex,
     pub(crate) memory: Memory,
@@ -83,7 +83,7 @@ impl Family {
         let store = Arc::new(Mutex::new(store));
         let mut family = Family {
             options,
-            asked: Asked::default(),
+            asked: Requested::default(),
             locks: FileLocks::default(),
             index: WalIndex::default(),
             memory: Memory::new(base, (options.memory / 2) as usize),
@@ -508,8 +508,7 @@ impl Family {
         if draft.is_empty() && self.size == before {
             return Ok(());
         }
-        let done = self.store.lock().append_deltas(draft, self.size);
-        done
+        self.store.lock().append_deltas(draft, self.size)
     }
 
     fn epoch_of_pages(&mut self) -> Answer<()> {
@@ -547,8 +546,7 @@ impl Family {
                 }
             }
         }
-        let done = self.store.lock().commit_wal(self.size);
-        done
+        self.store.lock().commit_wal(self.size)
     }
 
     /// An epoch too large for a record, or the first one of a database: it goes to `-wal`, and from there in place.
@@ -663,8 +661,7 @@ impl Family {
             let last = if index + 1 == pages.len() { size } else { 0 };
             self.store.lock().append_wal(*page, &image, last)?;
         }
-        let done = self.store.lock().commit_wal(size);
-        done
+        self.store.lock().commit_wal(size)
     }
 
     /// The last handle goes: leaves a plain database behind.

@@ -93,7 +93,8 @@ impl Api {
     /// # Safety
     ///
     /// `table` is that table.
-    #[allow(unsafe_code)]
+    // The types are those of the fields.
+    #[allow(unsafe_code, clippy::missing_transmute_annotations)]
     pub unsafe fn from_routines(table: *const *const c_void) -> Api {
         use std::mem::transmute;
         // SAFETY: the caller passes SQLite's table; the positions are those of sqlite3ext.h, and each function there

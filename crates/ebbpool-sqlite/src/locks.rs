@@ -1,4 +1,4 @@
-//! Locks between the handles of this process. Other processes are kept out by the lock of the real file.
+//! Locks between the handles of this process. The lock of the real file stops other processes.
 
 use std::ffi::c_int;
 

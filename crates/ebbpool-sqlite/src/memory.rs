@@ -40,11 +40,11 @@ struct SpillFile {
 /// Bytes that do not change, of at most 64 KiB.
 pub(crate) struct Image {
     memory: Memory,
-    place: Place,
+    place: Residence,
     length: usize,
 }
 
-enum Place {
+enum Residence {
     Memory(Box<[u8]>),
     Slot(u64),
 }
@@ -90,10 +90,10 @@ impl Memory {
         let used = shared.used.fetch_add(bytes.len(), Ordering::Relaxed) + bytes.len();
         let place = if used <= shared.limit {
             shared.most.fetch_max(used, Ordering::Relaxed);
-            Place::Memory(bytes.into())
+            Residence::Memory(bytes.into())
         } else {
             shared.used.fetch_sub(bytes.len(), Ordering::Relaxed);
-            Place::Slot(self.spill(bytes)?)
+            Residence::Slot(self.spill(bytes)?)
         };
         Ok(Image {
             memory: self.clone(),
@@ -130,8 +130,8 @@ impl Image {
     /// The bytes.
     pub(crate) fn bytes(&self) -> Answer<Cow<'_, [u8]>> {
         match &self.place {
-            Place::Memory(bytes) => Ok(Cow::Borrowed(bytes)),
-            Place::Slot(slot) => {
+            Residence::Memory(bytes) => Ok(Cow::Borrowed(bytes)),
+            Residence::Slot(slot) => {
                 let mut bytes = vec![0; self.length];
                 if let Some(file) = &mut self.memory.shared.file.lock().file {
                     file.read(slot * PIECE as u64, &mut bytes)?;
@@ -150,13 +150,13 @@ impl Image {
 impl Drop for Image {
     fn drop(&mut self) {
         match self.place {
-            Place::Memory(_) => {
+            Residence::Memory(_) => {
                 self.memory
                     .shared
                     .used
                     .fetch_sub(self.length, Ordering::Relaxed);
             }
-            Place::Slot(slot) => self.memory.shared.file.lock().free.push(slot),
+            Residence::Slot(slot) => self.memory.shared.file.lock().free.push(slot),
         }
     }
 }

@@ -18,7 +18,7 @@ use crate::ffi;
 use crate::options::LogKind;
 use crate::wal_log::WalLog;
 
-/// `-ebb` is lengthened by so many bytes at a time, so that a sync of a record changes no metadata of the file system.
+/// `-ebb` grows by this many bytes at a time, so that a sync of a record changes no metadata of the file system.
 const STEP: u64 = 1 << 20;
 /// Pages are written in place in runs of at most this many bytes.
 const RUN: usize = 1 << 20;

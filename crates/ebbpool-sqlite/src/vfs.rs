@@ -144,12 +144,15 @@ unsafe fn open_database(
         let key = std::ffi::CString::new(key).ok()?;
         // SAFETY: SQLite finds the parameters behind the name that it passed; the value lives as long.
         let value = unsafe { (instance.api.uri_parameter)(name, key.as_ptr()) };
+        if value.is_null() {
+            return None;
+        }
         // SAFETY: a value that is not null ends with a zero.
-        (!value.is_null()).then(|| {
+        Some(
             unsafe { CStr::from_ptr(value) }
                 .to_string_lossy()
-                .into_owned()
-        })
+                .into_owned(),
+        )
     };
     let environment = std::env::var("EBBPOOL_SQLITE").unwrap_or_default();
     let options = Options::default().set_from_text(&environment);

@@ -1,4 +1,8 @@
 //! A VFS of SQLite's over a simulated disk, on which crashes and errors happen when a test says so.
+//!
+//! Each unsafe block has the same reason: SQLite calls these functions, with pointers that are valid for the call.
+
+#![allow(unsafe_code, clippy::undocumented_unsafe_blocks)]
 
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::sync::Mutex;
