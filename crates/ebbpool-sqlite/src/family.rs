@@ -19,7 +19,7 @@ use crate::locks::{FileLocks, WalIndex};
 use crate::memory::{Image, Memory, VirtualFile};
 use crate::options::{LogKind, Options};
 use crate::store::Store;
-use crate::wal_log::{self, checksum};
+use crate::wal_log::{self, frame_checksum};
 
 /// A record of deltas is put together in memory: what is larger goes to `-wal` at once.
 const LONGEST_RECORD: u64 = 64 << 20;
@@ -352,7 +352,8 @@ impl Family {
             if !wal.read(at, &mut frame)? {
                 return Ok(false);
             }
-            sum = frame_checksum(sum, &frame, is_big_endian);
+            sum = frame_checksum(sum, &frame[..8], is_big_endian);
+            sum = frame_checksum(sum, &frame[wal_log::FRAME as usize..], is_big_endian);
             if sum != [be32(&frame, 16), be32(&frame, 20)] || frame[8..16] != header[16..24] {
                 return Ok(false);
             }
@@ -692,21 +693,6 @@ impl Family {
 
 fn be32(bytes: &[u8], at: usize) -> u32 {
     u32::from_be_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
-}
-
-/// The checksum of a frame of SQLite's WAL, which says itself whether words are big-endian.
-fn frame_checksum(sum: [u32; 2], frame: &[u8], is_big_endian: bool) -> [u32; 2] {
-    let page = &frame[wal_log::FRAME as usize..];
-    if !is_big_endian {
-        return checksum(checksum(sum, &frame[..8]), page);
-    }
-    let swapped = |bytes: &[u8]| -> Vec<u8> {
-        bytes
-            .chunks_exact(4)
-            .flat_map(|word| [word[3], word[2], word[1], word[0]])
-            .collect()
-    };
-    checksum(checksum(sum, &swapped(&frame[..8])), &swapped(page))
 }
 
 /// The two ways of opening a database fail differently: see [`Store::take_over`].

@@ -9,6 +9,7 @@ use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use crate::code::{Answer, Code};
 use crate::disk::{BaseFile, BaseVfs};
+use crate::encrypted;
 use crate::family::{self, Family};
 use crate::ffi::{self, Api};
 use crate::options::Options;
@@ -234,6 +235,7 @@ impl Instance {
                 return Err(Code::CANT_OPEN);
             };
             file.lock_exclusively().map_err(|_| Code::BUSY)?;
+            encrypted::take_in_wal(self.base, &shared.path, file)?;
             if self.base.exists(&journal)? || self.base.exists(&wal)? {
                 // Another process was here in between.
                 file.unlock();

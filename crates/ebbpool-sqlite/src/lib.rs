@@ -25,6 +25,7 @@
 mod code;
 mod delta_log;
 mod disk;
+mod encrypted;
 mod family;
 pub mod ffi;
 mod handle;

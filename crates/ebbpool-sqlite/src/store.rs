@@ -103,7 +103,7 @@ fn now_in_milliseconds() -> u64 {
 }
 
 /// True if the bytes begin like a database of SQLite's that is not encrypted.
-fn is_plain(header: &[u8]) -> bool {
+pub(crate) fn is_plain(header: &[u8]) -> bool {
     header.starts_with(b"SQLite format 3\0") && (1..=2).contains(&header[READ_VERSION])
 }
 

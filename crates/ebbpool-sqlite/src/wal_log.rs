@@ -28,6 +28,18 @@ pub(crate) fn checksum(mut sum: [u32; 2], bytes: &[u8]) -> [u32; 2] {
     sum
 }
 
+/// SQLite's checksum of bytes of a WAL that says itself whether their words are big-endian.
+pub(crate) fn frame_checksum(sum: [u32; 2], bytes: &[u8], is_big_endian: bool) -> [u32; 2] {
+    if !is_big_endian {
+        return checksum(sum, bytes);
+    }
+    let words = bytes.chunks_exact(4);
+    let swapped: Vec<u8> = words
+        .flat_map(|word| [word[3], word[2], word[1], word[0]])
+        .collect();
+    checksum(sum, &swapped)
+}
+
 /// The log as it is in its file.
 #[derive(Default)]
 pub(crate) struct WalLog {

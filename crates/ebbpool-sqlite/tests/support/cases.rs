@@ -39,14 +39,15 @@ impl Bench {
     }
 
     pub fn open(&self, options: &str) -> rusqlite::Result<Connection> {
+        self.open_at(PATH, options)
+    }
+
+    pub fn open_at(&self, path: &str, options: &str) -> rusqlite::Result<Connection> {
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
             | OpenFlags::SQLITE_OPEN_CREATE
             | OpenFlags::SQLITE_OPEN_URI;
-        let database = Connection::open_with_flags_and_vfs(
-            format!("file:{PATH}?{options}"),
-            flags,
-            self.ours,
-        )?;
+        let name = format!("file:{path}?{options}");
+        let database = Connection::open_with_flags_and_vfs(name, flags, self.ours)?;
         database.busy_timeout(std::time::Duration::ZERO)?;
         Ok(database)
     }
