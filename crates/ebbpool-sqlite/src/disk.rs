@@ -1,0 +1,221 @@
+//! The real files, through the VFS below.
+
+#![allow(unsafe_code)]
+
+use std::ffi::{CString, c_char, c_int};
+
+use crate::code::{Answer, Code};
+use crate::ffi::{self, File, IoMethods, Vfs};
+
+/// SQLite's unix VFS uses the lowest 17 bits of a length: a write of 128 KiB would write nothing, and say that the disk
+/// is full.
+const MOST_BYTES: usize = 1 << 16;
+
+/// The VFS below: the one that was SQLite's default when ours was registered.
+#[derive(Clone, Copy)]
+pub(crate) struct BaseVfs(pub(crate) *mut Vfs);
+
+// SAFETY: SQLite never unregisters its own VFS, and calls it from every thread.
+unsafe impl Send for BaseVfs {}
+// SAFETY: as above.
+unsafe impl Sync for BaseVfs {}
+
+impl BaseVfs {
+    /// True if a file exists.
+    pub(crate) fn exists(self, path: &str) -> Answer<bool> {
+        let path = CString::new(path).map_err(|_| Code::CANT_OPEN)?;
+        let mut found = 0;
+        // SAFETY: a registered VFS has all methods; the path ends with a zero and lives until the call returns.
+        let code =
+            unsafe { ((*self.0).xAccess)(self.0, path.as_ptr(), ffi::ACCESS_EXISTS, &mut found) };
+        Code::check(code)?;
+        Ok(found != 0)
+    }
+
+    /// Random bytes.
+    pub(crate) fn randomness(self, bytes: &mut [u8]) {
+        // SAFETY: a registered VFS has all methods, and fills as many bytes as the call says.
+        unsafe { ((*self.0).xRandomness)(self.0, bytes.len() as c_int, bytes.as_mut_ptr().cast()) };
+    }
+
+    /// Deletes a file, if it exists, and makes the deletion durable if `durable`.
+    pub(crate) fn delete(self, path: &str, durable: bool) -> Answer<()> {
+        let path = CString::new(path).map_err(|_| Code::CANT_OPEN)?;
+        // SAFETY: as in `exists`.
+        match unsafe { ((*self.0).xDelete)(self.0, path.as_ptr(), c_int::from(durable)) } {
+            ffi::IOERR_DELETE_NOENT => Ok(()),
+            code => Code::check(code),
+        }
+    }
+}
+
+/// A file of the VFS below, open.
+pub(crate) struct BaseFile {
+    /// The handle, which has the size that the VFS asks for; words, so that it is aligned.
+    handle: Vec<u64>,
+    /// The name, which SQLite requires to live as long as the handle.
+    _name: Vec<u8>,
+    /// The flags with which it was opened.
+    flags: c_int,
+}
+
+// SAFETY: SQLite moves handles of files between threads, and one thread uses a handle at a time, as `&mut` ensures.
+unsafe impl Send for BaseFile {}
+
+impl BaseFile {
+    /// Opens a file with SQLite's flags of `xOpen`.
+    pub(crate) fn open(base: BaseVfs, path: &str, flags: c_int) -> Answer<BaseFile> {
+        // SQLite reads URI parameters behind a name, and the kind of a journal's database before it: zeros say that there
+        // are none.
+        let mut name = vec![0u8; 8];
+        name.extend_from_slice(path.as_bytes());
+        name.extend_from_slice(&[0; 8]);
+        // SAFETY: the name has zeros before and behind it, and is stored with the handle.
+        unsafe { BaseFile::open_name(base, Some(name), flags) }
+    }
+
+    /// Opens a temporary file that the VFS deletes at once or when the handle is closed.
+    pub(crate) fn temporary(base: BaseVfs) -> Answer<BaseFile> {
+        let flags = ffi::OPEN_READWRITE
+            | ffi::OPEN_CREATE
+            | ffi::OPEN_EXCLUSIVE
+            | ffi::OPEN_DELETEONCLOSE
+            | ffi::OPEN_TEMP_DB;
+        // SAFETY: SQLite opens temporary files without a name in the same way.
+        unsafe { BaseFile::open_name(base, None, flags) }
+    }
+
+    /// # Safety
+    ///
+    /// A name is as SQLite's names are: eight zeros, the path, and zeros.
+    unsafe fn open_name(base: BaseVfs, name: Option<Vec<u8>>, flags: c_int) -> Answer<BaseFile> {
+        // SAFETY: a registered VFS has a size for its handles, and all methods.
+        let (code, file) = unsafe {
+            let words = ((*base.0).szOsFile as usize).div_ceil(8) + 1;
+            let mut handle = vec![0u64; words];
+            let path: *const c_char = match &name {
+                Some(name) => name.as_ptr().add(8).cast(),
+                None => std::ptr::null(),
+            };
+            let mut flags_out = flags;
+            let pointer = handle.as_mut_ptr().cast::<File>();
+            let code = ((*base.0).xOpen)(base.0, path, pointer, flags, &mut flags_out);
+            let file = BaseFile {
+                handle,
+                _name: name.unwrap_or_default(),
+                flags: flags_out,
+            };
+            (code, file)
+        };
+        // Dropping the handle closes it, also where opening failed and the VFS has set its methods.
+        Code::check(code).map(|()| file)
+    }
+
+    /// True if the VFS could open it for reading only.
+    pub(crate) fn is_read_only(&self) -> bool {
+        self.flags & ffi::OPEN_READONLY != 0
+    }
+
+    /// The handle, for calls that are passed on.
+    pub(crate) fn handle(&mut self) -> *mut File {
+        self.handle.as_mut_ptr().cast()
+    }
+
+    fn methods(&mut self) -> &'static IoMethods {
+        // SAFETY: the handle is open, and methods of a VFS are static.
+        unsafe { &*(*self.handle()).methods }
+    }
+
+    /// Reads bytes from an offset on; what is beyond the end reads as zeros.
+    pub(crate) fn read(&mut self, at: u64, into: &mut [u8]) -> Answer<()> {
+        for (index, part) in into.chunks_mut(MOST_BYTES).enumerate() {
+            let at = at as i64 + (index * MOST_BYTES) as i64;
+            let methods = self.methods();
+            // SAFETY: the buffer has as many bytes as the call says.
+            let code = unsafe {
+                (methods.xRead)(
+                    self.handle(),
+                    part.as_mut_ptr().cast(),
+                    part.len() as c_int,
+                    at,
+                )
+            };
+            // A short read has filled the rest with zeros.
+            if code != ffi::IOERR_SHORT_READ {
+                Code::check(code)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes bytes at an offset.
+    pub(crate) fn write(&mut self, at: u64, bytes: &[u8]) -> Answer<()> {
+        for (index, part) in bytes.chunks(MOST_BYTES).enumerate() {
+            let at = at as i64 + (index * MOST_BYTES) as i64;
+            let methods = self.methods();
+            // SAFETY: the buffer has as many bytes as the call says.
+            let code = unsafe {
+                (methods.xWrite)(self.handle(), part.as_ptr().cast(), part.len() as c_int, at)
+            };
+            Code::check(code)?;
+        }
+        Ok(())
+    }
+
+    /// The length in bytes.
+    pub(crate) fn length(&mut self) -> Answer<u64> {
+        let methods = self.methods();
+        let mut length = 0;
+        // SAFETY: the handle is open.
+        Code::check(unsafe { (methods.xFileSize)(self.handle(), &mut length) })?;
+        Ok(length as u64)
+    }
+
+    /// Cuts the file off.
+    pub(crate) fn truncate(&mut self, length: u64) -> Answer<()> {
+        let methods = self.methods();
+        // SAFETY: the handle is open.
+        Code::check(unsafe { (methods.xTruncate)(self.handle(), length as i64) })
+    }
+
+    /// Makes everything written so far survive a crash.
+    pub(crate) fn sync(&mut self) -> Answer<()> {
+        let methods = self.methods();
+        // SAFETY: the handle is open.
+        Code::check(unsafe { (methods.xSync)(self.handle(), ffi::SYNC_NORMAL) })
+    }
+
+    /// Locks the file for this process alone; `BUSY` if another process has it open and locked.
+    pub(crate) fn lock_exclusively(&mut self) -> Answer<()> {
+        let methods = self.methods();
+        for level in [ffi::LOCK_SHARED, ffi::LOCK_EXCLUSIVE] {
+            // SAFETY: the handle is open.
+            let code = unsafe { (methods.xLock)(self.handle(), level) };
+            if code != ffi::OK {
+                self.unlock();
+                // The unix VFS says SQLITE_PROTOCOL or an I/O error where a network file system has no locks.
+                return Err(Code(code));
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives the lock up.
+    pub(crate) fn unlock(&mut self) {
+        let methods = self.methods();
+        // SAFETY: the handle is open.
+        unsafe { (methods.xUnlock)(self.handle(), 0) };
+    }
+}
+
+impl Drop for BaseFile {
+    fn drop(&mut self) {
+        let handle = self.handle();
+        // SAFETY: the VFS has set the methods if there is something to close; the handle is not used afterwards.
+        unsafe {
+            if !(*handle).methods.is_null() {
+                ((*(*handle).methods).xClose)(handle);
+            }
+        }
+    }
+}

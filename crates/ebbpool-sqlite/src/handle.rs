@@ -1,0 +1,555 @@
+//! The methods of a handle, which SQLite calls.
+
+#![allow(unsafe_code)]
+
+use std::ffi::{CStr, CString, c_char, c_int, c_void};
+use std::sync::Arc;
+
+use crate::code::{Answer, Code};
+use crate::family::Family;
+use crate::ffi::{self, File};
+use crate::instance::{Instance, Shared, State};
+use crate::locks::Slots;
+use crate::memory::VirtualFile;
+use crate::pragma;
+use crate::vfs::guarded;
+
+/// What a handle is of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Main,
+    Journal,
+    Wal,
+}
+
+/// The memory that SQLite reserves for a handle.
+#[repr(C)]
+pub(crate) struct Handle {
+    pub(crate) file: File,
+    pub(crate) open: *mut Open,
+}
+
+/// A handle that is open.
+pub(crate) struct Open {
+    instance: &'static Instance,
+    number: u64,
+    kind: Kind,
+    shared: Arc<Shared>,
+    level: c_int,
+    is_checkpointing: bool,
+    persists_wal: c_int,
+    is_deleted_on_close: bool,
+    slots: Slots,
+    has_index: bool,
+}
+
+impl Open {
+    pub(crate) fn new(
+        instance: &'static Instance,
+        kind: Kind,
+        shared: Arc<Shared>,
+        flags: c_int,
+    ) -> Open {
+        Open {
+            instance,
+            number: instance.next_handle(),
+            kind,
+            shared,
+            level: 0,
+            is_checkpointing: false,
+            persists_wal: 0,
+            is_deleted_on_close: flags & ffi::OPEN_DELETEONCLOSE != 0,
+            slots: Slots::default(),
+            has_index: false,
+        }
+    }
+
+    fn with<R>(&self, with: impl FnOnce(&mut Family) -> Answer<R>) -> Answer<R> {
+        self.instance.with_family(&self.shared, with)
+    }
+
+    /// Makes the journal or WAL of this handle exist.
+    pub(crate) fn make_virtual(&self, may_create: bool) -> Answer<()> {
+        self.with(|family| {
+            let memory = family.memory.clone();
+            let file = match self.kind {
+                Kind::Wal => &mut family.wal,
+                _ => &mut family.journal,
+            };
+            if file.is_none() && !may_create {
+                return Err(Code::CANT_OPEN);
+            }
+            file.get_or_insert_with(|| VirtualFile::new(&memory));
+            Ok(())
+        })
+    }
+}
+
+/// The journal or WAL of a family.
+fn virtual_file(family: &mut Family, kind: Kind) -> &mut Option<VirtualFile> {
+    match kind {
+        Kind::Wal => &mut family.wal,
+        _ => &mut family.journal,
+    }
+}
+
+/// The family and kind of a path that would be virtual.
+fn virtual_owner(instance: &Instance, path: &str) -> Option<(Arc<Shared>, Kind)> {
+    let of = |suffix: &str, kind| {
+        let owner = path.strip_suffix(suffix)?;
+        Some((instance.find(owner)?, kind))
+    };
+    of("-journal", Kind::Journal).or_else(|| of("-wal", Kind::Wal))
+}
+
+/// True if a virtual file exists; `None` if the path is not one of a virtual file.
+pub(crate) fn virtual_exists(instance: &Instance, path: &str) -> Option<bool> {
+    let (shared, kind) = virtual_owner(instance, path)?;
+    match &mut *shared.lock().ok()? {
+        State::Owned(family) => {
+            let file = virtual_file(family, kind);
+            // As SQLite's unix VFS: an empty file does not exist.
+            Some(file.as_ref().is_some_and(|file| file.length() > 0))
+        }
+        _ => None,
+    }
+}
+
+/// Deletes a virtual file; false if the path is not one of a virtual file.
+pub(crate) fn delete_virtual(instance: &Instance, path: &str) -> Answer<bool> {
+    let Some((shared, kind)) = virtual_owner(instance, path) else {
+        return Ok(false);
+    };
+    if !matches!(&*shared.lock()?, State::Owned(_)) {
+        return Ok(false);
+    }
+    instance.with_family(&shared, |family| {
+        if virtual_file(family, kind).is_none() {
+            return Err(Code(ffi::IOERR_DELETE_NOENT));
+        }
+        match kind {
+            Kind::Wal => family.wal_is_gone()?,
+            _ => family.journal = None,
+        }
+        Ok(true)
+    })
+}
+
+/// # Safety
+///
+/// `file` is a handle that `xOpen` has opened, and no other call uses it.
+unsafe fn open_of<'a>(file: *mut File) -> &'a mut Open {
+    // SAFETY: `xOpen` has set the pointer, and `xClose` is the last call.
+    unsafe { &mut *(*file.cast::<Handle>()).open }
+}
+
+pub(crate) unsafe extern "C" fn close(file: *mut File) -> c_int {
+    // SAFETY: SQLite calls this once, last.
+    let mut open = unsafe {
+        let handle = file.cast::<Handle>();
+        (*handle).file.methods = std::ptr::null();
+        Box::from_raw((*handle).open)
+    };
+    guarded(|| {
+        if open.kind == Kind::Main {
+            let unlocked = unlock_main(&mut open, 0);
+            return open.instance.leave(&open.shared).and(unlocked);
+        }
+        if open.is_deleted_on_close {
+            let kind = open.kind;
+            open.with(|family| {
+                *virtual_file(family, kind) = None;
+                Ok(())
+            })?;
+        }
+        Ok(())
+    })
+}
+
+pub(crate) unsafe extern "C" fn read(
+    file: *mut File,
+    into: *mut c_void,
+    count: c_int,
+    at: i64,
+) -> c_int {
+    // SAFETY: SQLite passes an open handle, and a buffer of as many bytes.
+    let (open, into) = unsafe {
+        (
+            open_of(file),
+            std::slice::from_raw_parts_mut(into.cast::<u8>(), count as usize),
+        )
+    };
+    let mut is_whole = true;
+    let code = guarded(|| {
+        is_whole = match open.kind {
+            Kind::Main => read_main(open, at as u64, into)?,
+            kind => open.with(|family| match virtual_file(family, kind) {
+                Some(virtual_file) => virtual_file.read(at as u64, into),
+                None => {
+                    into.fill(0);
+                    Ok(false)
+                }
+            })?,
+        };
+        Ok(())
+    });
+    match code {
+        ffi::OK if !is_whole => ffi::IOERR_SHORT_READ,
+        code => code,
+    }
+}
+
+fn read_main(open: &mut Open, at: u64, into: &mut [u8]) -> Answer<bool> {
+    match &mut *open.shared.lock()? {
+        State::Owned(family) => family.read_main(at, into),
+        State::Opened(file) => {
+            file.read(at, into)?;
+            Ok(at + into.len() as u64 <= file.length()?)
+        }
+        State::Lost => Err(Code::IO),
+    }
+}
+
+pub(crate) unsafe extern "C" fn write(
+    file: *mut File,
+    from: *const c_void,
+    count: c_int,
+    at: i64,
+) -> c_int {
+    // SAFETY: as in `read`.
+    let (open, bytes) = unsafe {
+        (
+            open_of(file),
+            std::slice::from_raw_parts(from.cast::<u8>(), count as usize),
+        )
+    };
+    let (kind, is_checkpoint, at) = (open.kind, open.is_checkpointing, at as u64);
+    guarded(|| {
+        open.with(|family| match kind {
+            Kind::Main => family.write_main(at, bytes, is_checkpoint),
+            Kind::Wal => family.write_wal(at, bytes),
+            Kind::Journal => {
+                family.asked.journal += bytes.len() as u64;
+                match &mut family.journal {
+                    Some(journal) => journal.write(at, bytes),
+                    None => Err(Code::IO),
+                }
+            }
+        })
+    })
+}
+
+pub(crate) unsafe extern "C" fn truncate(file: *mut File, length: i64) -> c_int {
+    // SAFETY: SQLite passes an open handle.
+    let open = unsafe { open_of(file) };
+    let (kind, length) = (open.kind, length as u64);
+    guarded(|| {
+        open.with(|family| {
+            if kind == Kind::Main {
+                family.truncate_main(length);
+                return Ok(());
+            }
+            if let Some(file) = virtual_file(family, kind) {
+                file.truncate(length)?;
+            }
+            if kind == Kind::Wal && length == 0 {
+                // TRUNCATE is what a program asks for that is about to copy the files.
+                family.wal_begins_anew()?;
+                family.checkpoint()?;
+            }
+            Ok(())
+        })
+    })
+}
+
+pub(crate) unsafe extern "C" fn sync(file: *mut File, _flags: c_int) -> c_int {
+    // SAFETY: SQLite passes an open handle.
+    let open = unsafe { open_of(file) };
+    guarded(|| {
+        open.with(|family| {
+            // Commits are durable by epochs, and nothing else need be.
+            family.asked.syncs += 1;
+            Ok(())
+        })
+    })
+}
+
+pub(crate) unsafe extern "C" fn file_size(file: *mut File, out: *mut i64) -> c_int {
+    // SAFETY: SQLite passes an open handle.
+    let open = unsafe { open_of(file) };
+    let kind = open.kind;
+    let mut length = 0;
+    let code = guarded(|| {
+        length = match &mut *open.shared.lock()? {
+            State::Opened(file) => file.length()?,
+            State::Owned(family) if kind == Kind::Main => family.length(),
+            State::Owned(family) => virtual_file(family, kind)
+                .as_ref()
+                .map_or(0, VirtualFile::length),
+            State::Lost => return Err(Code::IO),
+        };
+        Ok(())
+    });
+    // SAFETY: SQLite passes a place for the answer.
+    unsafe { *out = length as i64 };
+    code
+}
+
+pub(crate) unsafe extern "C" fn lock(file: *mut File, level: c_int) -> c_int {
+    // SAFETY: SQLite passes an open handle.
+    let open = unsafe { open_of(file) };
+    guarded(|| {
+        if open.kind != Kind::Main || open.level >= level {
+            return Ok(());
+        }
+        let (number, mut reached) = (open.number, open.level);
+        let answer = open.with(|family| {
+            let is_writer = reached < ffi::LOCK_RESERVED && level >= ffi::LOCK_RESERVED;
+            let locked = family.locks.lock(number, &mut reached, level);
+            if is_writer && locked.is_ok() {
+                // A late epoch that failed is tried before more is written; the lock is given back where it fails again.
+                if let Err(error) = family.retry() {
+                    family.locks.unlock(number, &mut reached, ffi::LOCK_SHARED);
+                    return Err(error);
+                }
+            }
+            locked
+        });
+        open.level = reached;
+        answer
+    })
+}
+
+fn unlock_main(open: &mut Open, level: c_int) -> Answer<()> {
+    if open.level <= level {
+        return Ok(());
+    }
+    let (number, mut reached) = (open.number, open.level);
+    let was_writer = reached >= ffi::LOCK_RESERVED;
+    let answer = open.with(|family| {
+        family.locks.unlock(number, &mut reached, level);
+        // A hot journal says that the transaction has failed and is still to be rolled back.
+        if was_writer && !family.has_hot_journal()? {
+            family.commit(false)
+        } else {
+            Ok(())
+        }
+    });
+    open.level = reached;
+    answer
+}
+
+pub(crate) unsafe extern "C" fn unlock(file: *mut File, level: c_int) -> c_int {
+    // SAFETY: SQLite passes an open handle.
+    let open = unsafe { open_of(file) };
+    guarded(|| match open.kind {
+        Kind::Main => unlock_main(open, level),
+        _ => Ok(()),
+    })
+}
+
+pub(crate) unsafe extern "C" fn check_reserved_lock(file: *mut File, out: *mut c_int) -> c_int {
+    // SAFETY: SQLite passes an open handle.
+    let open = unsafe { open_of(file) };
+    let mut is_reserved = false;
+    let code = guarded(|| {
+        is_reserved = match &*open.shared.lock()? {
+            State::Owned(family) => family.locks.is_reserved(),
+            _ => false,
+        };
+        Ok(())
+    });
+    // SAFETY: SQLite passes a place for the answer.
+    unsafe { *out = c_int::from(is_reserved) };
+    code
+}
+
+pub(crate) unsafe extern "C" fn file_control(
+    file: *mut File,
+    operation: c_int,
+    argument: *mut c_void,
+) -> c_int {
+    // SAFETY: SQLite passes an open handle.
+    let open = unsafe { open_of(file) };
+    if open.kind != Kind::Main {
+        return ffi::NOTFOUND;
+    }
+    match operation {
+        ffi::FCNTL_COMMIT_PHASETWO => guarded(|| open.with(|family| family.commit(true))),
+        ffi::FCNTL_CKPT_START => {
+            open.is_checkpointing = true;
+            ffi::OK
+        }
+        ffi::FCNTL_CKPT_DONE => {
+            open.is_checkpointing = false;
+            ffi::OK
+        }
+        ffi::FCNTL_LOCKSTATE => {
+            // SAFETY: the argument of this operation is a place for a number.
+            unsafe { *argument.cast::<c_int>() = open.level };
+            ffi::OK
+        }
+        ffi::FCNTL_PERSIST_WAL => {
+            // SAFETY: the argument of this operation is a number, which the answer replaces.
+            let value = unsafe { &mut *argument.cast::<c_int>() };
+            if *value >= 0 {
+                open.persists_wal = *value;
+            }
+            *value = open.persists_wal;
+            ffi::OK
+        }
+        ffi::FCNTL_VFSNAME => {
+            // SAFETY: the argument of this operation is a place for a text that SQLite frees.
+            unsafe {
+                *argument.cast::<*mut c_char>() =
+                    (open.instance.api.mprintf)(c"%s".as_ptr(), open.instance.name.as_ptr())
+            };
+            ffi::OK
+        }
+        // SAFETY: the argument of this operation is an array of three texts.
+        ffi::FCNTL_PRAGMA => unsafe { run_pragma(open, argument.cast()) },
+        ffi::FCNTL_SIZE_HINT | ffi::FCNTL_CHUNK_SIZE | ffi::FCNTL_SYNC | ffi::FCNTL_MMAP_SIZE => {
+            ffi::NOTFOUND
+        }
+        _ => pass_on(open, operation, argument),
+    }
+}
+
+/// Passes a control to the real file.
+fn pass_on(open: &mut Open, operation: c_int, argument: *mut c_void) -> c_int {
+    let Ok(mut state) = open.shared.lock() else {
+        return ffi::MISUSE;
+    };
+    // SAFETY: the handle of the real file is open, and the argument is SQLite's.
+    let control = |handle: *mut File| unsafe {
+        ((*(*handle).methods).xFileControl)(handle, operation, argument)
+    };
+    match &mut *state {
+        State::Opened(file) => control(file.handle()),
+        State::Owned(family) => control(family.store.lock().handle()),
+        State::Lost => ffi::NOTFOUND,
+    }
+}
+
+/// # Safety
+///
+/// `arguments` are those of `SQLITE_FCNTL_PRAGMA`: a place for an answer, the name, and the value or null.
+unsafe fn run_pragma(open: &mut Open, arguments: *mut *mut c_char) -> c_int {
+    // SAFETY: the caller's.
+    let (name, value) = unsafe {
+        let text = |index| {
+            let text: *mut c_char = *arguments.add(index);
+            (!text.is_null()).then(|| CStr::from_ptr(text).to_string_lossy().into_owned())
+        };
+        (text(1).unwrap_or_default(), text(2))
+    };
+    let mut answer = None;
+    let code = guarded(|| {
+        answer = pragma::run(
+            open.instance,
+            &open.shared,
+            &name.to_ascii_lowercase(),
+            value.as_deref(),
+        );
+        Ok(())
+    });
+    let (text, code) = match answer {
+        None if code == ffi::OK => return ffi::NOTFOUND,
+        None => return code,
+        Some(Ok(text)) => (text, ffi::OK),
+        Some(Err((text, code))) => (text, code.0),
+    };
+    let text = CString::new(text).unwrap_or_default();
+    // SAFETY: the place is for a text that SQLite frees; without one Python's sqlite3 says that there is no memory.
+    unsafe { *arguments = (open.instance.api.mprintf)(c"%s".as_ptr(), text.as_ptr()) };
+    code
+}
+
+pub(crate) unsafe extern "C" fn sector_size(_file: *mut File) -> c_int {
+    4096
+}
+
+pub(crate) unsafe extern "C" fn device_characteristics(_file: *mut File) -> c_int {
+    ffi::IOCAP_POWERSAFE_OVERWRITE
+}
+
+pub(crate) unsafe extern "C" fn shm_map(
+    file: *mut File,
+    region: c_int,
+    bytes: c_int,
+    extend: c_int,
+    out: *mut *mut c_void,
+) -> c_int {
+    // SAFETY: SQLite passes an open handle.
+    let open = unsafe { open_of(file) };
+    let mut pointer = std::ptr::null_mut();
+    let code = guarded(|| {
+        let is_first = !open.has_index;
+        open.with(|family| {
+            family.index.users += u32::from(is_first);
+            let found = family
+                .index
+                .region(region as usize, bytes as usize, extend != 0);
+            pointer = found.map_or(std::ptr::null_mut(), <*mut u64>::cast);
+            Ok(())
+        })?;
+        open.has_index = true;
+        Ok(())
+    });
+    // SAFETY: SQLite passes a place for the answer. A region never moves, and lives until its last user unmaps it.
+    unsafe { *out = pointer };
+    code
+}
+
+pub(crate) unsafe extern "C" fn shm_lock(
+    file: *mut File,
+    offset: c_int,
+    count: c_int,
+    flags: c_int,
+) -> c_int {
+    // SAFETY: SQLite passes an open handle.
+    let open = unsafe { open_of(file) };
+    guarded(|| {
+        let slots = offset as usize..(offset + count) as usize;
+        let (number, mut held) = (open.number, open.slots);
+        let answer = open.with(|family| {
+            if flags & ffi::SHM_UNLOCK != 0 {
+                family.index.unlock(&mut held, slots);
+                return Ok(());
+            }
+            let exclusive = flags & ffi::SHM_EXCLUSIVE != 0;
+            if family
+                .index
+                .lock(number, &mut held, slots.clone(), exclusive)?
+                && let Err(error) = family.wal_writer_begins()
+            {
+                family.index.unlock(&mut held, slots);
+                return Err(error);
+            }
+            Ok(())
+        });
+        open.slots = held;
+        answer
+    })
+}
+
+pub(crate) unsafe extern "C" fn shm_barrier(_file: *mut File) {
+    std::sync::atomic::fence(std::sync::atomic::Ordering::SeqCst);
+}
+
+pub(crate) unsafe extern "C" fn shm_unmap(file: *mut File, _delete: c_int) -> c_int {
+    // SAFETY: SQLite passes an open handle.
+    let open = unsafe { open_of(file) };
+    guarded(|| {
+        if !std::mem::take(&mut open.has_index) {
+            return Ok(());
+        }
+        let mut held = open.slots;
+        let answer = open.with(|family| {
+            family.index.leave(&mut held);
+            Ok(())
+        });
+        open.slots = held;
+        answer
+    })
+}

@@ -1,0 +1,169 @@
+//! The pool in front of a [`Store`]: pages as of the last epoch, chosen by the policy `ebb`.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use ebbpool::storage::{Read, Storage, Write};
+use ebbpool::{Log, Lsn, OperationCosts, PageFormat, Pool, PoolError, PoolOptions, Unit};
+use parking_lot::Mutex;
+
+use crate::code::{Answer, Code};
+use crate::store::Store;
+
+/// The fewest frames: the policies' lists need a few.
+const LEAST_FRAMES: u64 = 64;
+
+/// The pages of the store as a pool's storage. The pool's pages are numbered from 0, SQLite's from 1.
+struct Home {
+    store: Arc<Mutex<Store>>,
+    page_size: usize,
+}
+
+impl Storage for Home {
+    fn page_size(&self) -> usize {
+        self.page_size
+    }
+
+    fn pages(&self) -> io::Result<u64> {
+        Ok(u64::from(self.store.lock().size()))
+    }
+
+    fn grow(&self, _pages: u64) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn read(&self, reads: &mut [Read<'_>]) -> Option<f64> {
+        let mut store = self.store.lock();
+        for read in reads {
+            let answer = store.read(read.page as u32 + 1, read.buffer);
+            read.outcome = answer.map_err(|code| io::Error::other(code.to_string()));
+        }
+        None
+    }
+
+    /// Writes nothing: the pool asks only after the page's epoch is in the log, and a later read takes it from there.
+    fn write(&self, _writes: &mut [Write<'_>]) -> Option<f64> {
+        None
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn describe(&self) -> String {
+        "the database of SQLite, with the epochs in its log".into()
+    }
+}
+
+/// The epochs as the pool's log: an LSN is the number of an epoch.
+#[derive(Default)]
+pub(crate) struct Epochs {
+    durable: AtomicU64,
+}
+
+impl Log for Epochs {
+    fn durable_lsn(&self) -> Lsn {
+        self.durable.load(Ordering::Acquire)
+    }
+
+    fn force(&self, lsn: Lsn) -> io::Result<()> {
+        // A page enters the pool after its epoch.
+        match lsn <= self.durable_lsn() {
+            true => Ok(()),
+            false => Err(io::Error::other(
+                "a page is in the pool before its epoch is in the log",
+            )),
+        }
+    }
+
+    fn end_lsn(&self) -> Lsn {
+        self.durable_lsn()
+    }
+}
+
+/// The pool of one database, and the epochs in it.
+pub(crate) struct Pages {
+    pool: Pool,
+    epochs: Arc<Epochs>,
+}
+
+fn failed(error: &PoolError) -> Code {
+    tracing::warn!(%error, "a page cannot be read");
+    Code::IO
+}
+
+impl Pages {
+    /// A pool of about `memory` bytes over a store.
+    pub(crate) fn new(store: &Arc<Mutex<Store>>, page_size: usize, memory: u64) -> Answer<Pages> {
+        let epochs = Arc::new(Epochs::default());
+        let frames = (memory / page_size as u64).clamp(LEAST_FRAMES, 1 << 24);
+        let home = Home {
+            store: Arc::clone(store),
+            page_size,
+        };
+        // A dirty page is one whose home is the log: writing it back costs nothing, and reading it again a little more.
+        let costs = OperationCosts {
+            read: 1.0,
+            write: 0.1,
+            unit: Unit::Microseconds,
+        };
+        let log: Arc<dyn Log> = Arc::clone(&epochs) as Arc<dyn Log>;
+        let pool = PoolOptions::new(frames as u32)
+            .format(PageFormat::Raw)
+            .log(log)
+            .fixed_costs(costs)
+            .background(false)
+            .dirty_budget(1.0, Duration::ZERO)
+            .open(home)
+            .map_err(|error| failed(&error))?;
+        Ok(Pages { pool, epochs })
+    }
+
+    /// Calls `with` with the content of a page as of the last epoch.
+    pub(crate) fn read<R>(&self, page: u32, with: impl FnOnce(&[u8]) -> R) -> Answer<R> {
+        let guard = self.pool.fix_read(u64::from(page) - 1);
+        let guard = guard.map_err(|error| failed(&error))?;
+        Ok(with(&guard))
+    }
+
+    /// Takes over a page as an epoch has changed it. The epoch is durable.
+    pub(crate) fn replace(&self, page: u32, image: &[u8]) -> Answer<()> {
+        let guard = self.pool.fix_new(u64::from(page) - 1);
+        let mut guard = guard.map_err(|error| failed(&error))?;
+        guard.copy_from_slice(image);
+        guard.set_lsn(self.epochs.durable_lsn());
+        Ok(())
+    }
+
+    /// Forgets a page, which the next read takes from the store.
+    pub(crate) fn forget(&self, page: u32) -> Answer<()> {
+        let page = u64::from(page) - 1;
+        // A clean page needs no redo after it was discarded.
+        let dropped = self.pool.flush(page).and_then(|()| self.pool.discard(page));
+        dropped.map_err(|error| failed(&error))
+    }
+
+    /// Notes that all pages are in place.
+    pub(crate) fn note_checkpoint(&self) -> Answer<()> {
+        let done = self.pool.checkpoint();
+        done.map(drop).map_err(|error| failed(&error))
+    }
+
+    /// Notes that another epoch is durable.
+    pub(crate) fn note_epoch(&self) {
+        self.epochs.durable.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// The number of frames.
+    pub(crate) fn frames(&self) -> u32 {
+        self.pool.frames()
+    }
+
+    /// Hits and misses of the pool so far.
+    pub(crate) fn hits_and_misses(&self) -> (u64, u64) {
+        let stats = self.pool.stats();
+        (stats.hits, stats.misses)
+    }
+}

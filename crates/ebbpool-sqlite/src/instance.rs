@@ -1,0 +1,419 @@
+//! One VFS of SQLite's, its databases, and the thread that ends their windows.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use parking_lot::{Condvar, Mutex, MutexGuard};
+
+use crate::code::{Answer, Code};
+use crate::disk::{BaseFile, BaseVfs};
+use crate::encrypted;
+use crate::family::{self, Family};
+use crate::ffi::{self, Api};
+use crate::options::Options;
+
+/// How long a thread waits for a database while the process ends, or after a fork, where the thread that has it may be
+/// gone.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// The state of a database: opened, and from the first lock on owned.
+pub(crate) enum State {
+    /// The real file, not locked yet.
+    Opened(BaseFile),
+    /// The files belong to this process.
+    Owned(Box<Family>),
+    /// Taking the database over has failed, and the file is closed.
+    Lost,
+}
+
+/// A database that handles of this process share.
+pub(crate) struct Shared {
+    pub(crate) path: String,
+    pub(crate) options: Options,
+    /// The process that opened it.
+    process: u32,
+    pub(crate) handles: AtomicU32,
+    pub(crate) state: Mutex<State>,
+}
+
+/// A VFS that is registered with SQLite. It lives until the process ends.
+pub struct Instance {
+    pub(crate) base: BaseVfs,
+    pub(crate) api: Api,
+    pub(crate) name: &'static std::ffi::CStr,
+    families: Mutex<Families>,
+    handles: AtomicU64,
+    clock: Clock,
+    timer: Mutex<Timer>,
+    wake: Condvar,
+}
+
+#[derive(Default)]
+struct Families {
+    process: u32,
+    by_path: HashMap<String, Arc<Shared>>,
+}
+
+/// Seconds: of the machine, or set by [`Instance::set_time`].
+struct Clock {
+    begin: Instant,
+    /// Bits of a number of seconds; `NEVER` where the machine's clock counts.
+    manual: AtomicU64,
+}
+
+const NEVER: u64 = u64::MAX;
+
+#[derive(Default)]
+struct Timer {
+    is_running: bool,
+    next: Option<Instant>,
+}
+
+impl Shared {
+    /// The state, for the process that opened the database.
+    ///
+    /// # Errors
+    ///
+    /// `MISUSE` in a child that inherited the handle.
+    pub(crate) fn lock(&self) -> Answer<MutexGuard<'_, State>> {
+        if self.process != std::process::id() {
+            return Err(Code::MISUSE);
+        }
+        Ok(self.state.lock())
+    }
+}
+
+impl Instance {
+    pub(crate) fn new(base: BaseVfs, api: Api, name: &'static std::ffi::CStr) -> Instance {
+        Instance {
+            base,
+            api,
+            name,
+            families: Mutex::default(),
+            handles: AtomicU64::new(1),
+            clock: Clock {
+                begin: Instant::now(),
+                manual: AtomicU64::new(NEVER),
+            },
+            timer: Mutex::default(),
+            wake: Condvar::new(),
+        }
+    }
+
+    /// A number for the next handle.
+    pub(crate) fn next_handle(&self) -> u64 {
+        self.handles.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Seconds.
+    pub(crate) fn now(&self) -> f64 {
+        match self.clock.manual.load(Ordering::Relaxed) {
+            NEVER => self.clock.begin.elapsed().as_secs_f64(),
+            bits => f64::from_bits(bits),
+        }
+    }
+
+    /// Stops the clock, sets it to a time in seconds, and makes the epochs that are due then: for simulations, in which
+    /// hours pass in minutes.
+    ///
+    /// # Errors
+    ///
+    /// The first error of an epoch; all databases are tried.
+    pub fn set_time(&self, seconds: f64) -> Answer<()> {
+        self.clock
+            .manual
+            .store(seconds.to_bits(), Ordering::Relaxed);
+        self.end_windows()
+    }
+
+    fn families(&self) -> Option<MutexGuard<'_, Families>> {
+        let process = std::process::id();
+        let mut families = self.families.try_lock_for(PATIENCE)?;
+        if families.process != process {
+            // A child has none of its parent's databases. Closing them here would write its parent's files.
+            std::mem::forget(std::mem::take(&mut families.by_path));
+            families.process = process;
+            self.timer.try_lock_for(PATIENCE)?.is_running = false;
+        }
+        Some(families)
+    }
+
+    /// The database with a path, if a handle has it open.
+    pub(crate) fn find(&self, path: &str) -> Option<Arc<Shared>> {
+        self.families()?.by_path.get(path).cloned()
+    }
+
+    /// The database with a path, for another handle; `open` opens its file.
+    pub(crate) fn share(
+        &self,
+        path: &str,
+        open: impl FnOnce() -> Answer<Option<(BaseFile, Options)>>,
+    ) -> Answer<Option<Arc<Shared>>> {
+        let mut families = self.families().ok_or(Code::MISUSE)?;
+        if let Some(shared) = families.by_path.get(path) {
+            shared.handles.fetch_add(1, Ordering::Relaxed);
+            return Ok(Some(Arc::clone(shared)));
+        }
+        let Some((file, options)) = open()? else {
+            return Ok(None);
+        };
+        let shared = Arc::new(Shared {
+            path: path.to_owned(),
+            options,
+            process: families.process,
+            handles: AtomicU32::new(1),
+            state: Mutex::new(State::Opened(file)),
+        });
+        families
+            .by_path
+            .insert(path.to_owned(), Arc::clone(&shared));
+        Ok(Some(shared))
+    }
+
+    /// A handle goes; the last one closes the database and leaves plain files behind.
+    pub(crate) fn leave(&self, shared: &Arc<Shared>) -> Answer<()> {
+        let mut families = self.families().ok_or(Code::MISUSE)?;
+        if shared.process != families.process {
+            return Err(Code::MISUSE);
+        }
+        if shared.handles.fetch_sub(1, Ordering::Relaxed) > 1 {
+            return Ok(());
+        }
+        families.by_path.remove(&shared.path);
+        // The lock on all databases is held, so that a handle that opens this one waits until its files are closed.
+        let state = std::mem::replace(&mut *shared.state.lock(), State::Lost);
+        match state {
+            State::Owned(mut family) => {
+                family.now = self.now();
+                family.leave()
+            }
+            State::Opened(_) | State::Lost => Ok(()),
+        }
+    }
+
+    /// Calls `with` for a database whose files belong to this process, and takes them over before the first time.
+    ///
+    /// # Errors
+    ///
+    /// Those of taking over, and of `with`.
+    pub(crate) fn with_family<R>(
+        &self,
+        shared: &Shared,
+        with: impl FnOnce(&mut Family) -> Answer<R>,
+    ) -> Answer<R> {
+        let mut state = shared.lock()?;
+        if let State::Opened(_) = &*state {
+            self.own(shared, &mut state)?;
+        }
+        let State::Owned(family) = &mut *state else {
+            return Err(Code::CANT_OPEN);
+        };
+        family.now = self.now();
+        let before = family.due();
+        let answer = with(family);
+        let due = family.due();
+        drop(state);
+        if let Some(due) = due.filter(|_| before.is_none()) {
+            self.arm(due);
+        }
+        answer
+    }
+
+    /// Makes the files this process's alone, after SQLite has brought them to a state without journal and WAL.
+    fn own(&self, shared: &Shared, state: &mut State) -> Answer<()> {
+        let (journal, wal) = (
+            format!("{}-journal", shared.path),
+            format!("{}-wal", shared.path),
+        );
+        for _ in 0..3 {
+            if self.base.exists(&journal)? || self.base.exists(&wal)? {
+                self.recover(&shared.path);
+            }
+            let State::Opened(file) = &mut *state else {
+                return Err(Code::CANT_OPEN);
+            };
+            file.lock_exclusively().map_err(|_| Code::BUSY)?;
+            encrypted::take_in_wal(self.base, &shared.path, file)?;
+            if self.base.exists(&journal)? || self.base.exists(&wal)? {
+                // Another process was here in between.
+                file.unlock();
+                continue;
+            }
+            let State::Opened(file) = std::mem::replace(state, State::Lost) else {
+                return Err(Code::CANT_OPEN);
+            };
+            return self.take_over(shared, state, file);
+        }
+        Err(Code::BUSY)
+    }
+
+    fn take_over(&self, shared: &Shared, state: &mut State, file: BaseFile) -> Answer<()> {
+        let mut random = [0u8; 8];
+        self.base.randomness(&mut random);
+        let random = u64::from_le_bytes(random);
+        match family::take_over(
+            self.base,
+            &shared.path,
+            file,
+            shared.options,
+            random,
+            self.now(),
+        ) {
+            Ok(family) => {
+                *state = State::Owned(Box::new(family));
+                Ok(())
+            }
+            Err((file, error)) => {
+                if error == Code::CANT_OPEN {
+                    self.log(
+                        error,
+                        &format!(
+                            "{0}-ebb belongs to another version of {0}; see: ebbpool sqlite recover {0}",
+                            shared.path
+                        ),
+                    );
+                }
+                if let Some(mut file) = file {
+                    file.unlock();
+                    *state = State::Opened(file);
+                }
+                Err(error)
+            }
+        }
+    }
+
+    /// Has SQLite itself roll a journal back and take a WAL in, on the VFS below.
+    #[allow(unsafe_code)]
+    fn recover(&self, path: &str) {
+        let Ok(path) = std::ffi::CString::new(path) else {
+            return;
+        };
+        let statements = c"PRAGMA locking_mode=EXCLUSIVE; SELECT 1 FROM sqlite_master LIMIT 1; PRAGMA wal_checkpoint(TRUNCATE);";
+        let flags = ffi::OPEN_READWRITE | ffi::OPEN_PRIVATECACHE;
+        let (api, null) = (&self.api, std::ptr::null());
+        let mut database = std::ptr::null_mut();
+        // SAFETY: these are SQLite's own functions; the texts end with a zero, and the connection is closed once, also where
+        // opening it failed, as SQLite asks for.
+        unsafe {
+            if (api.open_v2)(path.as_ptr(), &mut database, flags, (*self.base.0).zName) == ffi::OK {
+                (api.exec)(database, statements.as_ptr(), null, null, null);
+            }
+            (api.close)(database);
+        }
+    }
+
+    /// Writes a line to SQLite's error log.
+    #[allow(unsafe_code)]
+    pub(crate) fn log(&self, code: Code, text: &str) {
+        tracing::warn!(code = code.0, "{text}");
+        if let Ok(text) = std::ffi::CString::new(text) {
+            // SAFETY: the format takes one text, which ends with a zero.
+            unsafe { (self.api.log)(code.0, c"ebbpool: %s".as_ptr(), text.as_ptr()) };
+        }
+    }
+
+    // Time.
+
+    /// Makes the epochs that are due.
+    ///
+    /// # Errors
+    ///
+    /// The first error; all databases are tried.
+    fn end_windows(&self) -> Answer<()> {
+        let shared: Vec<Arc<Shared>> = match self.families() {
+            Some(families) => families.by_path.values().cloned().collect(),
+            None => return Err(Code::MISUSE),
+        };
+        let mut answer = Ok(());
+        for shared in shared {
+            if let State::Owned(family) = &mut *shared.lock()? {
+                family.now = self.now();
+                answer = answer.and(family.epoch_if_due());
+            }
+        }
+        answer
+    }
+
+    /// Sees to it that the thread wakes when an epoch is due.
+    fn arm(&self, due: f64) {
+        if self.clock.manual.load(Ordering::Relaxed) != NEVER {
+            return;
+        }
+        let due = self.clock.begin + Duration::from_secs_f64(due);
+        let mut timer = self.timer.lock();
+        if timer.next.is_none_or(|next| due < next) {
+            timer.next = Some(due);
+            self.wake.notify_one();
+        }
+    }
+
+    /// Starts the thread that ends windows, unless it runs.
+    pub(crate) fn start_timer(&'static self) {
+        let mut timer = self.timer.lock();
+        if timer.is_running {
+            return;
+        }
+        let thread = std::thread::Builder::new().name("ebbpool-sqlite".into());
+        match thread.spawn(move || self.run_timer()) {
+            Ok(_) => timer.is_running = true,
+            Err(error) => {
+                tracing::error!(%error, "no thread ends the windows: commits wait for the next one")
+            }
+        }
+    }
+
+    fn run_timer(&self) {
+        loop {
+            let mut timer = self.timer.lock();
+            loop {
+                match timer.next {
+                    Some(next) if next <= Instant::now() => break,
+                    Some(next) => {
+                        self.wake.wait_until(&mut timer, next);
+                    }
+                    None => self.wake.wait(&mut timer),
+                }
+            }
+            timer.next = None;
+            drop(timer);
+            if let Err(code) = self.end_windows() {
+                self.log(
+                    code,
+                    "an epoch could not be made durable; the next commit tries again",
+                );
+                self.arm(self.now() + 1.0);
+            }
+            if let Some(due) = self.next_due() {
+                self.arm(due);
+            }
+        }
+    }
+
+    fn next_due(&self) -> Option<f64> {
+        let families = self.families()?;
+        let due = |shared: &Arc<Shared>| match &*shared.lock().ok()? {
+            State::Owned(family) => family.due().filter(|due| *due > self.now()),
+            _ => None,
+        };
+        families.by_path.values().filter_map(due).reduce(f64::min)
+    }
+
+    /// The process ends: makes durable what is committed.
+    pub(crate) fn end(&self) {
+        let Some(families) = self.families() else {
+            return;
+        };
+        for shared in families.by_path.values() {
+            let Some(mut state) = shared.state.try_lock_for(PATIENCE) else {
+                continue;
+            };
+            if let State::Owned(family) = &mut *state
+                && let Err(code) = family.epoch()
+            {
+                self.log(code, "the last epoch could not be made durable");
+            }
+        }
+    }
+}

@@ -1,0 +1,180 @@
+//! SQLite on flash: a VFS that merges transactions into *epochs* before it writes them.
+//!
+//! Consecutive transactions merged are a transaction. So an epoch logs the latest committed content of every page that
+//! changed since the last one, once, as one commit. Between checkpoints only what changed within pages is written. The
+//! database stays one of SQLite's: closed, it is a plain file.
+//!
+//! ```
+//! use rusqlite::{Connection, OpenFlags};
+//!
+//! ebbpool_sqlite::register(false)?;
+//! # let directory = tempfile::tempdir()?;
+//! # let path = directory.path().join("home.db");
+//! let name = format!("file:{}?vfs=ebbpool&window=30", path.display());
+//! let database = Connection::open_with_flags(name, OpenFlags::default())?;
+//! database.execute_batch("CREATE TABLE t (a); INSERT INTO t VALUES (1);")?;
+//! let status: String = database.query_row("PRAGMA ebbpool_status", [], |row| row.get(0))?;
+//! assert!(status.contains("oldest_unsaved_seconds"));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! A power cut or a killed process loses at most the commits of the *window*, and never the database. One process at a
+//! time may have the database open. `docs/sqlite.md` of the project has the promise, its price, and how to use the library
+//! from programs that cannot be changed.
+
+mod code;
+mod delta_log;
+mod disk;
+mod encrypted;
+mod family;
+pub mod ffi;
+mod handle;
+mod home;
+mod instance;
+mod locks;
+mod memory;
+mod options;
+mod pragma;
+mod store;
+mod vfs;
+mod wal_log;
+
+use std::ffi::{CStr, c_int, c_void};
+use std::sync::OnceLock;
+
+pub use code::{Answer, Code};
+pub use instance::Instance;
+pub use options::{LogKind, OptionError, Options};
+
+/// The name under which SQLite finds the VFS: `vfs=ebbpool` in a URI.
+pub const NAME: &CStr = c"ebbpool";
+
+/// The VFS's instance, for the end of the process.
+static INSTANCE: OnceLock<&'static Instance> = OnceLock::new();
+
+/// Registers the VFS `ebbpool` with the SQLite that the program is linked with, over SQLite's default VFS. With
+/// `as_default` every database is opened through it that names no VFS. Doing so again does no harm.
+///
+/// # Errors
+///
+/// SQLite's answer, if it refuses.
+#[inline(always)]
+#[allow(unsafe_code)]
+pub fn register(as_default: bool) -> Answer<&'static Instance> {
+    // SAFETY: these are SQLite's functions.
+    unsafe { register_with(linked_api(), as_default) }
+}
+
+/// The functions of the SQLite that the program is linked with.
+// Only a program that calls this needs SQLite's symbols: the loadable library has none, and is not to ask for them.
+#[inline(always)]
+#[allow(unsafe_code)]
+pub fn linked_api() -> ffi::Api {
+    use ffi::Vfs;
+    use std::ffi::c_char;
+
+    unsafe extern "C" {
+        fn sqlite3_vfs_find(name: *const c_char) -> *mut Vfs;
+        fn sqlite3_vfs_register(vfs: *mut Vfs, as_default: c_int) -> c_int;
+        fn sqlite3_open_v2(
+            path: *const c_char,
+            database: *mut *mut c_void,
+            flags: c_int,
+            vfs: *const c_char,
+        ) -> c_int;
+        fn sqlite3_exec(
+            database: *mut c_void,
+            text: *const c_char,
+            each: *const c_void,
+            of: *const c_void,
+            error: *const c_void,
+        ) -> c_int;
+        fn sqlite3_close(database: *mut c_void) -> c_int;
+        fn sqlite3_mprintf(format: *const c_char, ...) -> *mut c_char;
+        fn sqlite3_log(code: c_int, format: *const c_char, ...);
+        fn sqlite3_uri_parameter(name: *const c_char, key: *const c_char) -> *const c_char;
+        fn sqlite3_initialize() -> c_int;
+    }
+
+    // SAFETY: SQLite may be initialized any number of times.
+    unsafe { sqlite3_initialize() };
+    ffi::Api {
+        vfs_find: sqlite3_vfs_find,
+        vfs_register: sqlite3_vfs_register,
+        open_v2: sqlite3_open_v2,
+        exec: sqlite3_exec,
+        close: sqlite3_close,
+        mprintf: sqlite3_mprintf,
+        log: sqlite3_log,
+        uri_parameter: sqlite3_uri_parameter,
+    }
+}
+
+/// Registers the VFS `ebbpool` with the SQLite whose functions are passed, as [`register`] does.
+///
+/// # Errors
+///
+/// SQLite's answer, if it refuses.
+///
+/// # Safety
+///
+/// The functions are SQLite's.
+#[allow(unsafe_code)]
+pub unsafe fn register_with(api: ffi::Api, as_default: bool) -> Answer<&'static Instance> {
+    // SAFETY: the caller's.
+    let instance = unsafe { vfs::register(api, NAME, None, as_default) }?;
+    if INSTANCE.set(instance).is_ok() {
+        // SAFETY: the function may be called at any time until the process ends.
+        unsafe { libc::atexit(end_of_process) };
+    }
+    Ok(instance)
+}
+
+/// Registers the VFS under another name, over the VFS called `below`: for tests on simulated disks.
+///
+/// # Errors
+///
+/// `ERROR` if there is no such VFS below, otherwise SQLite's answer.
+///
+/// # Safety
+///
+/// The functions are SQLite's.
+#[allow(unsafe_code)]
+pub unsafe fn register_over(
+    api: ffi::Api,
+    name: &'static CStr,
+    below: &CStr,
+) -> Answer<&'static Instance> {
+    // SAFETY: the caller's.
+    unsafe { vfs::register(api, name, Some(below), false) }
+}
+
+extern "C" fn end_of_process() {
+    if let Some(instance) = INSTANCE.get() {
+        vfs::guarded(|| {
+            instance.end();
+            Ok(())
+        });
+    }
+}
+
+/// Where SQLite enters the library when it is loaded: `.load libebbpool_sqlite`.
+///
+/// # Safety
+///
+/// SQLite calls this, with the table of its functions.
+#[allow(unsafe_code)]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sqlite3_extension_init(
+    _database: *mut c_void,
+    _error: *mut *mut c_void,
+    table: *const *const c_void,
+) -> c_int {
+    // SAFETY: the caller's.
+    let answer = unsafe { register_with(ffi::Api::from_routines(table), false) };
+    match answer {
+        // The VFS must stay when the connection that loaded it is closed.
+        Ok(_) => ffi::OK_LOAD_PERMANENTLY,
+        Err(code) => code.0,
+    }
+}

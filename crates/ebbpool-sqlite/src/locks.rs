@@ -1,0 +1,160 @@
+//! Locks between the handles of this process. The lock of the real file stops other processes.
+
+use std::ffi::c_int;
+
+use crate::code::{Answer, Code};
+use crate::ffi;
+
+/// The locks of the database file, as SQLite's document "File Locking And Concurrency" has them.
+#[derive(Default)]
+pub(crate) struct FileLocks {
+    shared: u32,
+    reserved: Option<u64>,
+    pending: Option<u64>,
+    exclusive: Option<u64>,
+}
+
+impl FileLocks {
+    /// Raises the level of a handle; leaves what was reached if another handle is in the way.
+    pub(crate) fn lock(&mut self, handle: u64, level: &mut c_int, wanted: c_int) -> Answer<()> {
+        let of_other = |holder: Option<u64>| holder.is_some_and(|holder| holder != handle);
+        if *level == 0 {
+            if of_other(self.pending) || of_other(self.exclusive) {
+                return Err(Code::BUSY);
+            }
+            self.shared += 1;
+            *level = ffi::LOCK_SHARED;
+        }
+        if wanted == ffi::LOCK_RESERVED && *level < ffi::LOCK_RESERVED {
+            if of_other(self.reserved) || of_other(self.pending) {
+                return Err(Code::BUSY);
+            }
+            self.reserved = Some(handle);
+            *level = ffi::LOCK_RESERVED;
+        }
+        if wanted == ffi::LOCK_EXCLUSIVE && *level < ffi::LOCK_EXCLUSIVE {
+            if of_other(self.pending) || of_other(self.reserved) {
+                return Err(Code::BUSY);
+            }
+            self.pending = Some(handle);
+            *level = (*level).max(ffi::LOCK_PENDING);
+            if self.shared > 1 {
+                return Err(Code::BUSY);
+            }
+            self.exclusive = Some(handle);
+            *level = ffi::LOCK_EXCLUSIVE;
+        }
+        Ok(())
+    }
+
+    /// Lowers the level of a handle.
+    pub(crate) fn unlock(&mut self, handle: u64, level: &mut c_int, wanted: c_int) {
+        if *level <= wanted {
+            return;
+        }
+        for lock in [&mut self.reserved, &mut self.pending, &mut self.exclusive] {
+            if *lock == Some(handle) {
+                *lock = None;
+            }
+        }
+        if wanted == 0 {
+            self.shared -= 1;
+        }
+        *level = wanted;
+    }
+
+    /// True if a handle writes, or is about to.
+    pub(crate) fn is_reserved(&self) -> bool {
+        self.reserved.or(self.pending).or(self.exclusive).is_some()
+    }
+}
+
+/// Slots of SQLite's locks of its WAL: one for the writer, one for checkpoints, one for recovery, five for readers.
+const SLOTS: usize = 8;
+/// The slot of the writer.
+const WRITER: usize = 0;
+
+/// The index of SQLite's WAL, in memory, and its locks.
+#[derive(Default)]
+pub(crate) struct WalIndex {
+    pub(crate) regions: Vec<Box<[u64]>>,
+    pub(crate) users: u32,
+    shared: [u32; SLOTS],
+    alone: [Option<u64>; SLOTS],
+}
+
+/// The slots that one handle has locked, as bits.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Slots {
+    shared: u8,
+    alone: u8,
+}
+
+impl WalIndex {
+    /// Locks slots for a handle, all or none of them. Returns true if the handle may write from now on.
+    pub(crate) fn lock(
+        &mut self,
+        handle: u64,
+        held: &mut Slots,
+        slots: std::ops::Range<usize>,
+        exclusive: bool,
+    ) -> Answer<bool> {
+        if slots.end > SLOTS {
+            return Err(Code::MISUSE);
+        }
+        for slot in slots.clone() {
+            let others = self.shared[slot] - u32::from(held.shared >> slot & 1);
+            if self.alone[slot].is_some_and(|holder| holder != handle) || (exclusive && others > 0)
+            {
+                return Err(Code::BUSY);
+            }
+        }
+        let writes = exclusive && slots.contains(&WRITER);
+        for slot in slots {
+            let bit = 1 << slot;
+            if exclusive {
+                self.alone[slot] = Some(handle);
+                held.alone |= bit;
+            } else if held.shared & bit == 0 {
+                self.shared[slot] += 1;
+                held.shared |= bit;
+            }
+        }
+        Ok(writes)
+    }
+
+    /// Unlocks slots of a handle.
+    pub(crate) fn unlock(&mut self, held: &mut Slots, slots: std::ops::Range<usize>) {
+        for slot in slots.start..slots.end.min(SLOTS) {
+            let bit = 1 << slot;
+            if held.alone & bit != 0 {
+                self.alone[slot] = None;
+                held.alone &= !bit;
+            }
+            if held.shared & bit != 0 {
+                self.shared[slot] -= 1;
+                held.shared &= !bit;
+            }
+        }
+    }
+
+    /// Drops all locks of a handle, and the index with its last user.
+    pub(crate) fn leave(&mut self, held: &mut Slots) {
+        self.unlock(held, 0..SLOTS);
+        self.users = self.users.saturating_sub(1);
+        if self.users == 0 {
+            self.regions.clear();
+        }
+    }
+
+    /// A region of the index as SQLite maps it; `None` if it does not exist and is not to be made.
+    pub(crate) fn region(&mut self, index: usize, bytes: usize, extend: bool) -> Option<*mut u64> {
+        while self.regions.len() <= index {
+            if !extend {
+                return None;
+            }
+            self.regions.push(vec![0u64; bytes / 8].into_boxed_slice());
+        }
+        Some(self.regions[index].as_mut_ptr())
+    }
+}

@@ -1,0 +1,339 @@
+//! Bytes that SQLite has written and that are in no file yet: in memory up to a limit, beyond it in a temporary file.
+//!
+//! The temporary file has no name, is never synced, and may be lost at any time without harm: nothing in it is durable.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use parking_lot::Mutex;
+
+use crate::code::Answer;
+use crate::disk::{BaseFile, BaseVfs};
+
+/// Bytes of a piece of a [`VirtualFile`].
+const PIECE: usize = 1 << 16;
+
+/// The memory of one database, and its temporary file.
+#[derive(Clone)]
+pub(crate) struct Memory {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    base: BaseVfs,
+    limit: usize,
+    used: AtomicUsize,
+    most: AtomicUsize,
+    spilled: AtomicUsize,
+    file: Mutex<SpillFile>,
+}
+
+/// Slots of 64 KiB in a temporary file, which is opened when it is first needed.
+#[derive(Default)]
+struct SpillFile {
+    file: Option<BaseFile>,
+    free: Vec<u64>,
+    slots: u64,
+}
+
+/// Bytes that do not change, of at most 64 KiB.
+pub(crate) struct Image {
+    memory: Memory,
+    place: Residence,
+    length: usize,
+}
+
+enum Residence {
+    Memory(Box<[u8]>),
+    Slot(u64),
+}
+
+impl Memory {
+    /// Memory of `limit` bytes.
+    pub(crate) fn new(base: BaseVfs, limit: usize) -> Memory {
+        Memory {
+            shared: Arc::new(Shared {
+                base,
+                limit,
+                used: AtomicUsize::new(0),
+                most: AtomicUsize::new(0),
+                spilled: AtomicUsize::new(0),
+                file: Mutex::default(),
+            }),
+        }
+    }
+
+    /// Bytes in memory now.
+    pub(crate) fn used(&self) -> usize {
+        self.shared.used.load(Ordering::Relaxed)
+    }
+
+    /// The most bytes that were in memory at any time.
+    pub(crate) fn most(&self) -> usize {
+        self.shared.most.load(Ordering::Relaxed)
+    }
+
+    /// Bytes that went to the temporary file so far.
+    pub(crate) fn spilled(&self) -> usize {
+        self.shared.spilled.load(Ordering::Relaxed)
+    }
+
+    /// The limit in bytes.
+    pub(crate) fn limit(&self) -> usize {
+        self.shared.limit
+    }
+
+    /// Stores bytes.
+    pub(crate) fn store(&self, bytes: &[u8]) -> Answer<Image> {
+        let shared = &*self.shared;
+        let used = shared.used.fetch_add(bytes.len(), Ordering::Relaxed) + bytes.len();
+        let place = if used <= shared.limit {
+            shared.most.fetch_max(used, Ordering::Relaxed);
+            Residence::Memory(bytes.into())
+        } else {
+            shared.used.fetch_sub(bytes.len(), Ordering::Relaxed);
+            Residence::Slot(self.spill(bytes)?)
+        };
+        Ok(Image {
+            memory: self.clone(),
+            place,
+            length: bytes.len(),
+        })
+    }
+
+    fn spill(&self, bytes: &[u8]) -> Answer<u64> {
+        let mut spill = self.shared.file.lock();
+        let slot = spill.free.pop().unwrap_or(spill.slots);
+        if spill.file.is_none() {
+            spill.file = Some(BaseFile::temporary(self.shared.base)?);
+        }
+        let written = match &mut spill.file {
+            Some(file) => file.write(slot * PIECE as u64, bytes),
+            None => Ok(()),
+        };
+        if slot == spill.slots {
+            spill.slots += 1;
+        }
+        if let Err(error) = written {
+            spill.free.push(slot);
+            return Err(error);
+        }
+        self.shared
+            .spilled
+            .fetch_add(bytes.len(), Ordering::Relaxed);
+        Ok(slot)
+    }
+}
+
+impl Image {
+    /// The bytes.
+    pub(crate) fn bytes(&self) -> Answer<Cow<'_, [u8]>> {
+        match &self.place {
+            Residence::Memory(bytes) => Ok(Cow::Borrowed(bytes)),
+            Residence::Slot(slot) => {
+                let mut bytes = vec![0; self.length];
+                if let Some(file) = &mut self.memory.shared.file.lock().file {
+                    file.read(slot * PIECE as u64, &mut bytes)?;
+                }
+                Ok(Cow::Owned(bytes))
+            }
+        }
+    }
+
+    /// The number of bytes.
+    pub(crate) fn length(&self) -> usize {
+        self.length
+    }
+}
+
+impl Drop for Image {
+    fn drop(&mut self) {
+        match self.place {
+            Residence::Memory(_) => {
+                self.memory
+                    .shared
+                    .used
+                    .fetch_sub(self.length, Ordering::Relaxed);
+            }
+            Residence::Slot(slot) => self.memory.shared.file.lock().free.push(slot),
+        }
+    }
+}
+
+/// A file that exists only here: a journal, or SQLite's own WAL.
+pub(crate) struct VirtualFile {
+    memory: Memory,
+    pieces: Vec<Option<Image>>,
+    /// The piece that was written last, which most writes go on with.
+    open: Option<(usize, Vec<u8>)>,
+    length: u64,
+}
+
+impl VirtualFile {
+    pub(crate) fn new(memory: &Memory) -> VirtualFile {
+        VirtualFile {
+            memory: memory.clone(),
+            pieces: Vec::new(),
+            open: None,
+            length: 0,
+        }
+    }
+
+    /// The length in bytes.
+    pub(crate) fn length(&self) -> u64 {
+        self.length
+    }
+
+    /// Reads bytes from an offset on, zeros beyond the end, and returns true if all of them were there.
+    pub(crate) fn read(&self, at: u64, into: &mut [u8]) -> Answer<bool> {
+        let there = self.length.saturating_sub(at).min(into.len() as u64) as usize;
+        into[there..].fill(0);
+        let mut done = 0;
+        while done < there {
+            let (index, within) = piece_of(at + done as u64);
+            let count = (PIECE - within).min(there - done);
+            let target = &mut into[done..done + count];
+            match (&self.open, self.pieces.get(index).and_then(Option::as_ref)) {
+                (Some((open, bytes)), _) if *open == index => {
+                    target.copy_from_slice(&bytes[within..within + count]);
+                }
+                (_, Some(piece)) => target.copy_from_slice(&piece.bytes()?[within..within + count]),
+                (_, None) => target.fill(0),
+            }
+            done += count;
+        }
+        Ok(there == into.len())
+    }
+
+    /// Writes bytes at an offset; the file becomes longer where that is needed.
+    pub(crate) fn write(&mut self, at: u64, bytes: &[u8]) -> Answer<()> {
+        let mut done = 0;
+        while done < bytes.len() {
+            let (index, within) = piece_of(at + done as u64);
+            let count = (PIECE - within).min(bytes.len() - done);
+            let piece = self.piece_to_write(index)?;
+            piece[within..within + count].copy_from_slice(&bytes[done..done + count]);
+            done += count;
+        }
+        self.length = self.length.max(at + bytes.len() as u64);
+        Ok(())
+    }
+
+    fn piece_to_write(&mut self, index: usize) -> Answer<&mut [u8]> {
+        if self.open.as_ref().is_none_or(|(open, _)| *open != index) {
+            let bytes = match self.pieces.get(index).and_then(Option::as_ref) {
+                Some(piece) => piece.bytes()?.into_owned(),
+                None => vec![0; PIECE],
+            };
+            self.store_open_piece()?;
+            self.open = Some((index, bytes));
+        }
+        match &mut self.open {
+            Some((_, bytes)) => Ok(bytes),
+            None => Ok(&mut []),
+        }
+    }
+
+    fn store_open_piece(&mut self) -> Answer<()> {
+        if let Some((index, bytes)) = &self.open {
+            if self.pieces.len() <= *index {
+                self.pieces.resize_with(index + 1, || None);
+            }
+            // The old image goes first: its memory is what the new one takes.
+            self.pieces[*index] = None;
+            self.pieces[*index] = Some(self.memory.store(bytes)?);
+        }
+        self.open = None;
+        Ok(())
+    }
+
+    /// Cuts the file off.
+    pub(crate) fn truncate(&mut self, length: u64) -> Answer<()> {
+        if length >= self.length {
+            self.length = length;
+            return Ok(());
+        }
+        let (index, within) = piece_of(length);
+        let pieces = index + usize::from(within > 0);
+        self.pieces.truncate(pieces);
+        if self.open.as_ref().is_some_and(|(open, _)| *open >= pieces) {
+            self.open = None;
+        }
+        if within > 0 {
+            self.piece_to_write(index)?[within..].fill(0);
+        }
+        self.length = length;
+        Ok(())
+    }
+}
+
+fn piece_of(at: u64) -> (usize, usize) {
+    ((at / PIECE as u64) as usize, (at % PIECE as u64) as usize)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// No file of this VFS is opened: the limit is not reached.
+    fn memory() -> Memory {
+        Memory::new(BaseVfs(std::ptr::null_mut()), usize::MAX / 2)
+    }
+
+    #[derive(Clone, Debug)]
+    enum Step {
+        Write(u64, Vec<u8>),
+        Read(u64, usize),
+        Truncate(u64),
+    }
+
+    fn steps() -> impl Strategy<Value = Vec<Step>> {
+        let at = || prop_oneof![0u64..200, 65_400u64..65_700, 131_000u64..131_200];
+        let step = prop_oneof![
+            (at(), proptest::collection::vec(any::<u8>(), 0..300))
+                .prop_map(|(at, b)| Step::Write(at, b)),
+            (at(), 0usize..400).prop_map(|(at, n)| Step::Read(at, n)),
+            at().prop_map(Step::Truncate),
+        ];
+        proptest::collection::vec(step, 1..40)
+    }
+
+    proptest! {
+        #[test]
+        fn a_virtual_file_reads_what_was_written(steps in steps()) {
+            let memory = memory();
+            let mut file = VirtualFile::new(&memory);
+            let mut model: Vec<u8> = Vec::new();
+            for step in steps {
+                match step {
+                    Step::Write(at, bytes) => {
+                        file.write(at, &bytes).unwrap();
+                        let end = at as usize + bytes.len();
+                        if !bytes.is_empty() {
+                            model.resize(model.len().max(end), 0);
+                            model[at as usize..end].copy_from_slice(&bytes);
+                        }
+                        model.resize(file.length() as usize, 0);
+                    }
+                    Step::Read(at, count) => {
+                        let mut found = vec![7; count];
+                        let whole = file.read(at, &mut found).unwrap();
+                        let expected: Vec<u8> = (0..count)
+                            .map(|i| model.get(at as usize + i).copied().unwrap_or(0))
+                            .collect();
+                        prop_assert_eq!(found, expected);
+                        prop_assert_eq!(whole, at as usize + count <= model.len() || count == 0);
+                    }
+                    Step::Truncate(length) => {
+                        file.truncate(length).unwrap();
+                        model.resize(length as usize, 0);
+                    }
+                }
+            }
+            drop(file);
+            prop_assert_eq!(memory.used(), 0);
+        }
+    }
+}

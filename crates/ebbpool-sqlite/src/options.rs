@@ -1,0 +1,201 @@
+//! The options of a database: parameters of its URI, or of the environment.
+
+use std::fmt;
+
+/// Which log epochs go to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum LogKind {
+    /// `-ebb`: what changed in each page. Without this library the files are a whole, older database.
+    #[default]
+    Deltas,
+    /// An ordinary `-wal`, which every SQLite takes in.
+    Wal,
+}
+
+/// The options of a database that is opened through the VFS.
+///
+/// They are parameters of the database's URI, `file:x.db?vfs=ebbpool&window=5&memory=8M`, or stand in the environment
+/// variable `EBBPOOL_SQLITE` in the same form: `window=5&memory=8M`. Those of the URI come first.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Options {
+    /// Seconds: a power cut or a killed process loses at most the commits of this time. With 0 every commit is durable when
+    /// it returns.
+    pub window: f64,
+    /// Where epochs go.
+    pub log: LogKind,
+    /// Bytes: half of them for pages as of the last epoch, half for what was written since.
+    pub memory: u64,
+    /// Bytes of the log after which a checkpoint brings it in place.
+    pub log_limit: u64,
+    /// Seconds after which a checkpoint brings the log in place, however short it is.
+    pub checkpoint_age: f64,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Options {
+            window: 5.0,
+            log: LogKind::Deltas,
+            memory: 32 << 20,
+            log_limit: 16 << 20,
+            checkpoint_age: 3600.0,
+        }
+    }
+}
+
+/// An option whose value makes no sense.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OptionError {
+    name: &'static str,
+    value: String,
+    expected: &'static str,
+}
+
+impl fmt::Display for OptionError {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let OptionError {
+            name,
+            value,
+            expected,
+        } = self;
+        write!(formatter, "ebbpool: {name}={value}: expected {expected}")
+    }
+}
+
+impl std::error::Error for OptionError {}
+
+/// The least memory in bytes that makes sense.
+const LEAST_MEMORY: u64 = 1 << 20;
+
+impl Options {
+    /// The names of all options.
+    pub const NAMES: [&'static str; 5] = ["window", "log", "memory", "log_limit", "checkpoint_age"];
+
+    /// Sets the options that `value_of` has a value for.
+    ///
+    /// # Errors
+    ///
+    /// If a value makes no sense.
+    pub fn set(
+        mut self,
+        value_of: impl Fn(&str) -> Option<String>,
+    ) -> Result<Options, OptionError> {
+        for name in Options::NAMES {
+            if let Some(value) = value_of(name) {
+                self.set_one(name, &value)?;
+            }
+        }
+        Ok(self)
+    }
+
+    fn set_one(&mut self, name: &'static str, value: &str) -> Result<(), OptionError> {
+        let error = |expected| OptionError {
+            name,
+            value: value.to_owned(),
+            expected,
+        };
+        let seconds = || parse_seconds(value).ok_or(error("seconds, such as 30 or 0.5"));
+        let bytes = || parse_bytes(value).ok_or(error("bytes, such as 8M or 1048576"));
+        match name {
+            "window" => self.window = seconds()?,
+            "checkpoint_age" => self.checkpoint_age = seconds()?,
+            "memory" => {
+                self.memory = bytes()?;
+                if self.memory < LEAST_MEMORY {
+                    return Err(error("at least 1M"));
+                }
+            }
+            "log_limit" => self.log_limit = bytes()?,
+            _ => {
+                self.log = match value {
+                    "deltas" => LogKind::Deltas,
+                    "wal" => LogKind::Wal,
+                    _ => return Err(error("deltas or wal")),
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Sets options from text such as `window=5&memory=8M`.
+    ///
+    /// # Errors
+    ///
+    /// If a value makes no sense, or a name is unknown.
+    pub fn set_from_text(self, text: &str) -> Result<Options, OptionError> {
+        let mut pairs = Vec::new();
+        for part in text.split('&').filter(|part| !part.is_empty()) {
+            match part.split_once('=') {
+                Some((name, value)) if Options::NAMES.contains(&name) => pairs.push((name, value)),
+                _ => {
+                    return Err(OptionError {
+                        name: "EBBPOOL_SQLITE",
+                        value: part.to_owned(),
+                        expected: "NAME=VALUE of window, log, memory, log_limit, checkpoint_age",
+                    });
+                }
+            }
+        }
+        self.set(|name| {
+            let found = pairs.iter().rev().find(|(known, _)| *known == name);
+            found.map(|(_, value)| (*value).to_owned())
+        })
+    }
+}
+
+/// A number of seconds from 0 to a hundred years.
+pub(crate) fn parse_seconds(text: &str) -> Option<f64> {
+    let seconds: f64 = text.parse().ok()?;
+    (0.0..=3.2e9).contains(&seconds).then_some(seconds)
+}
+
+fn parse_bytes(text: &str) -> Option<u64> {
+    let (digits, unit) = match text.trim_end_matches(['b', 'B', 'i']) {
+        text if text.ends_with(['k', 'K']) => (&text[..text.len() - 1], 10),
+        text if text.ends_with(['m', 'M']) => (&text[..text.len() - 1], 20),
+        text if text.ends_with(['g', 'G']) => (&text[..text.len() - 1], 30),
+        text => (text, 0),
+    };
+    let number: u64 = digits.parse().ok()?;
+    number
+        .checked_mul(1 << unit)
+        .filter(|bytes| *bytes < 1 << 40)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn options_are_read_from_text() {
+        let options = Options::default()
+            .set_from_text("window=0.5&memory=8MiB&log=wal&log_limit=100k")
+            .unwrap();
+        assert_eq!(options.window, 0.5);
+        assert_eq!(options.memory, 8 << 20);
+        assert_eq!(options.log, LogKind::Wal);
+        assert_eq!(options.log_limit, 100 << 10);
+        assert_eq!(options.checkpoint_age, 3600.0);
+        assert_eq!(
+            Options::default().set_from_text("").unwrap(),
+            Options::default()
+        );
+    }
+
+    #[test]
+    fn a_value_that_makes_no_sense_is_an_error() {
+        for text in [
+            "window=-1",
+            "window=NaN",
+            "window=x",
+            "memory=1",
+            "memory=9999999999G",
+            "log=x",
+            "windows=3",
+            "window",
+        ] {
+            let error = Options::default().set_from_text(text).unwrap_err();
+            assert!(error.to_string().contains("expected"), "{error}");
+        }
+    }
+}

@@ -1,0 +1,323 @@
+//! The VFS as SQLite calls it: files of databases are led to their family, all others to the VFS below.
+
+#![allow(unsafe_code)]
+
+use std::ffi::{CStr, c_char, c_int, c_void};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use crate::code::{Answer, Code};
+use crate::disk::{BaseFile, BaseVfs};
+use crate::ffi::{self, Api, File, IoMethods, Symbol, Vfs};
+use crate::handle::{self, Handle, Kind, Open};
+use crate::instance::Instance;
+use crate::options::Options;
+
+/// Runs `work`, and makes a panic an I/O error: no panic may cross into C.
+pub(crate) fn guarded(work: impl FnOnce() -> Answer<()>) -> c_int {
+    match catch_unwind(AssertUnwindSafe(work)) {
+        Ok(answer) => Code::of(answer),
+        Err(_) => ffi::IOERR,
+    }
+}
+
+/// # Safety
+///
+/// `vfs` is one that [`register`] made.
+unsafe fn instance<'a>(vfs: *mut Vfs) -> &'a Instance {
+    // SAFETY: `register` stores a leaked instance there.
+    unsafe { &*(*vfs).pAppData.cast::<Instance>() }
+}
+
+/// # Safety
+///
+/// As [`instance`].
+unsafe fn base(vfs: *mut Vfs) -> *mut Vfs {
+    // SAFETY: the caller's.
+    unsafe { instance(vfs) }.base.0
+}
+
+unsafe extern "C" fn open(
+    vfs: *mut Vfs,
+    name: *const c_char,
+    file: *mut File,
+    flags: c_int,
+    flags_out: *mut c_int,
+) -> c_int {
+    // SAFETY: SQLite passes memory for a handle, of the size that the VFS asks for.
+    unsafe { (*file).methods = std::ptr::null() };
+    // SAFETY: SQLite passes the VFS that it calls.
+    let instance = unsafe { instance(vfs) };
+    let mut opened = None;
+    let code = guarded(|| {
+        // SAFETY: a name ends with a zero, and SQLite's URI parameters stand behind it.
+        opened = unsafe { find_or_open(instance, name, flags) }?;
+        Ok(())
+    });
+    if code != ffi::OK {
+        return code;
+    }
+    match opened {
+        None => {
+            let base = instance.base.0;
+            // SAFETY: the handle is large enough for the VFS below, which takes the call over.
+            unsafe { ((*base).xOpen)(base, name, file, flags, flags_out) }
+        }
+        Some(open) => {
+            // SAFETY: as above; the flags may be null.
+            unsafe {
+                let handle = file.cast::<Handle>();
+                (*handle).open = Box::into_raw(Box::new(open));
+                (*handle).file.methods = &METHODS;
+                if !flags_out.is_null() {
+                    *flags_out = flags;
+                }
+            }
+            ffi::OK
+        }
+    }
+}
+
+/// The file as one of a family; `None` if the VFS below has it.
+///
+/// # Safety
+///
+/// As `xOpen`.
+unsafe fn find_or_open(
+    instance: &'static Instance,
+    name: *const c_char,
+    flags: c_int,
+) -> Answer<Option<Open>> {
+    let kind = match flags & ffi::OPEN_KINDS {
+        ffi::OPEN_MAIN_DB => Kind::Main,
+        ffi::OPEN_MAIN_JOURNAL => Kind::Journal,
+        ffi::OPEN_WAL => Kind::Wal,
+        _ => return Ok(None),
+    };
+    if name.is_null() {
+        return Ok(None);
+    }
+    // SAFETY: the caller's.
+    let Ok(path) = unsafe { CStr::from_ptr(name) }.to_str() else {
+        // The paths of logs are made from this one as text.
+        return Ok(None);
+    };
+    let shared = match kind {
+        Kind::Main => instance.share(path, || {
+            // SAFETY: the caller's.
+            unsafe { open_database(instance, name, path, flags) }
+        })?,
+        Kind::Journal | Kind::Wal => {
+            let suffix = if kind == Kind::Wal {
+                "-wal"
+            } else {
+                "-journal"
+            };
+            path.strip_suffix(suffix)
+                .and_then(|path| instance.find(path))
+        }
+    };
+    let Some(shared) = shared else {
+        return Ok(None);
+    };
+    let open = Open::new(instance, kind, shared, flags);
+    if kind != Kind::Main {
+        open.make_virtual(flags & ffi::OPEN_CREATE != 0)?;
+    }
+    Ok(Some(open))
+}
+
+/// Opens a database's file; `None` if it can only be read, which the VFS below does.
+///
+/// # Safety
+///
+/// As `xOpen`.
+unsafe fn open_database(
+    instance: &'static Instance,
+    name: *const c_char,
+    path: &str,
+    flags: c_int,
+) -> Answer<Option<(BaseFile, Options)>> {
+    if flags & ffi::OPEN_READONLY != 0 {
+        return Ok(None);
+    }
+    let parameter = |key: &str| {
+        let key = std::ffi::CString::new(key).ok()?;
+        // SAFETY: SQLite finds the parameters behind the name that it passed; the value lives as long.
+        let value = unsafe { (instance.api.uri_parameter)(name, key.as_ptr()) };
+        if value.is_null() {
+            return None;
+        }
+        // SAFETY: a value that is not null ends with a zero.
+        Some(
+            unsafe { CStr::from_ptr(value) }
+                .to_string_lossy()
+                .into_owned(),
+        )
+    };
+    let environment = std::env::var("EBBPOOL_SQLITE").unwrap_or_default();
+    let options = Options::default().set_from_text(&environment);
+    let options = options
+        .and_then(|options| options.set(parameter))
+        .map_err(|error| {
+            instance.log(Code::CANT_OPEN, &error.to_string());
+            Code::CANT_OPEN
+        })?;
+    let file = BaseFile::open(instance.base, path, flags & !ffi::OPEN_URI)?;
+    if file.is_read_only() {
+        return Ok(None);
+    }
+    // A child of fork() has no thread that ends windows.
+    instance.start_timer();
+    Ok(Some((file, options)))
+}
+
+unsafe extern "C" fn delete(vfs: *mut Vfs, name: *const c_char, durable: c_int) -> c_int {
+    // SAFETY: SQLite passes the VFS that it calls, and a name that ends with a zero.
+    let (instance, path) = unsafe { (instance(vfs), CStr::from_ptr(name).to_string_lossy()) };
+    let mut is_virtual = false;
+    let code = guarded(|| {
+        is_virtual = handle::delete_virtual(instance, &path)?;
+        Ok(())
+    });
+    if code != ffi::OK || is_virtual {
+        return code;
+    }
+    // SAFETY: the call is passed on as it is.
+    unsafe { ((*instance.base.0).xDelete)(instance.base.0, name, durable) }
+}
+
+unsafe extern "C" fn access(
+    vfs: *mut Vfs,
+    name: *const c_char,
+    flags: c_int,
+    out: *mut c_int,
+) -> c_int {
+    // SAFETY: as in `delete`.
+    let (instance, path) = unsafe { (instance(vfs), CStr::from_ptr(name).to_string_lossy()) };
+    let mut found = None;
+    let code = guarded(|| {
+        found = handle::virtual_exists(instance, &path);
+        Ok(())
+    });
+    match found {
+        _ if code != ffi::OK => code,
+        Some(exists) => {
+            // SAFETY: SQLite passes a place for the answer.
+            unsafe { *out = c_int::from(exists) };
+            ffi::OK
+        }
+        // SAFETY: the call is passed on as it is.
+        None => unsafe { ((*instance.base.0).xAccess)(instance.base.0, name, flags, out) },
+    }
+}
+
+/// Methods that only pass their call on to the VFS below.
+macro_rules! passed_on {
+    ($($name:ident => $method:ident($($argument:ident: $kind:ty),*) -> $result:ty;)*) => {
+        $(unsafe extern "C" fn $name(vfs: *mut Vfs, $($argument: $kind),*) -> $result {
+            // SAFETY: SQLite passes the VFS that it calls; the VFS below has all methods, and is passed the same arguments.
+            unsafe {
+                let base = base(vfs);
+                ((*base).$method)(base, $($argument),*)
+            }
+        })*
+    };
+}
+
+passed_on! {
+    full_pathname => xFullPathname(name: *const c_char, length: c_int, out: *mut c_char) -> c_int;
+    dl_open => xDlOpen(name: *const c_char) -> *mut c_void;
+    dl_error => xDlError(length: c_int, out: *mut c_char) -> ();
+    dl_sym => xDlSym(library: *mut c_void, name: *const c_char) -> Symbol;
+    dl_close => xDlClose(library: *mut c_void) -> ();
+    randomness => xRandomness(length: c_int, out: *mut c_char) -> c_int;
+    sleep => xSleep(microseconds: c_int) -> c_int;
+    current_time => xCurrentTime(out: *mut f64) -> c_int;
+    last_error => xGetLastError(length: c_int, out: *mut c_char) -> c_int;
+    current_time_in_milliseconds => xCurrentTimeInt64(out: *mut i64) -> c_int;
+    set_system_call => xSetSystemCall(name: *const c_char, call: Symbol) -> c_int;
+    system_call => xGetSystemCall(name: *const c_char) -> Symbol;
+    next_system_call => xNextSystemCall(name: *const c_char) -> *const c_char;
+}
+
+static METHODS: IoMethods = IoMethods {
+    iVersion: 2,
+    xClose: handle::close,
+    xRead: handle::read,
+    xWrite: handle::write,
+    xTruncate: handle::truncate,
+    xSync: handle::sync,
+    xFileSize: handle::file_size,
+    xLock: handle::lock,
+    xUnlock: handle::unlock,
+    xCheckReservedLock: handle::check_reserved_lock,
+    xFileControl: handle::file_control,
+    xSectorSize: handle::sector_size,
+    xDeviceCharacteristics: handle::device_characteristics,
+    xShmMap: handle::shm_map,
+    xShmLock: handle::shm_lock,
+    xShmBarrier: handle::shm_barrier,
+    xShmUnmap: handle::shm_unmap,
+};
+
+/// Registers a VFS with a name over another one; `None` stands for SQLite's default.
+///
+/// # Errors
+///
+/// `ERROR` if there is no VFS below, otherwise SQLite's answer.
+///
+/// # Safety
+///
+/// The functions of `api` are SQLite's.
+pub(crate) unsafe fn register(
+    api: Api,
+    name: &'static CStr,
+    below: Option<&CStr>,
+    as_default: bool,
+) -> Answer<&'static Instance> {
+    let below = below.map_or(std::ptr::null(), CStr::as_ptr);
+    // SAFETY: the caller's; names end with a zero, and the VFS and its instance live until the process ends.
+    unsafe {
+        let known = (api.vfs_find)(name.as_ptr());
+        if !known.is_null() && (*known).xOpen as usize == open as *const () as usize {
+            Code::check((api.vfs_register)(known, c_int::from(as_default)))?;
+            return Ok(&*(*known).pAppData.cast::<Instance>());
+        }
+        let base = (api.vfs_find)(below);
+        if base.is_null() {
+            return Err(Code(ffi::ERROR));
+        }
+        let instance: &'static Instance =
+            Box::leak(Box::new(Instance::new(BaseVfs(base), api, name)));
+        let vfs = Box::leak(Box::new(methods(instance, &*base)));
+        Code::check((api.vfs_register)(vfs, c_int::from(as_default)))?;
+        Ok(instance)
+    }
+}
+
+fn methods(instance: &'static Instance, base: &Vfs) -> Vfs {
+    Vfs {
+        iVersion: base.iVersion.min(3),
+        szOsFile: base.szOsFile.max(size_of::<Handle>() as c_int),
+        mxPathname: base.mxPathname,
+        pNext: std::ptr::null_mut(),
+        zName: instance.name.as_ptr(),
+        pAppData: std::ptr::from_ref(instance).cast_mut().cast(),
+        xOpen: open,
+        xDelete: delete,
+        xAccess: access,
+        xFullPathname: full_pathname,
+        xDlOpen: dl_open,
+        xDlError: dl_error,
+        xDlSym: dl_sym,
+        xDlClose: dl_close,
+        xRandomness: randomness,
+        xSleep: sleep,
+        xCurrentTime: current_time,
+        xGetLastError: last_error,
+        xCurrentTimeInt64: current_time_in_milliseconds,
+        xSetSystemCall: set_system_call,
+        xGetSystemCall: system_call,
+        xNextSystemCall: next_system_call,
+    }
+}

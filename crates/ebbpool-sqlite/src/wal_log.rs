@@ -1,0 +1,219 @@
+//! The real `-wal` file, in SQLite's own format: any SQLite takes it in.
+//!
+//! A *commit* is a run of frames, one for each page, whose last frame has the size of the database; SQLite ignores
+//! frames behind the last commit. Format: <https://www.sqlite.org/fileformat2.html#the_write_ahead_log>.
+
+use std::collections::HashMap;
+
+use crate::code::Answer;
+use crate::disk::BaseFile;
+
+/// Bytes of the file's header, and of the header of each frame.
+pub(crate) const HEADER: u64 = 32;
+pub(crate) const FRAME: u64 = 24;
+
+const MAGIC_LITTLE_ENDIAN: u32 = 0x377f_0682;
+const VERSION: u32 = 3_007_000;
+/// Frames are written together up to this many bytes.
+const BATCH: usize = 1 << 20;
+
+/// SQLite's checksum over pairs of little-endian words.
+pub(crate) fn checksum(mut sum: [u32; 2], bytes: &[u8]) -> [u32; 2] {
+    for pair in bytes.chunks_exact(8) {
+        let low = u32::from_le_bytes([pair[0], pair[1], pair[2], pair[3]]);
+        let high = u32::from_le_bytes([pair[4], pair[5], pair[6], pair[7]]);
+        sum[0] = sum[0].wrapping_add(low).wrapping_add(sum[1]);
+        sum[1] = sum[1].wrapping_add(high).wrapping_add(sum[0]);
+    }
+    sum
+}
+
+/// SQLite's checksum of bytes of a WAL that says itself whether their words are big-endian.
+pub(crate) fn frame_checksum(sum: [u32; 2], bytes: &[u8], is_big_endian: bool) -> [u32; 2] {
+    if !is_big_endian {
+        return checksum(sum, bytes);
+    }
+    let words = bytes.chunks_exact(4);
+    let swapped: Vec<u8> = words
+        .flat_map(|word| [word[3], word[2], word[1], word[0]])
+        .collect();
+    checksum(sum, &swapped)
+}
+
+/// The log as it is in its file.
+#[derive(Default)]
+pub(crate) struct WalLog {
+    page_size: usize,
+    /// Frames up to the last commit that survives a crash.
+    committed: u64,
+    /// The checksum up to there.
+    sum: [u32; 2],
+    salt: [u32; 2],
+    sequence: u32,
+    /// True if the header is in the file and survives a crash.
+    ready: bool,
+    /// Where each page's latest committed image begins in the file.
+    images: HashMap<u32, u64>,
+    /// Frames that were appended and not committed yet.
+    open: Open,
+}
+
+/// Frames behind the last commit.
+#[derive(Default)]
+struct Open {
+    frames: u64,
+    sum: [u32; 2],
+    images: Vec<(u32, u64)>,
+    buffer: Vec<u8>,
+    /// Where `buffer` belongs in the file.
+    at: u64,
+}
+
+impl WalLog {
+    /// True if no page is committed in it.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.committed == 0
+    }
+
+    /// Bytes of the file up to the last commit.
+    pub(crate) fn bytes(&self) -> u64 {
+        match self.committed {
+            0 => 0,
+            frames => HEADER + frames * (FRAME + self.page_size as u64),
+        }
+    }
+
+    /// Where the latest committed image of a page begins.
+    pub(crate) fn image(&self, page: u32) -> Option<u64> {
+        self.images.get(&page).copied()
+    }
+
+    /// The pages with a committed image, in ascending order.
+    pub(crate) fn pages(&self) -> Vec<u32> {
+        let mut pages: Vec<u32> = self.images.keys().copied().collect();
+        pages.sort_unstable();
+        pages
+    }
+
+    /// Drops a page's image, because a later one is elsewhere.
+    pub(crate) fn supersede(&mut self, page: u32) {
+        self.images.remove(&page);
+    }
+
+    /// Drops the images of pages beyond the end of the database.
+    pub(crate) fn cut_off(&mut self, size: u32) {
+        self.images.retain(|page, _| *page <= size);
+    }
+
+    /// Begins anew with a new salt, which makes all frames in the file invalid, and returns the bytes written. The
+    /// caller has made the database durable in which all of them are in place (invariant 3).
+    pub(crate) fn reset(
+        &mut self,
+        file: &mut BaseFile,
+        page_size: usize,
+        random: u64,
+    ) -> Answer<u64> {
+        self.ready = false;
+        self.page_size = page_size;
+        self.committed = 0;
+        self.images.clear();
+        self.open = Open::default();
+        self.sequence = self.sequence.wrapping_add(1);
+        self.salt = [random as u32, (random >> 32) as u32];
+        let mut header = [0u8; HEADER as usize];
+        let fields = [
+            MAGIC_LITTLE_ENDIAN,
+            VERSION,
+            page_size as u32,
+            self.sequence,
+            self.salt[0],
+            self.salt[1],
+        ];
+        for (slot, field) in header.chunks_exact_mut(4).zip(fields) {
+            slot.copy_from_slice(&field.to_be_bytes());
+        }
+        self.sum = checksum([0, 0], &header[..24]);
+        header[24..28].copy_from_slice(&self.sum[0].to_be_bytes());
+        header[28..].copy_from_slice(&self.sum[1].to_be_bytes());
+        file.write(0, &header)?;
+        file.sync()?;
+        self.ready = true;
+        Ok(HEADER)
+    }
+
+    /// True if frames may be appended: the header of this generation survives a crash.
+    pub(crate) fn is_ready(&self) -> bool {
+        self.ready
+    }
+
+    /// Forgets frames that were appended and not committed.
+    pub(crate) fn begin(&mut self) {
+        self.open = Open {
+            sum: self.sum,
+            at: HEADER + self.committed * (FRAME + self.page_size as u64),
+            ..Open::default()
+        };
+    }
+
+    /// Appends a page; `size` is the size of the database in pages for the last one of a commit, otherwise 0. Returns the
+    /// bytes of the frame.
+    pub(crate) fn append(
+        &mut self,
+        file: &mut BaseFile,
+        page: u32,
+        image: &[u8],
+        size: u32,
+    ) -> Answer<u64> {
+        let open = &mut self.open;
+        let mut head = [0u8; FRAME as usize];
+        head[..4].copy_from_slice(&page.to_be_bytes());
+        head[4..8].copy_from_slice(&size.to_be_bytes());
+        open.sum = checksum(checksum(open.sum, &head[..8]), image);
+        for (slot, word) in head[8..]
+            .chunks_exact_mut(4)
+            .zip(self.salt.iter().chain(&open.sum))
+        {
+            slot.copy_from_slice(&word.to_be_bytes());
+        }
+        open.buffer.extend_from_slice(&head);
+        let begin = open.at + open.buffer.len() as u64;
+        open.images.push((page, begin));
+        open.buffer.extend_from_slice(image);
+        open.frames += 1;
+        if open.buffer.len() >= BATCH {
+            self.write_out(file)?;
+        }
+        Ok(FRAME + image.len() as u64)
+    }
+
+    fn write_out(&mut self, file: &mut BaseFile) -> Answer<()> {
+        let open = &mut self.open;
+        file.write(open.at, &open.buffer)?;
+        open.at += open.buffer.len() as u64;
+        open.buffer.clear();
+        Ok(())
+    }
+
+    /// Makes the appended frames durable. After an error nothing is committed, and the caller begins again.
+    pub(crate) fn sync(&mut self, file: &mut BaseFile) -> Answer<()> {
+        self.write_out(file)?;
+        file.sync()
+    }
+
+    /// Notes that the appended frames are durable, and committed.
+    pub(crate) fn commit(&mut self) {
+        let open = std::mem::take(&mut self.open);
+        self.committed += open.frames;
+        self.sum = open.sum;
+        self.images.extend(open.images);
+    }
+
+    /// Forgets everything: the file has been cut off.
+    pub(crate) fn clear(&mut self) {
+        let sequence = self.sequence;
+        *self = WalLog {
+            sequence,
+            ..WalLog::default()
+        };
+    }
+}

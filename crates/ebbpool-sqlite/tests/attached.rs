@@ -1,0 +1,90 @@
+//! Transactions over two files: a power cut leaves each file whole, as SQLite promises for databases with a WAL.
+
+#![allow(unsafe_code)]
+
+mod support;
+
+use ebbpool::storage::{DiskOperation, Fault, FaultyDisk};
+use fastrand::Rng;
+use rusqlite::Connection;
+use support::cases::{Bench, PATH};
+
+const OTHER: &str = "/other.db";
+
+fn work(bench: &Bench, random: &mut Rng, disk: &FaultyDisk, options: &str) -> rusqlite::Result<()> {
+    let database = bench.open(options)?;
+    database.execute_batch(&format!("ATTACH 'file:{OTHER}?{options}' AS other"))?;
+    let mode = ["delete", "truncate", "persist", "wal"][random.usize(0..4)];
+    for name in ["main", "other"] {
+        database.query_row(
+            &format!("PRAGMA {name}.journal_mode={mode}"),
+            [],
+            |_| Ok(()),
+        )?;
+        database.execute_batch(&format!(
+            "PRAGMA {name}.cache_size=5; CREATE TABLE {name}.t (n INTEGER PRIMARY KEY, f BLOB); CREATE INDEX {name}.t_f ON t(f);"
+        ))?;
+    }
+    for n in 1..5000 {
+        database.execute_batch(&format!(
+            "BEGIN; INSERT INTO main.t VALUES ({n}, zeroblob({n} % 400)); INSERT INTO other.t VALUES ({n}, zeroblob(700)); COMMIT"
+        ))?;
+        let _ = bench.instance.set_time(f64::from(n));
+        if disk.is_off() {
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// The number of transactions in a file that is whole.
+fn found(database: &Connection) -> Result<i64, String> {
+    let ok: String = database
+        .query_row("PRAGMA integrity_check", [], |row| row.get(0))
+        .map_err(|error| error.to_string())?;
+    if ok != "ok" {
+        return Err(ok);
+    }
+    let tables = database.query_row(
+        "SELECT count(*) FROM sqlite_master WHERE name='t'",
+        [],
+        |row| row.get::<_, i64>(0),
+    );
+    if tables.map_err(|error| error.to_string())? == 0 {
+        return Ok(0);
+    }
+    let row = database.query_row("SELECT count(*), coalesce(max(n), 0) FROM t", [], |row| {
+        Ok((row.get(0)?, row.get(1)?))
+    });
+    let (count, last): (i64, i64) = row.map_err(|error| error.to_string())?;
+    if count == last {
+        Ok(count)
+    } else {
+        Err(format!("{count} rows up to {last}"))
+    }
+}
+
+#[test]
+fn both_files_are_whole_after_a_power_cut() {
+    let bench = Bench::new("attached");
+    let mut different = 0;
+    for seed in 0..200 {
+        let mut random = Rng::with_seed(seed);
+        let disk = FaultyDisk::new(seed);
+        bench.machine.insert(&disk);
+        bench.machine.seed(seed);
+        disk.inject(Fault::crash(DiskOperation::Change, seed).nth(random.u64(8..150)));
+        let log = ["deltas", "wal"][random.usize(0..2)];
+        let options = format!("window=3&log={log}&log_limit=50000&memory=1M");
+        let _ = bench.instance.set_time(0.0);
+        let _ = work(&bench, &mut random, &disk, &options);
+        assert!(disk.is_off(), "seed {seed}: the power did not fail");
+        disk.restart();
+        let transactions = [PATH, OTHER].map(|path| {
+            let database = bench.open_at(path, &options).unwrap();
+            found(&database).unwrap_or_else(|why| panic!("seed {seed}, {path}, {options}: {why}"))
+        });
+        different += u32::from(transactions[0] != transactions[1]);
+    }
+    println!("in {different} of 200 cases the files are at different transactions");
+}

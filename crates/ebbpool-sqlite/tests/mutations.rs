@@ -1,0 +1,74 @@
+//! Each sync is needed: without it the crash tests find damage or loss.
+
+#![allow(unsafe_code)]
+
+mod support;
+
+use std::panic::AssertUnwindSafe;
+
+use support::cases::{Bench, Case, run};
+use support::faulty_vfs::Step;
+
+/// Crashes within which a missing sync must be found.
+const MOST_CASES: u64 = 6000;
+
+/// The number of the first crash that shows that syncs of one kind are left out.
+fn found_after(step: Step, is_deltas: bool) -> Option<u64> {
+    let bench = Bench::new(&format!("without-{step:?}-{is_deltas}"));
+    bench.machine.leave_out(Some(step));
+    let cases = (1..)
+        .map(Case::new)
+        .filter(|case| case.is_deltas == is_deltas);
+    let mut numbered = (1..=MOST_CASES).zip(cases);
+    let found = numbered.find(|(_, case)| {
+        let outcome = std::panic::catch_unwind(AssertUnwindSafe(|| run(&bench, case)));
+        !matches!(outcome, Ok(Ok(())))
+    });
+    found.map(|(number, _)| number)
+}
+
+fn assert_found(steps: &[Step], is_deltas: bool) {
+    for step in steps {
+        let found = found_after(*step, is_deltas);
+        println!("without the sync of {step:?}: found by crash {found:?}");
+        assert!(
+            found.is_some(),
+            "without the sync of {step:?} nothing is wrong"
+        );
+    }
+}
+
+#[test]
+fn every_sync_of_deltas_is_needed() {
+    assert_found(
+        &[
+            Step::Deltas,
+            Step::DeltasHeader,
+            Step::Wal,
+            Step::InPlace,
+            Step::Mark,
+        ],
+        true,
+    );
+}
+
+#[test]
+fn every_sync_of_wal_is_needed() {
+    assert_found(&[Step::Wal, Step::InPlace, Step::FirstPage], false);
+}
+
+/// These are needed in rare crashes only, which takes some minutes.
+#[test]
+#[ignore = "takes some minutes: cargo test -p ebbpool-sqlite --test mutations -- --ignored"]
+fn the_rarely_needed_syncs_are_needed() {
+    assert_found(
+        &[
+            Step::FirstPage,
+            Step::Unmark,
+            Step::WalCutOff,
+            Step::WalHeader,
+        ],
+        true,
+    );
+    assert_found(&[Step::WalHeader], false);
+}
