@@ -17,6 +17,7 @@ use crate::disk::{BaseFile, BaseVfs};
 use crate::home::Pages;
 use crate::locks::{FileLocks, WalIndex};
 use crate::memory::{Image, Memory, VirtualFile};
+use crate::mirror::Shadow;
 use crate::options::{LogKind, Options};
 use crate::store::Store;
 use crate::wal_log::{self, checksum};
@@ -67,6 +68,8 @@ pub(crate) struct Family {
     wal_commit: Option<(u32, u32)>,
     last_checkpoint: f64,
     pub(crate) now: f64,
+    /// Where the epochs go while the suite of SQLite runs.
+    pub(crate) shadow: Option<Shadow>,
 }
 
 impl Family {
@@ -108,6 +111,7 @@ impl Family {
             wal_commit: None,
             last_checkpoint: now,
             now,
+            shadow: None,
         };
         if page_size > 0 {
             family.use_page_size(page_size)?;

@@ -11,6 +11,7 @@ use crate::code::{Answer, Code};
 use crate::disk::{BaseFile, BaseVfs};
 use crate::family::{self, Family};
 use crate::ffi::{self, Api};
+use crate::mirror::{self, Shadow};
 use crate::options::Options;
 
 /// How long a thread waits for a database while the process ends, or after a fork, where the thread that has it may be
@@ -226,15 +227,17 @@ impl Instance {
             format!("{}-journal", shared.path),
             format!("{}-wal", shared.path),
         );
+        let is_left = || Ok(self.has_hot_journal(&journal)? || self.base.exists(&wal)?);
+        let mut recovered = Ok(());
         for _ in 0..3 {
-            if self.base.exists(&journal)? || self.base.exists(&wal)? {
-                self.recover(&shared.path);
+            if is_left()? {
+                recovered = self.recover(&shared.path);
             }
             let State::Opened(file) = &mut *state else {
                 return Err(Code::CANT_OPEN);
             };
             file.lock_exclusively().map_err(|_| Code::BUSY)?;
-            if self.base.exists(&journal)? || self.base.exists(&wal)? {
+            if is_left()? {
                 // Another process was here in between.
                 file.unlock();
                 continue;
@@ -244,22 +247,39 @@ impl Instance {
             };
             return self.take_over(shared, state, file);
         }
-        Err(Code::BUSY)
+        recovered.and(Err(Code::BUSY))
+    }
+
+    /// True if a journal would roll a transaction back. Other journals stay where SQLite is to make them persist.
+    fn has_hot_journal(&self, journal: &str) -> Answer<bool> {
+        if !self.base.exists(journal)? {
+            return Ok(false);
+        }
+        let mut first = [0];
+        BaseFile::open(
+            self.base,
+            journal,
+            ffi::OPEN_READONLY | ffi::OPEN_MAIN_JOURNAL,
+        )?
+        .read(0, &mut first)?;
+        Ok(first != [0])
     }
 
     fn take_over(&self, shared: &Shared, state: &mut State, file: BaseFile) -> Answer<()> {
         let mut random = [0u8; 8];
         self.base.randomness(&mut random);
         let random = u64::from_le_bytes(random);
-        match family::take_over(
-            self.base,
-            &shared.path,
-            file,
-            shared.options,
-            random,
-            self.now(),
-        ) {
-            Ok(family) => {
+        let (base, path, file, shadow) = match mirror::divide(self.base, &shared.path, file) {
+            Ok(divided) => divided,
+            Err((mut file, error)) => {
+                file.unlock();
+                *state = State::Opened(file);
+                return Err(error);
+            }
+        };
+        match family::take_over(base, &path, file, shared.options, random, self.now()) {
+            Ok(mut family) => {
+                family.shadow = shadow;
                 *state = State::Owned(Box::new(family));
                 Ok(())
             }
@@ -273,7 +293,8 @@ impl Instance {
                         ),
                     );
                 }
-                if let Some(mut file) = file {
+                let real = shadow.and_then(Shadow::into_real);
+                if let Some(mut file) = real.or(file) {
                     file.unlock();
                     *state = State::Opened(file);
                 }
@@ -284,9 +305,9 @@ impl Instance {
 
     /// Has SQLite itself roll a journal back and take a WAL in, on the VFS below.
     #[allow(unsafe_code)]
-    fn recover(&self, path: &str) {
+    fn recover(&self, path: &str) -> Answer<()> {
         let Ok(path) = std::ffi::CString::new(path) else {
-            return;
+            return Err(Code::CANT_OPEN);
         };
         let statements = c"PRAGMA locking_mode=EXCLUSIVE; SELECT 1 FROM sqlite_master LIMIT 1; PRAGMA wal_checkpoint(TRUNCATE);";
         let flags = ffi::OPEN_READWRITE | ffi::OPEN_PRIVATECACHE;
@@ -295,10 +316,13 @@ impl Instance {
         // SAFETY: these are SQLite's own functions; the texts end with a zero, and the connection is closed once, also where
         // opening it failed, as SQLite asks for.
         unsafe {
-            if (api.open_v2)(path.as_ptr(), &mut database, flags, (*self.base.0).zName) == ffi::OK {
-                (api.exec)(database, statements.as_ptr(), null, null, null);
+            let vfs = (*self.base.0).zName;
+            let mut code = (api.open_v2)(path.as_ptr(), &mut database, flags, vfs);
+            if code == ffi::OK {
+                code = (api.exec)(database, statements.as_ptr(), null, null, null);
             }
             (api.close)(database);
+            Code::check(code)
         }
     }
 
