@@ -339,6 +339,10 @@ impl Family {
             self.store.lock().set_page_size(page_size)?;
             self.use_page_size(page_size)?;
         }
+        if page_size != self.page_size {
+            // SQLite takes no such WAL in: a test has put it there.
+            return Err(Code::IO);
+        }
         let Some(wal) = &self.wal else {
             return Ok(false);
         };
@@ -676,6 +680,14 @@ impl Family {
         self.checkpoint()?;
         let left = self.store.lock().leave();
         left
+    }
+
+    /// True if another file has the database's name by now, or none.
+    pub(crate) fn has_moved(&mut self) -> bool {
+        match &mut self.shadow {
+            Some(shadow) => shadow.has_moved(),
+            None => self.store.lock().has_moved(),
+        }
     }
 
     /// Frames of the pool, its hits and its misses.

@@ -138,9 +138,7 @@ pub(crate) fn delete_virtual(instance: &Instance, path: &str, durable: bool) -> 
                 false => Err(Code(ffi::IOERR_DELETE_NOENT)),
             };
         }
-        if mirror::is_on() {
-            instance.base.delete(path, durable)?;
-        }
+        mirror::delete(instance.base, path, durable)?;
         match kind {
             Kind::Wal => family.wal_is_gone()?,
             _ => family.journal = None,

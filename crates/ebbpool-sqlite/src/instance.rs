@@ -153,8 +153,11 @@ impl Instance {
     ) -> Answer<Option<Arc<Shared>>> {
         let mut families = self.families().ok_or(Code::MISUSE)?;
         if let Some(shared) = families.by_path.get(path) {
-            shared.handles.fetch_add(1, Ordering::Relaxed);
-            return Ok(Some(Arc::clone(shared)));
+            if !self.has_lost(shared)? {
+                shared.handles.fetch_add(1, Ordering::Relaxed);
+                return Ok(Some(Arc::clone(shared)));
+            }
+            families.by_path.remove(path);
         }
         let Some((file, options)) = open()? else {
             return Ok(None);
@@ -172,6 +175,29 @@ impl Instance {
         Ok(Some(shared))
     }
 
+    /// True if the file of a database was deleted, moved or replaced while it was open. Then its commits go to where it is
+    /// now, and its handles, which can do nothing for the file of that name, are good for nothing more.
+    fn has_lost(&self, shared: &Shared) -> Answer<bool> {
+        let mut state = shared.lock()?;
+        let has_moved = match &mut *state {
+            State::Opened(file) => file.has_moved(),
+            State::Owned(family) => family.has_moved(),
+            State::Lost => false,
+        };
+        if !has_moved {
+            return Ok(false);
+        }
+        let text = format!("{} was deleted or moved while it was open", shared.path);
+        self.log(Code::CANT_OPEN, &text);
+        if let State::Owned(mut family) = std::mem::replace(&mut *state, State::Lost) {
+            family.now = self.now();
+            if let Err(code) = family.leave() {
+                self.log(code, "its last commits could not be made durable");
+            }
+        }
+        Ok(true)
+    }
+
     /// A handle goes; the last one closes the database and leaves plain files behind.
     pub(crate) fn leave(&self, shared: &Arc<Shared>) -> Answer<()> {
         let mut families = self.families().ok_or(Code::MISUSE)?;
@@ -181,7 +207,10 @@ impl Instance {
         if shared.handles.fetch_sub(1, Ordering::Relaxed) > 1 {
             return Ok(());
         }
-        families.by_path.remove(&shared.path);
+        let known = families.by_path.get(&shared.path);
+        if known.is_some_and(|known| Arc::ptr_eq(known, shared)) {
+            families.by_path.remove(&shared.path);
+        }
         // The lock on all databases is held, so that a handle that opens this one waits until its files are closed.
         let state = std::mem::replace(&mut *shared.state.lock(), State::Lost);
         match state {

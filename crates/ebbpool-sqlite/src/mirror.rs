@@ -7,7 +7,7 @@
 
 mod shadow;
 
-use std::ffi::{c_int, c_void};
+use std::ffi::{CString, c_int, c_void};
 use std::sync::OnceLock;
 
 use crate::code::{Answer, Code};
@@ -41,9 +41,22 @@ pub(crate) fn divide(
     }
 }
 
+/// Deletes the real file of a virtual one.
+#[allow(unsafe_code)]
+pub(crate) fn delete(base: BaseVfs, path: &str, durable: bool) -> Answer<()> {
+    if !is_on() {
+        return Ok(());
+    }
+    let path = CString::new(path).map_err(|_| Code::CANT_OPEN)?;
+    // SAFETY: a registered VFS has all methods; the path ends with a zero and lives until the call returns.
+    Code::check(unsafe { ((*base.0).xDelete)(base.0, path.as_ptr(), c_int::from(durable)) })
+}
+
 /// The real file of one handle, if there is one.
 pub(crate) struct Mirror {
     file: Option<BaseFile>,
+    /// True after a write that failed: then both files may have other bytes.
+    has_failed: bool,
 }
 
 impl Mirror {
@@ -54,7 +67,10 @@ impl Mirror {
             true => Some(BaseFile::open(base, path, flags)?),
             false => None,
         };
-        Ok(Mirror { file })
+        Ok(Mirror {
+            file,
+            has_failed: false,
+        })
     }
 
     /// What the real file holds when it is opened: a test may have put it there.
@@ -74,7 +90,7 @@ impl Mirror {
         };
         let mut real = vec![0; into.len()];
         file.read(at, &mut real)?;
-        if is_whole && real != into {
+        if is_whole && real != into && !self.has_failed {
             eprintln!("ebbpool: {} bytes at {at} differ from the file", into.len());
         }
         Ok(())
@@ -82,10 +98,12 @@ impl Mirror {
 
     /// Writes to the real file.
     pub(crate) fn write(&mut self, at: u64, bytes: &[u8]) -> Answer<()> {
-        match &mut self.file {
+        let written = match &mut self.file {
             Some(file) => file.write(at, bytes),
             None => Ok(()),
-        }
+        };
+        self.has_failed |= written.is_err();
+        written
     }
 
     /// Cuts the real file off.

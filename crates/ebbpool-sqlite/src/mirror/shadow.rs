@@ -65,6 +65,11 @@ impl Shadow {
         &self.path
     }
 
+    /// True if another file has the real database's name by now, or none.
+    pub(crate) fn has_moved(&mut self) -> bool {
+        self.real.as_mut().is_some_and(BaseFile::has_moved)
+    }
+
     /// The real database, where there will be no family.
     pub(crate) fn into_real(mut self) -> Option<BaseFile> {
         self.real.take()
