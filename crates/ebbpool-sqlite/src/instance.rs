@@ -83,6 +83,15 @@ impl Shared {
         }
         Ok(self.state.lock())
     }
+
+    /// True if another file has the database's name by now, or none.
+    fn has_moved(&self) -> Answer<bool> {
+        Ok(match &mut *self.lock()? {
+            State::Opened(file) => file.has_moved(),
+            State::Owned(family) => family.has_moved(),
+            State::Lost => false,
+        })
+    }
 }
 
 impl Instance {
@@ -152,16 +161,22 @@ impl Instance {
         open: impl FnOnce() -> Answer<Option<(BaseFile, Options)>>,
     ) -> Answer<Option<Arc<Shared>>> {
         let mut families = self.families().ok_or(Code::MISUSE)?;
-        if let Some(shared) = families.by_path.get(path) {
-            if !self.has_lost(shared)? {
+        let known = families.by_path.get(path).cloned();
+        let mut moved = None;
+        if let Some(shared) = known {
+            if !shared.has_moved()? {
                 shared.handles.fetch_add(1, Ordering::Relaxed);
-                return Ok(Some(Arc::clone(shared)));
+                return Ok(Some(shared));
             }
-            families.by_path.remove(path);
+            moved = Some(shared);
         }
         let Some((file, options)) = open()? else {
             return Ok(None);
         };
+        if let Some(moved) = moved {
+            // Only now: SQLite makes no log beside a database that does not exist.
+            self.give_up(&moved)?;
+        }
         let shared = Arc::new(Shared {
             path: path.to_owned(),
             options,
@@ -175,27 +190,19 @@ impl Instance {
         Ok(Some(shared))
     }
 
-    /// True if the file of a database was deleted, moved or replaced while it was open. Then its commits go to where it is
-    /// now, and its handles, which can do nothing for the file of that name, are good for nothing more.
-    fn has_lost(&self, shared: &Shared) -> Answer<bool> {
-        let mut state = shared.lock()?;
-        let has_moved = match &mut *state {
-            State::Opened(file) => file.has_moved(),
-            State::Owned(family) => family.has_moved(),
-            State::Lost => false,
-        };
-        if !has_moved {
-            return Ok(false);
-        }
+    /// Closes a database whose file was deleted, moved or replaced while it was open. Its commits go to where the file is now,
+    /// and its handles, which can do nothing for the file of that name, are good for nothing more.
+    fn give_up(&self, shared: &Shared) -> Answer<()> {
         let text = format!("{} was deleted or moved while it was open", shared.path);
         self.log(Code::CANT_OPEN, &text);
-        if let State::Owned(mut family) = std::mem::replace(&mut *state, State::Lost) {
+        let state = std::mem::replace(&mut *shared.lock()?, State::Lost);
+        if let State::Owned(mut family) = state {
             family.now = self.now();
             if let Err(code) = family.leave() {
                 self.log(code, "its last commits could not be made durable");
             }
         }
-        Ok(true)
+        Ok(())
     }
 
     /// A handle goes; the last one closes the database and leaves plain files behind.
