@@ -162,6 +162,16 @@ impl BaseFile {
         Ok(())
     }
 
+    /// True if another file has its name by now, or none.
+    pub(crate) fn has_moved(&mut self) -> bool {
+        let methods = self.methods();
+        let mut moved: c_int = 0;
+        let argument = (&raw mut moved).cast();
+        // SAFETY: the handle is open, and the argument of this operation is a place for a number.
+        let code = unsafe { (methods.xFileControl)(self.handle(), ffi::FCNTL_HAS_MOVED, argument) };
+        code == ffi::OK && moved != 0
+    }
+
     /// The length in bytes.
     pub(crate) fn length(&mut self) -> Answer<u64> {
         let methods = self.methods();

@@ -17,6 +17,7 @@ use crate::disk::{BaseFile, BaseVfs};
 use crate::home::Pages;
 use crate::locks::{FileLocks, WalIndex};
 use crate::memory::{Image, Memory, VirtualFile};
+use crate::mirror::Shadow;
 use crate::options::{LogKind, Options};
 use crate::store::Store;
 use crate::wal_log::{self, frame_checksum};
@@ -67,6 +68,8 @@ pub(crate) struct Family {
     wal_commit: Option<(u32, u32)>,
     last_checkpoint: f64,
     pub(crate) now: f64,
+    /// Where the epochs go while the suite of SQLite runs.
+    pub(crate) shadow: Option<Shadow>,
 }
 
 impl Family {
@@ -108,6 +111,7 @@ impl Family {
             wal_commit: None,
             last_checkpoint: now,
             now,
+            shadow: None,
         };
         if page_size > 0 {
             family.use_page_size(page_size)?;
@@ -334,6 +338,10 @@ impl Family {
         if self.page_size == 0 {
             self.store.lock().set_page_size(page_size)?;
             self.use_page_size(page_size)?;
+        }
+        if page_size != self.page_size {
+            // SQLite takes no such WAL in: a test has put it there.
+            return Err(Code::IO);
         }
         let Some(wal) = &self.wal else {
             return Ok(false);
@@ -672,6 +680,14 @@ impl Family {
             self.store.lock().abandon();
         }
         left
+    }
+
+    /// True if another file has the database's name by now, or none.
+    pub(crate) fn has_moved(&mut self) -> bool {
+        match &mut self.shadow {
+            Some(shadow) => shadow.has_moved(),
+            None => self.store.lock().has_moved(),
+        }
     }
 
     /// Frames of the pool, its hits and its misses.

@@ -166,6 +166,7 @@ pub const FCNTL_PERSIST_WAL: c_int = 10;
 pub const FCNTL_VFSNAME: c_int = 12;
 pub const FCNTL_PRAGMA: c_int = 14;
 pub const FCNTL_MMAP_SIZE: c_int = 18;
+pub const FCNTL_HAS_MOVED: c_int = 20;
 pub const FCNTL_SYNC: c_int = 21;
 pub const FCNTL_COMMIT_PHASETWO: c_int = 22;
 pub const FCNTL_CKPT_DONE: c_int = 37;

@@ -11,6 +11,7 @@ use crate::ffi::{self, File};
 use crate::instance::{Instance, Shared, State};
 use crate::locks::Slots;
 use crate::memory::VirtualFile;
+use crate::mirror::{self, Mirror};
 use crate::pragma;
 use crate::vfs::guarded;
 
@@ -41,6 +42,7 @@ pub(crate) struct Open {
     is_deleted_on_close: bool,
     slots: Slots,
     has_index: bool,
+    mirror: Mirror,
 }
 
 impl Open {
@@ -49,6 +51,7 @@ impl Open {
         kind: Kind,
         shared: Arc<Shared>,
         flags: c_int,
+        mirror: Mirror,
     ) -> Open {
         Open {
             instance,
@@ -61,6 +64,7 @@ impl Open {
             is_deleted_on_close: flags & ffi::OPEN_DELETEONCLOSE != 0,
             slots: Slots::default(),
             has_index: false,
+            mirror,
         }
     }
 
@@ -69,18 +73,18 @@ impl Open {
     }
 
     /// Makes the journal or WAL of this handle exist.
-    pub(crate) fn make_virtual(&self, may_create: bool) -> Answer<()> {
+    pub(crate) fn make_virtual(&mut self, may_create: bool) -> Answer<()> {
+        let (kind, there) = (self.kind, self.mirror.content()?);
         self.with(|family| {
             let memory = family.memory.clone();
-            let file = match self.kind {
-                Kind::Wal => &mut family.wal,
-                _ => &mut family.journal,
-            };
-            if file.is_none() && !may_create {
+            let file = virtual_file(family, kind);
+            if file.is_some() {
+                return Ok(());
+            }
+            if !may_create && there.is_empty() {
                 return Err(Code::CANT_OPEN);
             }
-            file.get_or_insert_with(|| VirtualFile::new(&memory));
-            Ok(())
+            file.insert(VirtualFile::new(&memory)).write(0, &there)
         })
     }
 }
@@ -104,6 +108,9 @@ fn virtual_owner(instance: &Instance, path: &str) -> Option<(Arc<Shared>, Kind)>
 
 /// True if a virtual file exists; `None` if the path is not one of a virtual file.
 pub(crate) fn virtual_exists(instance: &Instance, path: &str) -> Option<bool> {
+    if mirror::is_on() {
+        return None;
+    }
     let (shared, kind) = virtual_owner(instance, path)?;
     match &mut *shared.lock().ok()? {
         State::Owned(family) => {
@@ -116,7 +123,7 @@ pub(crate) fn virtual_exists(instance: &Instance, path: &str) -> Option<bool> {
 }
 
 /// Deletes a virtual file; false if the path is not one of a virtual file.
-pub(crate) fn delete_virtual(instance: &Instance, path: &str) -> Answer<bool> {
+pub(crate) fn delete_virtual(instance: &Instance, path: &str, durable: bool) -> Answer<bool> {
     let Some((shared, kind)) = virtual_owner(instance, path) else {
         return Ok(false);
     };
@@ -125,8 +132,13 @@ pub(crate) fn delete_virtual(instance: &Instance, path: &str) -> Answer<bool> {
     }
     instance.with_family(&shared, |family| {
         if virtual_file(family, kind).is_none() {
-            return Err(Code(ffi::IOERR_DELETE_NOENT));
+            // Where the files are mirrored, a test may have put one there.
+            return match mirror::is_on() {
+                true => Ok(false),
+                false => Err(Code(ffi::IOERR_DELETE_NOENT)),
+            };
         }
+        mirror::delete(instance.base, path, durable)?;
         match kind {
             Kind::Wal => family.wal_is_gone()?,
             _ => family.journal = None,
@@ -191,7 +203,7 @@ pub(crate) unsafe extern "C" fn read(
                 }
             })?,
         };
-        Ok(())
+        open.mirror.read(at as u64, into, is_whole)
     });
     match code {
         ffi::OK if !is_whole => ffi::IOERR_SHORT_READ,
@@ -225,6 +237,7 @@ pub(crate) unsafe extern "C" fn write(
     };
     let (kind, is_checkpoint, at) = (open.kind, open.is_checkpointing, at as u64);
     guarded(|| {
+        open.mirror.write(at, bytes)?;
         open.with(|family| match kind {
             Kind::Main => family.write_main(at, bytes, is_checkpoint),
             Kind::Wal => family.write_wal(at, bytes),
@@ -244,6 +257,7 @@ pub(crate) unsafe extern "C" fn truncate(file: *mut File, length: i64) -> c_int 
     let open = unsafe { open_of(file) };
     let (kind, length) = (open.kind, length as u64);
     guarded(|| {
+        open.mirror.truncate(length)?;
         open.with(|family| {
             if kind == Kind::Main {
                 family.truncate_main(length);
@@ -262,10 +276,11 @@ pub(crate) unsafe extern "C" fn truncate(file: *mut File, length: i64) -> c_int 
     })
 }
 
-pub(crate) unsafe extern "C" fn sync(file: *mut File, _flags: c_int) -> c_int {
+pub(crate) unsafe extern "C" fn sync(file: *mut File, flags: c_int) -> c_int {
     // SAFETY: SQLite passes an open handle.
     let open = unsafe { open_of(file) };
     guarded(|| {
+        open.mirror.sync(flags)?;
         open.with(|family| {
             // Commits are durable by epochs, and nothing else need be.
             family.asked.syncs += 1;
@@ -408,10 +423,15 @@ pub(crate) unsafe extern "C" fn file_control(
         }
         // SAFETY: the argument of this operation is an array of three texts.
         ffi::FCNTL_PRAGMA => unsafe { run_pragma(open, argument.cast()) },
-        ffi::FCNTL_SIZE_HINT | ffi::FCNTL_CHUNK_SIZE | ffi::FCNTL_SYNC | ffi::FCNTL_MMAP_SIZE => {
-            ffi::NOTFOUND
+        ffi::FCNTL_SIZE_HINT | ffi::FCNTL_CHUNK_SIZE | ffi::FCNTL_SYNC => {
+            let answer = open.mirror.control(operation, argument);
+            answer.unwrap_or(ffi::NOTFOUND)
         }
-        _ => pass_on(open, operation, argument),
+        ffi::FCNTL_MMAP_SIZE => ffi::NOTFOUND,
+        _ => {
+            let answer = open.mirror.control(operation, argument);
+            answer.unwrap_or_else(|| pass_on(open, operation, argument))
+        }
     }
 }
 

@@ -12,6 +12,7 @@ use crate::disk::{BaseFile, BaseVfs};
 use crate::encrypted;
 use crate::family::{self, Family};
 use crate::ffi::{self, Api};
+use crate::mirror::{self, Shadow};
 use crate::options::Options;
 
 /// How long a thread waits for a database while the process ends, or after a fork, where the thread that has it may be
@@ -83,6 +84,15 @@ impl Shared {
         }
         Ok(self.state.lock())
     }
+
+    /// True if another file has the database's name by now, or none.
+    fn has_moved(&self) -> Answer<bool> {
+        Ok(match &mut *self.lock()? {
+            State::Opened(file) => file.has_moved(),
+            State::Owned(family) => family.has_moved(),
+            State::Lost => false,
+        })
+    }
 }
 
 impl Instance {
@@ -152,13 +162,22 @@ impl Instance {
         open: impl FnOnce() -> Answer<Option<(BaseFile, Options)>>,
     ) -> Answer<Option<Arc<Shared>>> {
         let mut families = self.families().ok_or(Code::MISUSE)?;
-        if let Some(shared) = families.by_path.get(path) {
-            shared.handles.fetch_add(1, Ordering::Relaxed);
-            return Ok(Some(Arc::clone(shared)));
+        let known = families.by_path.get(path).cloned();
+        let mut moved = None;
+        if let Some(shared) = known {
+            if !shared.has_moved()? {
+                shared.handles.fetch_add(1, Ordering::Relaxed);
+                return Ok(Some(shared));
+            }
+            moved = Some(shared);
         }
         let Some((file, options)) = open()? else {
             return Ok(None);
         };
+        if let Some(moved) = moved {
+            // Only now: SQLite makes no log beside a database that does not exist.
+            self.give_up(&moved)?;
+        }
         let shared = Arc::new(Shared {
             path: path.to_owned(),
             options,
@@ -172,6 +191,21 @@ impl Instance {
         Ok(Some(shared))
     }
 
+    /// Closes a database whose file was deleted, moved or replaced while it was open. Its commits go to where the file is now,
+    /// and its handles, which can do nothing for the file of that name, are good for nothing more.
+    fn give_up(&self, shared: &Shared) -> Answer<()> {
+        let text = format!("{} was deleted or moved while it was open", shared.path);
+        self.log(Code::CANT_OPEN, &text);
+        let state = std::mem::replace(&mut *shared.lock()?, State::Lost);
+        if let State::Owned(mut family) = state {
+            family.now = self.now();
+            if let Err(code) = family.leave() {
+                self.log(code, "its last commits could not be made durable");
+            }
+        }
+        Ok(())
+    }
+
     /// A handle goes; the last one closes the database and leaves plain files behind.
     pub(crate) fn leave(&self, shared: &Arc<Shared>) -> Answer<()> {
         let mut families = self.families().ok_or(Code::MISUSE)?;
@@ -181,7 +215,10 @@ impl Instance {
         if shared.handles.fetch_sub(1, Ordering::Relaxed) > 1 {
             return Ok(());
         }
-        families.by_path.remove(&shared.path);
+        let known = families.by_path.get(&shared.path);
+        if known.is_some_and(|known| Arc::ptr_eq(known, shared)) {
+            families.by_path.remove(&shared.path);
+        }
         // The lock on all databases is held, so that a handle that opens this one waits until its files are closed.
         let state = std::mem::replace(&mut *shared.state.lock(), State::Lost);
         match state {
@@ -227,16 +264,18 @@ impl Instance {
             format!("{}-journal", shared.path),
             format!("{}-wal", shared.path),
         );
+        let is_left = || Ok(self.has_hot_journal(&journal)? || self.base.exists(&wal)?);
+        let mut recovered = Ok(());
         for _ in 0..3 {
-            if self.base.exists(&journal)? || self.base.exists(&wal)? {
-                self.recover(&shared.path);
+            if is_left()? {
+                recovered = self.recover(&shared.path);
             }
             let State::Opened(file) = &mut *state else {
                 return Err(Code::CANT_OPEN);
             };
             file.lock_exclusively().map_err(|_| Code::BUSY)?;
             encrypted::take_in_wal(self.base, &shared.path, file)?;
-            if self.base.exists(&journal)? || self.base.exists(&wal)? {
+            if is_left()? {
                 // Another process was here in between.
                 file.unlock();
                 continue;
@@ -246,22 +285,39 @@ impl Instance {
             };
             return self.take_over(shared, state, file);
         }
-        Err(Code::BUSY)
+        recovered.and(Err(Code::BUSY))
+    }
+
+    /// True if a journal would roll a transaction back. Other journals stay where SQLite is to make them persist.
+    fn has_hot_journal(&self, journal: &str) -> Answer<bool> {
+        if !self.base.exists(journal)? {
+            return Ok(false);
+        }
+        let mut first = [0];
+        BaseFile::open(
+            self.base,
+            journal,
+            ffi::OPEN_READONLY | ffi::OPEN_MAIN_JOURNAL,
+        )?
+        .read(0, &mut first)?;
+        Ok(first != [0])
     }
 
     fn take_over(&self, shared: &Shared, state: &mut State, file: BaseFile) -> Answer<()> {
         let mut random = [0u8; 8];
         self.base.randomness(&mut random);
         let random = u64::from_le_bytes(random);
-        match family::take_over(
-            self.base,
-            &shared.path,
-            file,
-            shared.options,
-            random,
-            self.now(),
-        ) {
-            Ok(family) => {
+        let (base, path, file, shadow) = match mirror::divide(self.base, &shared.path, file) {
+            Ok(divided) => divided,
+            Err((mut file, error)) => {
+                file.unlock();
+                *state = State::Opened(file);
+                return Err(error);
+            }
+        };
+        match family::take_over(base, &path, file, shared.options, random, self.now()) {
+            Ok(mut family) => {
+                family.shadow = shadow;
                 *state = State::Owned(Box::new(family));
                 Ok(())
             }
@@ -275,7 +331,8 @@ impl Instance {
                         ),
                     );
                 }
-                if let Some(mut file) = file {
+                let real = shadow.and_then(Shadow::into_real);
+                if let Some(mut file) = real.or(file) {
                     file.unlock();
                     *state = State::Opened(file);
                 }
@@ -286,9 +343,9 @@ impl Instance {
 
     /// Has SQLite itself roll a journal back and take a WAL in, on the VFS below.
     #[allow(unsafe_code)]
-    fn recover(&self, path: &str) {
+    fn recover(&self, path: &str) -> Answer<()> {
         let Ok(path) = std::ffi::CString::new(path) else {
-            return;
+            return Err(Code::CANT_OPEN);
         };
         let statements = c"PRAGMA locking_mode=EXCLUSIVE; SELECT 1 FROM sqlite_master LIMIT 1; PRAGMA wal_checkpoint(TRUNCATE);";
         let flags = ffi::OPEN_READWRITE | ffi::OPEN_PRIVATECACHE;
@@ -297,10 +354,13 @@ impl Instance {
         // SAFETY: these are SQLite's own functions; the texts end with a zero, and the connection is closed once, also where
         // opening it failed, as SQLite asks for.
         unsafe {
-            if (api.open_v2)(path.as_ptr(), &mut database, flags, (*self.base.0).zName) == ffi::OK {
-                (api.exec)(database, statements.as_ptr(), null, null, null);
+            let vfs = (*self.base.0).zName;
+            let mut code = (api.open_v2)(path.as_ptr(), &mut database, flags, vfs);
+            if code == ffi::OK {
+                code = (api.exec)(database, statements.as_ptr(), null, null, null);
             }
             (api.close)(database);
+            Code::check(code)
         }
     }
 

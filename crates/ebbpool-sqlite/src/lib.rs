@@ -33,6 +33,7 @@ mod home;
 mod instance;
 mod locks;
 mod memory;
+mod mirror;
 mod options;
 mod pragma;
 mod store;
@@ -155,6 +156,26 @@ extern "C" fn end_of_process() {
             instance.end();
             Ok(())
         });
+    }
+}
+
+/// Registers the VFS `ebbpool` with the SQLite whose functions are passed, as [`register`] does: for a program in C that is
+/// linked with SQLite and with this library as `libebbpool_sqlite.a`. The functions are, in this order,
+/// `sqlite3_vfs_find`, `sqlite3_vfs_register`, `sqlite3_open_v2`, `sqlite3_exec`, `sqlite3_close`, `sqlite3_mprintf`,
+/// `sqlite3_log` and `sqlite3_uri_parameter`. Returns SQLite's result code.
+///
+/// It may be called from the function that SQLite is compiled with as `SQLITE_EXTRA_INIT`.
+///
+/// # Safety
+///
+/// The functions are SQLite's.
+#[allow(unsafe_code)]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ebbpool_sqlite_register(api: *const ffi::Api, as_default: c_int) -> c_int {
+    // SAFETY: the caller's.
+    match unsafe { register_with(*api, as_default != 0) } {
+        Ok(_) => ffi::OK,
+        Err(code) => code.0,
     }
 }
 

@@ -672,6 +672,11 @@ impl Store {
         }
     }
 
+    /// True if another file has the database's name by now, or none.
+    pub(crate) fn has_moved(&mut self) -> bool {
+        self.database.has_moved()
+    }
+
     /// The handle of the database, for calls that are passed on.
     pub(crate) fn handle(&mut self) -> *mut ffi::File {
         self.database.handle()

@@ -10,6 +10,7 @@ use crate::disk::{BaseFile, BaseVfs};
 use crate::ffi::{self, Api, File, IoMethods, Symbol, Vfs};
 use crate::handle::{self, Handle, Kind, Open};
 use crate::instance::Instance;
+use crate::mirror::Mirror;
 use crate::options::Options;
 
 /// Runs `work`, and makes a panic an I/O error: no panic may cross into C.
@@ -101,6 +102,7 @@ unsafe fn find_or_open(
         // The paths of logs are made from this one as text.
         return Ok(None);
     };
+    let mirror = Mirror::open(instance.base, path, flags)?;
     let shared = match kind {
         Kind::Main => instance.share(path, || {
             // SAFETY: the caller's.
@@ -119,7 +121,7 @@ unsafe fn find_or_open(
     let Some(shared) = shared else {
         return Ok(None);
     };
-    let open = Open::new(instance, kind, shared, flags);
+    let mut open = Open::new(instance, kind, shared, flags, mirror);
     if kind != Kind::Main {
         open.make_virtual(flags & ffi::OPEN_CREATE != 0)?;
     }
@@ -176,7 +178,7 @@ unsafe extern "C" fn delete(vfs: *mut Vfs, name: *const c_char, durable: c_int) 
     let (instance, path) = unsafe { (instance(vfs), CStr::from_ptr(name).to_string_lossy()) };
     let mut is_virtual = false;
     let code = guarded(|| {
-        is_virtual = handle::delete_virtual(instance, &path)?;
+        is_virtual = handle::delete_virtual(instance, &path, durable != 0)?;
         Ok(())
     });
     if code != ffi::OK || is_virtual {
