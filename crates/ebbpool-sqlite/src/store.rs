@@ -26,10 +26,10 @@ const RUN: usize = 1 << 20;
 const LONGEST_CHAIN: usize = 512;
 
 /// The file format version that makes SQLite refuse to write a database, and lets it read.
-const READ_ONLY: u8 = 3;
+pub(crate) const READ_ONLY: u8 = 3;
 /// Where the header of a database has its write and read version.
-const WRITE_VERSION: usize = 18;
-const READ_VERSION: usize = 19;
+pub(crate) const WRITE_VERSION: usize = 18;
+pub(crate) const READ_VERSION: usize = 19;
 /// The bytes of the header that a change of the database changes.
 const FINGERPRINT: usize = 96;
 
@@ -108,14 +108,14 @@ pub(crate) fn is_plain(header: &[u8]) -> bool {
 }
 
 /// Makes page 1 what SQLite wrote, without the mark that keeps other programs from writing.
-fn unmark(page: &mut [u8]) {
+pub(crate) fn unmark(page: &mut [u8]) {
     if page.len() > READ_VERSION && page[WRITE_VERSION] == READ_ONLY && is_plain(page) {
         page[WRITE_VERSION] = page[READ_VERSION];
     }
 }
 
 /// The fingerprint of a database, which changes with each of its commits.
-fn fingerprint(header: &[u8]) -> u64 {
+pub(crate) fn fingerprint(header: &[u8]) -> u64 {
     let mut header = header[..FINGERPRINT].to_vec();
     unmark(&mut header);
     xxhash_rust::xxh3::xxh3_64(&header)
