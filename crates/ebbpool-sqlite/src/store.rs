@@ -219,19 +219,19 @@ impl Store {
         let mut first = vec![0; 1 << 16];
         self.database.read(0, &mut first)?;
         let print = fingerprint(in_place);
-        let mut fits = false;
+        let mut is_last_state = false;
         let scanned = delta_log::scan(
             length,
             |at, into| file.read(at, into),
             |record, at, sections, bytes| {
                 note(chains, &mut zeros_beyond, record.size, at, sections);
                 size = record.size;
-                // After a crash in a checkpoint the database in place is that of some record already, and the records up
-                // to there change nothing in it.
+                // After a crash in a checkpoint SQLite has taken `-wal` in: the database in place is that of the last record,
+                // and the records change nothing in it. If none changes page 1, its fingerprint is that of the base.
                 if let Some(section) = sections.iter().find(|section| section.page == 1) {
                     delta_log::apply(section.runs(bytes), &mut first);
+                    is_last_state = fingerprint(&first) == print;
                 }
-                fits |= fingerprint(&first) == print;
             },
         )?;
         self.deltas.file = Some(file);
@@ -249,7 +249,7 @@ impl Store {
         self.deltas.ready = true;
         // The mark was durable before the first record was, and no program writes a database that has it.
         let is_marked = !is_plain(in_place) || in_place[WRITE_VERSION] == READ_ONLY;
-        if !is_marked || (print != scanned.header.base && !fits) {
+        if !is_marked || (print != scanned.header.base && !is_last_state) {
             self.deltas = Deltas::default();
             return Err(Code::CANT_OPEN);
         }

@@ -49,7 +49,7 @@ pub(crate) enum SqliteError {
         path: PathBuf,
         source: PlainSqliteError,
     },
-    #[error("{path}: the check found {count} problems")]
+    #[error("{path}: the check found {count} {problems}", problems = if *count == 1 { "problem" } else { "problems" })]
     Findings { path: PathBuf, count: usize },
 }
 

@@ -76,7 +76,10 @@ pub(super) fn recover(args: &SqliteRecoverArgs) -> Result<(), SqliteError> {
 }
 
 /// Where a log goes that belongs to another version of the database; `None` if it belongs to this one.
-fn stale_log(inspection: &SqliteInspection, may_discard: bool) -> Result<Option<PathBuf>, SqliteError> {
+fn stale_log(
+    inspection: &SqliteInspection,
+    may_discard: bool,
+) -> Result<Option<PathBuf>, SqliteError> {
     let fit = inspection.log.as_ref().map(|log| log.fit);
     if !matches!(fit, Some(LogFit::NotMarked | LogFit::OtherDatabase)) {
         return Ok(None);
@@ -98,7 +101,9 @@ fn stale_log(inspection: &SqliteInspection, may_discard: bool) -> Result<Option<
 /// Moves the log, and makes that durable before the database is written without it.
 fn set_aside(path: &Path, stale: &Path) -> io::Result<()> {
     fs::rename(beside(path, "-ebb"), stale)?;
-    let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+    let directory = path
+        .parent()
+        .filter(|parent| !parent.as_os_str().is_empty());
     File::open(directory.unwrap_or(Path::new(".")))?.sync_all()
 }
 
@@ -112,7 +117,9 @@ impl SqliteRecovery {
             steps.push("SQLite rolls the transaction in -journal back".into());
         }
         if wal_commits > 0 {
-            steps.push(format!("SQLite brings {wal_commits} commits of -wal in place"));
+            steps.push(format!(
+                "SQLite brings {wal_commits} commits of -wal in place"
+            ));
         }
         if let Some(stale) = discarded {
             steps.push(format!("-ebb moves to {}", stale.display()));
@@ -125,7 +132,11 @@ impl SqliteRecovery {
                 age_text(log.last_epoch)
             ));
         }
-        if inspection.header.as_ref().is_some_and(|header| header.is_marked) {
+        if inspection
+            .header
+            .as_ref()
+            .is_some_and(|header| header.is_marked)
+        {
             steps.push("the mark is removed, so that every SQLite may write the database".into());
         }
         if log.is_some() {

@@ -38,10 +38,7 @@ pub(super) fn run(args: &SqliteRunArgs) -> Result<(), SqliteError> {
         return show(&variables).map_err(SqliteError::Output);
     };
     // The program takes this process over, so that its signals and its exit code are its own.
-    let source = Command::new(program)
-        .args(arguments)
-        .envs(variables)
-        .exec();
+    let source = Command::new(program).args(arguments).envs(variables).exec();
     Err(SqliteError::Program {
         program: program.to_string_lossy().into_owned(),
         source,
@@ -90,7 +87,10 @@ fn library(named: Option<&Path>) -> Result<PathBuf, SqliteError> {
     let beside = directory.map(|directory| directory.join(LIBRARY));
     let in_lib = directory.map(|directory| directory.join("../lib").join(LIBRARY));
     let candidates = [beside, in_lib];
-    let mut found = candidates.iter().flatten().filter_map(|path| absolute(path));
+    let mut found = candidates
+        .iter()
+        .flatten()
+        .filter_map(|path| absolute(path));
     found.next().ok_or(SqliteError::NoLibrary)
 }
 

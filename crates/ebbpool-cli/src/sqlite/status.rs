@@ -216,7 +216,7 @@ impl SqliteStatus {
                 table.row("last epoch", age_text(ebb.last_epoch_ms));
             }
         }
-        if let Some(wal) = &self.wal {
+        if let Some(wal) = self.wal.as_ref().filter(|wal| wal.commits > 0) {
             let (commits, frames) = (grouped(wal.commits), grouped(wal.frames));
             let text = format!("{}-wal: {commits} commits, {frames} pages", self.path);
             table.row("WAL", text);
@@ -231,20 +231,37 @@ impl SqliteStatus {
         }
         let mut text = table.left_aligned();
         text.push('\n');
-        text += &match (&self.findings[..], self.plain) {
-            ([], true) => "it is a plain database; there is nothing to recover\n".to_owned(),
-            ([], false) => match &self.locked_by {
-                Some(_) => "its program has it open; when it is closed, it is a plain database\n".into(),
-                None => format!("the next program with the VFS, or ebbpool sqlite recover {}, brings the log in place\n", self.path),
-            },
-            (findings, _) => findings.iter().map(|finding| format!("{finding}\n")).collect(),
-        };
+        for finding in &self.findings {
+            text += &format!("{finding}\n");
+        }
+        if self.findings.is_empty() {
+            text += &self.next_step();
+            text.push('\n');
+        }
         text
+    }
+
+    /// What becomes of files that belong together.
+    fn next_step(&self) -> String {
+        let is_ours = self.ebb.is_some() || self.marked;
+        match (self.plain, &self.locked_by) {
+            (true, _) => "it is a plain database; there is nothing to recover".into(),
+            (false, Some(_)) => {
+                "its program has it open; when it is closed, it is a plain database".into()
+            }
+            (false, None) if is_ours => format!(
+                "the next program with the VFS brings the log in place, as does: ebbpool sqlite recover {}",
+                self.path
+            ),
+            (false, None) => "the next program with any SQLite takes its journal or WAL in".into(),
+        }
     }
 
     fn mark_text(&self) -> &'static str {
         match self.marked {
-            true => "yes: SQLite without the VFS reads the state of the last checkpoint, and writes nothing",
+            true => {
+                "yes: SQLite without the VFS reads the state of the last checkpoint, and writes nothing"
+            }
             false => "no",
         }
     }
@@ -252,10 +269,7 @@ impl SqliteStatus {
 
 impl EbbFile {
     fn to_text(&self, path: &str) -> String {
-        let (epochs, pages) = (
-            grouped(u64::from(self.epochs)),
-            grouped(self.changed_pages),
-        );
+        let (epochs, pages) = (grouped(u64::from(self.epochs)), grouped(self.changed_pages));
         let used = ByteSize::new(self.used_bytes);
         let since = age_text(self.began_ms);
         match (self.epochs, self.began_ms) {

@@ -69,17 +69,17 @@ pub(super) fn read_log(
 ) -> Answer<DeltaLogSummary> {
     let print = fingerprint(first);
     let mut page = first.to_vec();
-    let mut is_state_of_record = false;
+    let mut is_last_state = false;
     let mut changed = HashSet::new();
     let mut pages = 0;
     let scanned = delta_log::scan(length, read, |record, _, sections, bytes| {
         pages = record.size;
         changed.extend(sections.iter().map(|section| section.page));
-        // After a crash in a checkpoint the database in place is that of some record already.
+        // After a crash in a checkpoint the database in place is that of the last record already.
         if let Some(section) = sections.iter().find(|section| section.page == 1) {
             delta_log::apply(section.runs(bytes), &mut page);
+            is_last_state = fingerprint(&page) == print;
         }
-        is_state_of_record |= fingerprint(&page) == print;
         each(record, sections, bytes);
     })?;
     let Some(scanned) = scanned else {
@@ -101,7 +101,7 @@ pub(super) fn read_log(
         0 => LogFit::NoEpochs,
         _ if bytes == 0 => LogFit::OtherDatabase,
         _ if !is_marked => LogFit::NotMarked,
-        _ if print == scanned.header.base || is_state_of_record => LogFit::Fits,
+        _ if print == scanned.header.base || is_last_state => LogFit::Fits,
         _ => LogFit::OtherDatabase,
     };
     Ok(DeltaLogSummary {

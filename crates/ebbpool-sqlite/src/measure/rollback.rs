@@ -128,8 +128,7 @@ impl RollbackWatch {
         let old = pages.iter().filter(|page| page.page <= old_pages).count() as u64;
         let more = commits.saturating_sub(1);
         self.written.in_place += (pages.len() as u64 + more) * page_size;
-        self.written.log +=
-            commits * JOURNAL_HEADER + (old + more) * (page_size + JOURNAL_PAGE);
+        self.written.log += commits * JOURNAL_HEADER + (old + more) * (page_size + JOURNAL_PAGE);
     }
 }
 

@@ -138,7 +138,15 @@ impl SqliteMeasurement {
         }
         text.push('\n');
         let mut table = table::plain();
-        let header = ["", "epochs", "log", "checkpoints", "a day", "fewer", "years"];
+        let header = [
+            "",
+            "epochs",
+            "log",
+            "checkpoints",
+            "a day",
+            "fewer",
+            "years",
+        ];
         table::add_row(&mut table, header.map(String::from).into());
         for line in &self.lines {
             table::add_row(&mut table, line.cells());
