@@ -38,7 +38,7 @@ pub struct SqliteInspection {
     pub header: Option<SqliteHeader>,
     /// Bytes of `-journal`, if it exists and would be rolled back.
     pub hot_journal: Option<u64>,
-    /// The file `-wal`, if it exists.
+    /// The file `-wal`, if it exists and is not empty.
     pub wal: Option<WalSummary>,
     /// The file `-ebb`, if it exists.
     pub log: Option<DeltaLogSummary>,
@@ -80,7 +80,7 @@ impl SqliteHeader {
 pub struct WalSummary {
     /// The length of the file in bytes.
     pub bytes: u64,
-    /// True if the file begins with a valid header; an empty file has none.
+    /// True if the file begins with a valid header.
     pub has_header: bool,
     /// Bytes of a page; 0 without a header.
     pub page_size: u32,
@@ -124,8 +124,9 @@ pub fn inspect(path: &Path) -> io::Result<SqliteInspection> {
     let mut bytes = metadata.len();
     let mut images = WalImages::default();
     let wal = match open_if_there(&beside(path, "-wal"))? {
-        Some(file) => Some(summarize_wal(&file, &mut images)?),
-        None => None,
+        // As for SQLite: an empty file does not exist. A checkpoint leaves one while the database is open.
+        Some(file) if file.metadata()?.len() > 0 => Some(summarize_wal(&file, &mut images)?),
+        _ => None,
     };
     // What SQLite takes in before `-ebb` is looked at.
     if let Some(page) = images.first {

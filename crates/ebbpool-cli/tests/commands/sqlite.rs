@@ -330,7 +330,7 @@ fn a_killed_process_leaves_files_that_are_checked_and_recovered() {
         assert_eq!(planned["recovered"], false);
         assert_eq!(ebbpool.names(), before, "--dry-run changes nothing");
         if log == "deltas" {
-            let write = scratch.judge(&name, "INSERT INTO t VALUES (-1, '')");
+            let write = scratch.judge(&name, "CREATE TABLE other (a)");
             let write = write.as_str().expect("an error");
             assert!(write.contains("readonly"), "{write}");
         }
