@@ -37,7 +37,7 @@ impl WearingCard {
         })
     }
 
-    /// The years after which a card is worn out by so many bytes in a time in seconds; `None` without bytes or time.
+    /// The years after which a card is worn out by a number of bytes in a time in seconds; `None` without bytes or time.
     pub(super) fn years(&self, bytes: u64, seconds: f64) -> Option<f64> {
         let a_year = bytes as f64 / seconds * SECONDS_PER_YEAR;
         (a_year > 0.0 && seconds > 0.0).then(|| self.endurance.host_bytes / a_year)

@@ -108,7 +108,7 @@ impl WindowModel {
         self.end = end;
     }
 
-    /// The bytes of all epochs in a time of so many seconds, and of the checkpoints that this time needs: those that are in
+    /// The bytes of all epochs in a time in seconds, and of the checkpoints that this time needs: those that are in
     /// the log as they were counted, and pages in place as `growth` says. What is pending goes into a last epoch.
     pub fn finish(mut self, seconds: f64, growth: &PageGrowth, page_size: usize) -> ModelledBytes {
         self.epoch();
