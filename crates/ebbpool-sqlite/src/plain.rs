@@ -39,6 +39,8 @@ impl std::error::Error for PlainSqliteError {}
 /// # Safety
 ///
 /// `library` is a handle of the loader, or one of its special ones.
+// The type of each function is that of its field.
+#[allow(clippy::missing_transmute_annotations)]
 pub(crate) unsafe fn functions_of(library: *mut c_void) -> Option<Api> {
     use std::mem::transmute;
     // SAFETY: the names end with a zero, and each function has the type of its field, as sqlite3.h declares it.

@@ -30,6 +30,9 @@ pub(crate) struct WalFrame {
     pub(crate) size: u32,
 }
 
+/// The frames of a commit, each with the image of its page.
+pub(crate) type CommitFrames = Vec<(WalFrame, Vec<u8>)>;
+
 impl WalCursor {
     /// The position of the first frame, if the bytes are the header of a `-wal`.
     pub(crate) fn begin(header: &[u8]) -> Option<WalCursor> {
@@ -92,10 +95,7 @@ impl WalCursor {
 
     /// Reads the frames of the next commit: for each its numbers and the image of the page. `None`, and the position stays,
     /// if there is no further commit.
-    pub(crate) fn next_commit(
-        &mut self,
-        file: &File,
-    ) -> io::Result<Option<Vec<(WalFrame, Vec<u8>)>>> {
+    pub(crate) fn next_commit(&mut self, file: &File) -> io::Result<Option<CommitFrames>> {
         let mut cursor = self.clone();
         let mut frames = Vec::new();
         let mut bytes = vec![0; self.frame_bytes()];

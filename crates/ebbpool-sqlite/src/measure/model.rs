@@ -11,11 +11,17 @@ use crate::wal_log::FRAME;
 /// Bytes of a block of the file system: a sync writes whole ones.
 const BLOCK: u64 = 4096;
 
+/// A page that changed since the last epoch: its content as of that, if it is known, and its latest one.
+struct PendingPage {
+    durable: Option<Arc<[u8]>>,
+    latest: Arc<[u8]>,
+}
+
 /// What the VFS would write to its log with one window.
 pub struct WindowModel {
     options: Options,
     durable: HashMap<u32, Arc<[u8]>>,
-    pending: BTreeMap<u32, (Option<Arc<[u8]>>, Arc<[u8]>)>,
+    pending: BTreeMap<u32, PendingPage>,
     oldest: Option<f64>,
     end: u64,
     log_bytes: u64,
@@ -50,8 +56,11 @@ impl WindowModel {
             // The image as of the last epoch; the first one is from before the watch.
             let durable = self.durable.get(&page.page).or(page.before.as_ref());
             let durable = durable.cloned();
-            let entry = self.pending.entry(page.page);
-            entry.or_insert((durable, Arc::clone(&page.after))).1 = Arc::clone(&page.after);
+            let entry = self.pending.entry(page.page).or_insert(PendingPage {
+                durable,
+                latest: Arc::clone(&page.after),
+            });
+            entry.latest = Arc::clone(&page.after);
         }
         self.oldest.get_or_insert(now);
         let pending = self.pending_bytes();
@@ -72,7 +81,7 @@ impl WindowModel {
     }
 
     fn pending_bytes(&self) -> u64 {
-        let bytes = self.pending.values().map(|(_, after)| after.len() as u64);
+        let bytes = self.pending.values().map(|page| page.latest.len() as u64);
         bytes.sum()
     }
 
@@ -88,15 +97,15 @@ impl WindowModel {
             // Too large for a record: it goes to `-wal` whole, and from there in place.
             self.log_bytes += bytes + pages.len() as u64 * FRAME;
             self.in_place_bytes += bytes;
-            for (page, (_, after)) in pages {
-                self.durable.insert(page, after);
+            for (number, page) in pages {
+                self.durable.insert(number, page.latest);
             }
             return;
         }
         let mut draft = Draft::new();
-        for (page, (before, after)) in pages {
-            draft.add(page, before.as_deref(), &after);
-            self.durable.insert(page, after);
+        for (number, page) in pages {
+            draft.add(number, page.durable.as_deref(), &page.latest);
+            self.durable.insert(number, page.latest);
         }
         if draft.is_empty() {
             return;

@@ -20,6 +20,9 @@ const BATCH: usize = 1 << 20;
 /// A program that writes at every look is read while it writes after this many looks.
 const PATIENCE: u32 = 20;
 
+/// A page and its content.
+type ChangedImage = (u32, Vec<u8>);
+
 pub(super) struct RollbackWatch {
     page_size: usize,
     /// Pages of which images may be stored.
@@ -94,8 +97,7 @@ impl RollbackWatch {
     }
 
     /// The fingerprints of all pages, and those pages that are not as they were.
-    #[allow(clippy::type_complexity)]
-    fn changes(&self, database: &File) -> io::Result<(Vec<u64>, Vec<(u32, Vec<u8>)>)> {
+    fn changes(&self, database: &File) -> io::Result<(Vec<u64>, Vec<ChangedImage>)> {
         let length = database.metadata()?.len() as usize;
         let is_first = self.prints.is_empty();
         let mut prints = Vec::with_capacity(length / self.page_size);

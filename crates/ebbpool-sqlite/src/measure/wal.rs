@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::{WatchedBytes, WatchedCommit, WatchedPage};
-use crate::wal_file::{WalCursor, WalFrame, read_whole};
+use crate::wal_file::{CommitFrames, WalCursor, read_whole};
 use crate::wal_log::HEADER;
 
 /// Where `-shm` has the number of frames that checkpoints have brought in place (`WalCkptInfo.nBackfill`), in the machine's
@@ -93,11 +93,7 @@ impl WalWatch {
         Ok(())
     }
 
-    fn take_commit(
-        &mut self,
-        frames: Vec<(WalFrame, Vec<u8>)>,
-        database: &File,
-    ) -> io::Result<WatchedCommit> {
+    fn take_commit(&mut self, frames: CommitFrames, database: &File) -> io::Result<WatchedCommit> {
         let mut pages: Vec<WatchedPage> = Vec::with_capacity(frames.len());
         for (frame, image) in frames {
             self.frames.push(frame.page);
