@@ -64,8 +64,9 @@ mod on_linux {
         let path = directory.path().join("x.db");
         let log = sealed_log(log);
         let write = |path: &Path, bytes: &[u8]| fs::write(path, bytes).is_ok();
-        if !(write(&path, database) && write(&beside(&path, "-wal"), wal))
-            || !(write(&beside(&path, "-ebb"), &log))
+        if !write(&path, database)
+            || !write(&beside(&path, "-wal"), wal)
+            || !write(&beside(&path, "-ebb"), &log)
         {
             return;
         }
