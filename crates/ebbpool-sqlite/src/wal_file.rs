@@ -6,7 +6,7 @@ use std::os::unix::fs::FileExt;
 
 use crate::delta_log::is_page_size;
 use crate::family::be32;
-use crate::wal_log::{FRAME, HEADER, checksum, frame_checksum};
+use crate::wal_log::{FRAME, HEADER, frame_checksum};
 
 /// The magic number of a file whose checksums are over little-endian words; the next one stands for big-endian words.
 const MAGIC: u32 = 0x377f_0682;
@@ -43,11 +43,7 @@ impl WalCursor {
             return None;
         }
         let is_big_endian = magic & 1 == 1;
-        let mut words = header[..24].to_vec();
-        if is_big_endian {
-            words.chunks_exact_mut(4).for_each(<[u8]>::reverse);
-        }
-        let sum = checksum([0, 0], &words);
+        let sum = frame_checksum([0, 0], &header[..24], is_big_endian);
         let mut salt = [0; 8];
         salt.copy_from_slice(&header[16..24]);
         (sum == [be32(header, 24), be32(header, 28)]).then_some(WalCursor {
@@ -80,7 +76,8 @@ impl WalCursor {
 
     /// Takes the next frame, if the bytes are one, and moves behind it.
     pub(crate) fn take(&mut self, frame: &[u8]) -> Option<WalFrame> {
-        let sum = frame_checksum(self.sum, frame, self.is_big_endian);
+        let sum = frame_checksum(self.sum, &frame[..8], self.is_big_endian);
+        let sum = frame_checksum(sum, &frame[FRAME as usize..], self.is_big_endian);
         let page = be32(frame, 0);
         if page == 0 || frame[8..16] != self.salt || sum != [be32(frame, 16), be32(frame, 20)] {
             return None;
