@@ -24,6 +24,8 @@ use crate::replay::args::PoolReplayArgs;
 use crate::reproduce::args::ReproduceArgs;
 use crate::run::args::RunArgs;
 use crate::schema::SchemaArgs;
+#[cfg(target_os = "linux")]
+use crate::sqlite::args::SqliteDatabaseArgs;
 use crate::trace::args::TraceArgs;
 
 /// A buffer pool that knows what a write costs: which policy makes the bill smallest?
@@ -105,6 +107,15 @@ Examples:
     /// Keep records in a database on the pool: load, put, get, dump, check, bench
     #[cfg(unix)]
     Db(DbArgs),
+    /// Have programs with SQLite write five to ten times fewer bytes: run, status, check, recover, measure
+    #[cfg(target_os = "linux")]
+    #[command(after_help = "\
+docs/sqlite.md has the promise and its price.
+
+Examples:
+  ebbpool sqlite measure home.db --minutes 0.01   what it would save, before anything is changed
+  ebbpool sqlite status home.db")]
+    Sqlite(SqliteDatabaseArgs),
     /// Compute a bound that no policy's bill can undercut, and the bill of a clairvoyant policy
     #[command(after_help = "\
 Examples:

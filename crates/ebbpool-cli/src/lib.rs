@@ -32,6 +32,8 @@ mod results;
 mod run;
 mod schema;
 mod shared_args;
+#[cfg(target_os = "linux")]
+mod sqlite;
 mod table;
 mod trace;
 
@@ -66,6 +68,8 @@ pub fn main_from(arguments: impl IntoIterator<Item = OsString>) -> u8 {
         Command::Replay(args) => replay::replay(args),
         #[cfg(unix)]
         Command::Db(args) => db::db(args),
+        #[cfg(target_os = "linux")]
+        Command::Sqlite(args) => sqlite::sqlite(args),
         Command::Bound(args) => bound::bound(args),
         Command::Diff(args) => diff::diff(args),
         Command::Schema(args) => schema::schema(args),

@@ -35,6 +35,8 @@ pub(crate) fn all() -> Vec<ResultSchema> {
     ]);
     #[cfg(unix)]
     all.extend(crate::db::schemas());
+    #[cfg(target_os = "linux")]
+    all.extend(crate::sqlite::schemas());
     all
 }
 

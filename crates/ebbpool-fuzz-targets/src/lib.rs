@@ -8,6 +8,7 @@ mod captures;
 mod databases;
 mod devices;
 mod names;
+mod sqlite;
 mod traces;
 
 use ebbpool_trace::Format;
@@ -161,6 +162,14 @@ pub const TARGETS: &[FuzzTarget] = &[
     FuzzTarget {
         name: "page_headers",
         check: captures::page_headers,
+    },
+    FuzzTarget {
+        name: "sqlite_log",
+        check: sqlite::log,
+    },
+    FuzzTarget {
+        name: "sqlite_files",
+        check: sqlite::files,
     },
 ];
 

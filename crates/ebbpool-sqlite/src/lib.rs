@@ -30,14 +30,24 @@ mod family;
 pub mod ffi;
 mod handle;
 mod home;
+#[cfg(target_os = "linux")]
+pub mod inspect;
 mod instance;
 mod locks;
+#[cfg(target_os = "linux")]
+pub mod measure;
 mod memory;
 mod mirror;
 mod options;
+#[cfg(target_os = "linux")]
+pub mod plain;
 mod pragma;
+#[cfg(target_os = "linux")]
+pub mod preload;
 mod store;
 mod vfs;
+#[cfg(target_os = "linux")]
+mod wal_file;
 mod wal_log;
 
 use std::ffi::{CStr, c_int, c_void};
@@ -192,8 +202,14 @@ pub unsafe extern "C" fn sqlite3_extension_init(
     table: *const *const c_void,
 ) -> c_int {
     // SAFETY: the caller's.
-    let answer = unsafe { register_with(ffi::Api::from_routines(table), false) };
-    match answer {
+    let api = unsafe { ffi::Api::from_routines(table) };
+    // SAFETY: the functions are SQLite's, and the name ends with a zero.
+    if !unsafe { (api.vfs_find)(NAME.as_ptr()) }.is_null() {
+        // `ebbpool sqlite run` has registered it, perhaps as the default. One over the other would merge twice.
+        return ffi::OK_LOAD_PERMANENTLY;
+    }
+    // SAFETY: the functions are SQLite's.
+    match unsafe { register_with(api, false) } {
         // The VFS must stay when the connection that loaded it is closed.
         Ok(_) => ffi::OK_LOAD_PERMANENTLY,
         Err(code) => code.0,

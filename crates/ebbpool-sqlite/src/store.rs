@@ -32,10 +32,10 @@ const RUN: usize = 1 << 20;
 const LONGEST_CHAIN: usize = 512;
 
 /// The file format version that makes SQLite refuse to write a database, and lets it read.
-const READ_ONLY: u8 = 3;
+pub(crate) const READ_ONLY: u8 = 3;
 /// Where the header of a database has its write and read version.
-const WRITE_VERSION: usize = 18;
-const READ_VERSION: usize = 19;
+pub(crate) const WRITE_VERSION: usize = 18;
+pub(crate) const READ_VERSION: usize = 19;
 /// The bytes of the header that a change of the database changes.
 const FINGERPRINT: usize = 96;
 
@@ -122,14 +122,14 @@ pub(crate) fn is_plain(header: &[u8]) -> bool {
 }
 
 /// Makes page 1 what SQLite wrote, without the mark that keeps other programs from writing.
-fn unmark(page: &mut [u8]) {
+pub(crate) fn unmark(page: &mut [u8]) {
     if page.len() > READ_VERSION && page[WRITE_VERSION] == READ_ONLY && is_plain(page) {
         page[WRITE_VERSION] = page[READ_VERSION];
     }
 }
 
 /// The fingerprint of a database, which changes with each of its commits.
-fn fingerprint(header: &[u8]) -> u64 {
+pub(crate) fn fingerprint(header: &[u8]) -> u64 {
     let mut header = header[..FINGERPRINT].to_vec();
     unmark(&mut header);
     xxhash_rust::xxh3::xxh3_64(&header)
@@ -233,19 +233,19 @@ impl Store {
         let mut first = vec![0; 1 << 16];
         self.database.read(0, &mut first)?;
         let print = fingerprint(in_place);
-        let mut fits = false;
+        let mut is_last_state = false;
         let scanned = delta_log::scan(
             length,
             |at, into| file.read(at, into),
             |record, at, sections, bytes| {
                 note(chains, &mut zeros_beyond, record.size, at, sections);
                 size = record.size;
-                // After a crash in a checkpoint the database in place is that of some record already, and the records up
-                // to there change nothing in it.
+                // After a crash in a checkpoint SQLite has taken `-wal` in: the database in place is that of the last record,
+                // and the records change nothing in it. If none changes page 1, its fingerprint is that of the base.
                 if let Some(section) = sections.iter().find(|section| section.page == 1) {
                     delta_log::apply(section.runs(bytes), &mut first);
+                    is_last_state = fingerprint(&first) == print;
                 }
-                fits |= fingerprint(&first) == print;
             },
         )?;
         self.deltas.file = Some(file);
@@ -263,7 +263,7 @@ impl Store {
         self.deltas.ready = true;
         // The mark was durable before the first record was, and no program writes a database that has it.
         let is_marked = !is_plain(in_place) || in_place[WRITE_VERSION] == READ_ONLY;
-        if !is_marked || (print != scanned.header.base && !fits) {
+        if !is_marked || (print != scanned.header.base && !is_last_state) {
             self.deltas = Deltas::default();
             return Err(Code::CANT_OPEN);
         }

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use crate::harness::{Ebbpool, ROOT, SAMPLES, errors};
+use crate::harness::{Ebbpool, ROOT, SAMPLES, empty_sqlite_database, errors};
 
 /// A command of a text and its position, such as `README.md:17`.
 pub struct ExampleCommand {
@@ -75,6 +75,7 @@ pub fn prepare(ebbpool: &Ebbpool) {
     ] {
         ebbpool.stdout(&[&["db", "load"], load].concat());
     }
+    ebbpool.file("home.db", empty_sqlite_database());
     let samples = ebbpool.path(SAMPLES);
     fs::create_dir_all(samples.parent().expect("a directory")).expect("a directory");
     std::os::unix::fs::symlink(Path::new(ROOT).join(SAMPLES), samples)
@@ -114,6 +115,10 @@ fn cut_down(line: &str) -> String {
     // Such a command needs root and a running server; here only its arguments are read.
     if let Some(line) = line.strip_prefix("sudo ") {
         return format!("{line} --help");
+    }
+    // It becomes a program that the machine may not have; here only its help is read.
+    if let Some((command, _)) = line.split_once(" sqlite run ") {
+        return format!("{command} sqlite run --help");
     }
     let line = line.replace("/tmp/", "");
     let mut short = line.clone();

@@ -179,6 +179,30 @@ fn scratch() -> TempDir {
     tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a directory")
 }
 
+/// A database of SQLite's with an empty schema: a header and a leaf without cells.
+pub fn empty_sqlite_database() -> Vec<u8> {
+    const PAGE: usize = 4096;
+    let mut page = vec![0; PAGE];
+    page[..16].copy_from_slice(b"SQLite format 3\0");
+    page[16..18].copy_from_slice(&(PAGE as u16).to_be_bytes());
+    // Rollback journal; the payload fractions that SQLite requires.
+    page[18..24].copy_from_slice(&[1, 1, 0, 64, 32, 32]);
+    // Change counter, pages, schema format, UTF-8, and the counter for which the pages are valid.
+    for (at, value) in [
+        (24, 1u32),
+        (28, 1),
+        (44, 4),
+        (56, 1),
+        (92, 1),
+        (96, 3_040_000),
+    ] {
+        page[at..at + 4].copy_from_slice(&value.to_be_bytes());
+    }
+    page[100] = 0x0d;
+    page[105..107].copy_from_slice(&(PAGE as u16).to_be_bytes());
+    page
+}
+
 /// The results in a report.
 pub fn data_of(report: &str) -> Value {
     let data = report.split("<script type=\"application/json\" id=\"data\">");

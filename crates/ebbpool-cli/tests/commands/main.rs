@@ -23,5 +23,6 @@ mod run;
 mod schema;
 mod shell;
 mod sizes;
+mod sqlite;
 mod texts;
 mod trace;

@@ -7,7 +7,7 @@ use std::fs;
 use boon::{Compiler, SchemaIndex, Schemas};
 use serde_json::{Map, Value, json};
 
-use crate::harness::{Ebbpool, ROOT, SMALL_FLASH, TABLE_2};
+use crate::harness::{Ebbpool, ROOT, SMALL_FLASH, TABLE_2, empty_sqlite_database};
 
 /// A schema, compiled as it is printed, and again so that it refuses fields that it does not name.
 struct Validator {
@@ -81,7 +81,7 @@ fn mutated(json: &Value, change: impl Fn(&mut Map<String, Value>)) -> Value {
 }
 
 /// The commands that print JSON, with the names of their schemas.
-const OUTPUTS: [(&str, &[&str]); 21] = [
+const OUTPUTS: &[(&str, &[&str])] = &[
     (
         "compare",
         &[
@@ -230,6 +230,17 @@ const OUTPUTS: [(&str, &[&str]); 21] = [
         ],
     ),
     ("db check", &["db", "check", "a.db"]),
+    #[cfg(target_os = "linux")]
+    ("sqlite status", &["sqlite", "status", "home.db"]),
+    #[cfg(target_os = "linux")]
+    ("sqlite check", &["sqlite", "check", "home.db"]),
+    #[cfg(target_os = "linux")]
+    ("sqlite recover", &["sqlite", "recover", "home.db"]),
+    #[cfg(target_os = "linux")]
+    (
+        "sqlite measure",
+        &["sqlite", "measure", "home.db", "--minutes", "0.002"],
+    ),
     (
         "advise",
         &["advise", "t.txt", "--frames", "2", "--rate", "100/s"],
@@ -241,8 +252,9 @@ fn the_json_of_every_command_is_valid_by_its_schema_and_no_other_is() {
     let ebbpool = Ebbpool::in_scratch();
     ebbpool.file("t.txt", TABLE_2);
     ebbpool.stdout(&["db", "load", "a.db", "--records", "2000"]);
+    ebbpool.file("home.db", empty_sqlite_database());
     let mut seen = BTreeSet::new();
-    for (name, args) in OUTPUTS {
+    for &(name, args) in OUTPUTS {
         let output = ebbpool.json(args);
         check(&ebbpool, name, &output);
         seen.insert(name);

@@ -1,0 +1,72 @@
+//! `ebbpool sqlite`: databases of SQLite that go through the VFS of `ebbpool-sqlite`, and those that could.
+
+pub(crate) mod args;
+mod card;
+mod check;
+mod error;
+mod measure;
+mod recover;
+mod run;
+mod status;
+
+use std::io::{self, Write};
+use std::path::Path;
+
+use ebbpool_lab::schema::ResultSchema;
+use ebbpool_sqlite::inspect::{SqliteInspection, inspect};
+use serde::Serialize;
+
+use crate::failure::Failure;
+use crate::shared_args::RunFormat;
+use args::{SqliteCommand, SqliteDatabaseArgs};
+use error::SqliteError;
+
+/// The schemas of the subcommands that print JSON.
+pub(crate) fn schemas() -> [ResultSchema; 4] {
+    [
+        status::schema(),
+        check::schema(),
+        recover::schema(),
+        measure::schema(),
+    ]
+}
+
+/// Runs one of the subcommands.
+pub(crate) fn sqlite(args: &SqliteDatabaseArgs) -> Result<(), Failure> {
+    let done = match &args.command {
+        SqliteCommand::Run(args) => run::run(args),
+        SqliteCommand::Status(args) => status::status(args),
+        SqliteCommand::Check(args) => check::check(args),
+        SqliteCommand::Recover(args) => recover::recover(args),
+        SqliteCommand::Measure(args) => measure::measure(args),
+    };
+    done.map_err(|error| match error {
+        SqliteError::Output(error) => Failure::Output(error),
+        SqliteError::Card(failure) => *failure,
+        error => Failure::Command {
+            usage: error.is_usage(),
+            error: error.into(),
+        },
+    })
+}
+
+/// What the files of a database say.
+fn inspected(path: &Path) -> Result<SqliteInspection, SqliteError> {
+    inspect(path).map_err(SqliteError::reading(path))
+}
+
+/// Prints a result as JSON, or as the text of the function.
+fn print<R: Serialize>(
+    result: &R,
+    format: RunFormat,
+    to_text: impl FnOnce(&R) -> String,
+) -> Result<(), SqliteError> {
+    let mut out = io::stdout().lock();
+    let printed = match format {
+        RunFormat::Json => serde_json::to_writer_pretty(&mut out, result)
+            .map_err(io::Error::from)
+            .and_then(|()| writeln!(out)),
+        RunFormat::Table => out.write_all(to_text(result).as_bytes()),
+    };
+    printed.map_err(SqliteError::Output)
+}

@@ -1,0 +1,133 @@
+//! `ebbpool sqlite check`: whether recovery would give a whole database.
+
+use std::env;
+use std::path::Path;
+
+use ebbpool_lab::numbers::grouped;
+use ebbpool_lab::schema::{ResultSchema, ResultShape};
+use ebbpool_sqlite::inspect::{SqliteInspection, write_recovered};
+use ebbpool_sqlite::plain::PlainSqlite;
+use schemars::JsonSchema;
+use serde::Serialize;
+use tempfile::TempDir;
+
+use super::args::SqliteCheckArgs;
+use super::error::SqliteError;
+use super::status::{fit_name, holder_text};
+use super::{inspected, print};
+use crate::table::FigureTable;
+
+/// The result of a check, with the fields of the JSON output.
+#[derive(Serialize, JsonSchema)]
+struct SqliteCheck {
+    #[schemars(extend("x-role" = "key"))]
+    path: String,
+    /// Whether `-ebb` belongs to the database: `fits`, `empty`, `not marked` or `other database`; null without the file.
+    log_fit: Option<&'static str>,
+    /// Epochs of `-ebb` with valid checksums.
+    epochs: u32,
+    /// Commits of `-wal` with valid checksums.
+    wal_commits: u64,
+    /// The version of SQLite that has checked the database as recovery would leave it; null if none has.
+    checked_by: Option<String>,
+    /// Why SQLite has not checked it.
+    unchecked: Option<String>,
+    /// What is wrong.
+    findings: Vec<String>,
+}
+
+pub(super) fn schema() -> ResultSchema {
+    ResultSchema::of::<SqliteCheck>("sqlite check", 1, ResultShape::One)
+}
+
+pub(super) fn check(args: &SqliteCheckArgs) -> Result<(), SqliteError> {
+    let inspection = inspected(&args.path)?;
+    let mut check = SqliteCheck {
+        path: args.path.display().to_string(),
+        log_fit: inspection.log.as_ref().map(|log| fit_name(log.fit)),
+        epochs: inspection.log.as_ref().map_or(0, |log| log.epochs),
+        wal_commits: inspection.wal.as_ref().map_or(0, |wal| wal.commits),
+        checked_by: None,
+        unchecked: None,
+        findings: inspection.findings(),
+    };
+    match why_not(&inspection) {
+        Some(why) => check.unchecked = Some(why),
+        None => match PlainSqlite::load(args.sqlite.sqlite.as_deref()) {
+            Ok(sqlite) => check.judge(&sqlite, &inspection, args.directory.as_deref())?,
+            Err(error) => check.unchecked = Some(error.to_string()),
+        },
+    }
+    print(&check, args.format, SqliteCheck::to_text)?;
+    match check.findings.len() {
+        0 => Ok(()),
+        count => Err(SqliteError::Findings {
+            path: args.path.clone(),
+            count,
+        }),
+    }
+}
+
+/// Why SQLite cannot check what recovery would give.
+fn why_not(inspection: &SqliteInspection) -> Option<String> {
+    if let Some(holder) = inspection.lock {
+        return Some(format!(
+            "it is open in {}; PRAGMA integrity_check in that program checks it",
+            holder_text(holder)
+        ));
+    }
+    if !inspection.findings().is_empty() {
+        return Some("its files do not belong together".into());
+    }
+    let is_unknown = inspection.header.is_none() && inspection.bytes > 0;
+    is_unknown.then(|| "it is encrypted, or no database of SQLite".into())
+}
+
+impl SqliteCheck {
+    /// Has SQLite check a copy of the database as recovery would leave it: checking the files themselves would recover them.
+    fn judge(
+        &mut self,
+        sqlite: &PlainSqlite,
+        inspection: &SqliteInspection,
+        directory: Option<&Path>,
+    ) -> Result<(), SqliteError> {
+        let parent = directory.map_or_else(env::temp_dir, Path::to_owned);
+        let own = TempDir::new_in(&parent).map_err(SqliteError::doing("write in it", &parent))?;
+        let copy = own.path().join("recovered.db");
+        write_recovered(inspection, &copy)
+            .map_err(SqliteError::doing("copy it", &inspection.path))?;
+        match sqlite.integrity_check(&copy) {
+            Ok(findings) => {
+                self.findings.extend(findings);
+                self.checked_by = Some(sqlite.version().into());
+            }
+            Err(error) => self.findings.push(error.to_string()),
+        }
+        Ok(())
+    }
+
+    fn to_text(&self) -> String {
+        let mut table = FigureTable::new();
+        let log = match self.log_fit {
+            None => "no -ebb".into(),
+            Some(fit) => format!("{} epochs, {fit}", grouped(u64::from(self.epochs))),
+        };
+        table.row("log", log);
+        table.row("WAL", format!("{} commits", grouped(self.wal_commits)));
+        let state = match (&self.checked_by, &self.unchecked) {
+            (Some(version), _) => format!("checked by SQLite {version}"),
+            (None, Some(why)) => format!("not checked: {why}"),
+            (None, None) => "not readable".into(),
+        };
+        table.row("as recovered", state);
+        let mut text = table.left_aligned();
+        text.push('\n');
+        for finding in &self.findings {
+            text.push_str(&format!("{finding}\n"));
+        }
+        if self.findings.is_empty() {
+            text.push_str("nothing is wrong\n");
+        }
+        text
+    }
+}

@@ -1,0 +1,80 @@
+//! Errors of `ebbpool sqlite`.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use ebbpool_sqlite::OptionError;
+use ebbpool_sqlite::plain::PlainSqliteError;
+
+use crate::failure::Failure;
+
+/// Why a command could not do its work.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum SqliteError {
+    #[error("{path}: cannot {what}: {source}")]
+    Io {
+        path: PathBuf,
+        what: &'static str,
+        source: io::Error,
+    },
+    #[error("cannot write standard output: {0}")]
+    Output(io::Error),
+    #[error("{0}")]
+    Card(Box<Failure>),
+    #[error(transparent)]
+    Option(#[from] OptionError),
+    #[error(
+        "{} is not beside this program, nor in ../lib; build it with: cargo build --release -p ebbpool-sqlite-preload, and name it with --library",
+        ebbpool_sqlite::preload::LIBRARY
+    )]
+    NoLibrary,
+    #[error("{path} is no file; --library names the library to preload")]
+    MissingLibrary { path: PathBuf },
+    #[error("{path} has a character that LD_PRELOAD cannot have (a space or a colon); move it")]
+    UnusablePath { path: PathBuf },
+    #[error("{program}: cannot run it: {source}")]
+    Program { program: String, source: io::Error },
+    #[error("{path} is open in {process}; end that process first")]
+    Busy { path: PathBuf, process: String },
+    #[error(
+        "{what}; if {path} is the version to go on with, add --discard-log, which moves the log to {path}-ebb.stale"
+    )]
+    OtherVersion { path: PathBuf, what: String },
+    #[error("{path} was not recovered: {what}")]
+    NotRecovered { path: PathBuf, what: String },
+    #[error("recovering needs SQLite: {0}; install it (libsqlite3-0), or name it with --sqlite")]
+    NoSqlite(PlainSqliteError),
+    #[error("{path}: {source}")]
+    Sqlite {
+        path: PathBuf,
+        source: PlainSqliteError,
+    },
+    #[error("{path}: the check found {count} {problems}", problems = if *count == 1 { "problem" } else { "problems" })]
+    Findings { path: PathBuf, count: usize },
+}
+
+impl SqliteError {
+    /// An error while files of a database are read.
+    pub(super) fn reading(path: &Path) -> impl Fn(io::Error) -> SqliteError {
+        SqliteError::doing("read it", path)
+    }
+
+    /// An error while something is done with a file.
+    pub(super) fn doing(what: &'static str, path: &Path) -> impl Fn(io::Error) -> SqliteError {
+        move |source| SqliteError::Io {
+            path: path.to_owned(),
+            what,
+            source,
+        }
+    }
+
+    /// True if the command line is wrong, and not the database.
+    pub(super) fn is_usage(&self) -> bool {
+        matches!(
+            self,
+            SqliteError::Option(_)
+                | SqliteError::MissingLibrary { .. }
+                | SqliteError::UnusablePath { .. }
+        )
+    }
+}

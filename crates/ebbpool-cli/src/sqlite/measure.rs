@@ -1,0 +1,164 @@
+//! `ebbpool sqlite measure`: what the VFS would save a program that runs.
+
+mod report;
+
+use std::io::{self, IsTerminal, Write};
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use ebbpool_lab::schema::ResultSchema;
+use ebbpool_sqlite::Options;
+use ebbpool_sqlite::measure::{CommitWatch, PageGrowth, WindowModel};
+
+use super::args::SqliteMeasureArgs;
+use super::card::WearingCard;
+use super::error::SqliteError;
+use super::print;
+use crate::progress::STOP;
+use crate::progress::line::LiveLine;
+use report::SqliteMeasurement;
+
+/// The windows in seconds for which the answer is given.
+const WINDOWS: [f64; 5] = [0.0, 1.0, 5.0, 30.0, 300.0];
+/// The time between two looks at the files.
+const PAUSE: Duration = Duration::from_millis(50);
+/// Where looking takes long, the pauses are this many times as long, so that it takes little of the processor.
+const REST: u32 = 4;
+/// Without a terminal there is a line in this time.
+const EVERY: Duration = Duration::from_secs(60);
+
+pub(super) fn schema() -> ResultSchema {
+    report::schema()
+}
+
+/// What was seen.
+struct Watched {
+    watch: CommitWatch,
+    models: Vec<WindowModel>,
+    growth: PageGrowth,
+    commits: u64,
+    /// Commits that were seen one by one, or several as one.
+    looks: u64,
+    seconds: f64,
+    is_memory_full: bool,
+}
+
+pub(super) fn measure(args: &SqliteMeasureArgs) -> Result<(), SqliteError> {
+    let card = WearingCard::of(&args.card)?;
+    let watched = watch(args)?;
+    // Ctrl-C ends the watch, and not what follows.
+    STOP.store(false, Ordering::Relaxed);
+    if watched.is_memory_full {
+        say("the images of pages take more than --memory; the watch ended there");
+    }
+    let measurement = SqliteMeasurement::of(watched, &card);
+    print(&measurement, args.format, |it| it.to_text(&card))
+}
+
+/// Says something on standard error; the command does not fail because nothing takes it.
+fn say(text: &str) {
+    let _ = writeln!(io::stderr(), "{text}");
+}
+
+fn watch(args: &SqliteMeasureArgs) -> Result<Watched, SqliteError> {
+    let reading = SqliteError::reading(&args.path);
+    let memory = args.memory.bytes();
+    let watch = CommitWatch::open(&args.path, memory).map_err(&reading)?;
+    let models = WINDOWS.map(|window| {
+        WindowModel::new(Options {
+            window,
+            ..Options::default()
+        })
+    });
+    let mut watched = Watched {
+        watch,
+        models: models.into(),
+        growth: PageGrowth::default(),
+        commits: 0,
+        looks: 0,
+        seconds: 0.0,
+        is_memory_full: false,
+    };
+    let begin = Instant::now();
+    let length = Duration::from_secs_f64(args.minutes * 60.0);
+    let mut line = WatchLine::new();
+    while begin.elapsed() < length && !STOP.load(Ordering::Relaxed) {
+        let looked = Instant::now();
+        watched.look(begin).map_err(&reading)?;
+        // Each model may have a version of its own of a page.
+        if watched.watch.memory() > memory {
+            watched.is_memory_full = true;
+            break;
+        }
+        line.show(&watched, length);
+        let pause = PAUSE.max(looked.elapsed() * REST);
+        std::thread::sleep(pause.min(length.saturating_sub(begin.elapsed())));
+    }
+    watched.look(begin).map_err(&reading)?;
+    watched.seconds = begin.elapsed().as_secs_f64();
+    line.clear();
+    Ok(watched)
+}
+
+impl Watched {
+    fn look(&mut self, begin: Instant) -> io::Result<()> {
+        let commits = self.watch.poll()?;
+        let now = begin.elapsed().as_secs_f64();
+        self.seconds = now;
+        for commit in &commits {
+            self.commits += commit.commits;
+            self.looks += 1;
+            self.growth.commit(now, commit);
+            for model in &mut self.models {
+                model.commit(now, commit);
+            }
+        }
+        self.models.iter_mut().for_each(|model| model.proceed(now));
+        Ok(())
+    }
+}
+
+/// The progress: on a terminal one line that is written over itself, else a line every minute.
+struct WatchLine {
+    live: Option<LiveLine>,
+    printed: f64,
+}
+
+impl WatchLine {
+    fn new() -> WatchLine {
+        WatchLine {
+            live: io::stderr().is_terminal().then(LiveLine::new).flatten(),
+            printed: 0.0,
+        }
+    }
+
+    fn show(&mut self, watched: &Watched, length: Duration) {
+        let written = watched.watch.written();
+        let text = format!(
+            "{} commits, {} pages",
+            watched.commits,
+            watched.growth.pages()
+        );
+        match &mut self.live {
+            Some(live) => {
+                let share = watched.seconds / length.as_secs_f64();
+                live.show("measure", share, &format!(", {text}"));
+            }
+            None if watched.seconds - self.printed >= EVERY.as_secs_f64() => {
+                self.printed = watched.seconds;
+                let bytes = ebbpool_cost::ByteSize::new(written.log + written.in_place);
+                say(&format!(
+                    "after {:.0} s: {text}, {bytes} written",
+                    watched.seconds
+                ));
+            }
+            None => {}
+        }
+    }
+
+    fn clear(&self) {
+        if let Some(live) = &self.live {
+            live.clear();
+        }
+    }
+}

@@ -1,0 +1,111 @@
+//! `ebbpool sqlite run`: starts a program with the VFS preloaded.
+
+use std::env;
+use std::ffi::OsString;
+use std::io::{self, Write};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use ebbpool_sqlite::Options;
+use ebbpool_sqlite::preload::{LIBRARY, VARIABLE};
+
+use super::args::SqliteRunArgs;
+use super::error::SqliteError;
+
+/// The environment variable with the options of the VFS.
+const OPTIONS: &str = "EBBPOOL_SQLITE";
+/// The environment variable with the library to preload.
+const LIBRARY_VARIABLE: &str = "EBBPOOL_SQLITE_LIBRARY";
+const PRELOAD: &str = "LD_PRELOAD";
+/// Seconds: where the program cannot say what it can lose, the user calls this command because a card wears out.
+const USUAL_WINDOW: &str = "30";
+
+pub(super) fn run(args: &SqliteRunArgs) -> Result<(), SqliteError> {
+    let options = options(args, &env::var(OPTIONS).unwrap_or_default())?;
+    let library = match &args.library {
+        Some(path) => library(Some(path))?,
+        None => library(env::var_os(LIBRARY_VARIABLE).map(PathBuf::from).as_deref())?,
+    };
+    let preload = preload(&library)?;
+    let variables = [
+        (PRELOAD, preload),
+        (VARIABLE, "1".into()),
+        (OPTIONS, options.into()),
+    ];
+    let Some((program, arguments)) = args.program.split_first() else {
+        return show(&variables).map_err(SqliteError::Output);
+    };
+    // The program takes this process over, so that its signals and its exit code are its own.
+    let source = Command::new(program).args(arguments).envs(variables).exec();
+    Err(SqliteError::Program {
+        program: program.to_string_lossy().into_owned(),
+        source,
+    })
+}
+
+fn show(variables: &[(&str, OsString)]) -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    for (name, value) in variables {
+        writeln!(out, "{name}={}", value.display())?;
+    }
+    Ok(())
+}
+
+/// The options of the environment, then those of the command line, of which the last one counts.
+fn options(args: &SqliteRunArgs, environment: &str) -> Result<String, SqliteError> {
+    let mut text = environment.trim_matches('&').to_owned();
+    let has_window = text.split('&').any(|option| option.starts_with("window="));
+    let usual_window = (!has_window).then_some(USUAL_WINDOW);
+    let named = [
+        ("window", args.window.as_deref().or(usual_window)),
+        ("log", args.log.as_deref()),
+        ("memory", args.memory.as_deref()),
+        ("log_limit", args.log_limit.as_deref()),
+        ("checkpoint_age", args.checkpoint_age.as_deref()),
+    ];
+    for (name, value) in named {
+        if let Some(value) = value {
+            let separator = if text.is_empty() { "" } else { "&" };
+            text += &format!("{separator}{name}={value}");
+        }
+    }
+    Options::default().set_from_text(&text)?;
+    Ok(text)
+}
+
+/// The library to preload.
+fn library(named: Option<&Path>) -> Result<PathBuf, SqliteError> {
+    let absolute = |path: &Path| path.canonicalize().ok().filter(|path| path.is_file());
+    if let Some(path) = named {
+        let missing = || SqliteError::MissingLibrary { path: path.into() };
+        return absolute(path).ok_or_else(missing);
+    }
+    let program = env::current_exe().ok();
+    let directory = program.as_deref().and_then(Path::parent);
+    let beside = directory.map(|directory| directory.join(LIBRARY));
+    let in_lib = directory.map(|directory| directory.join("../lib").join(LIBRARY));
+    let candidates = [beside, in_lib];
+    let mut found = candidates
+        .iter()
+        .flatten()
+        .filter_map(|path| absolute(path));
+    found.next().ok_or(SqliteError::NoLibrary)
+}
+
+/// The library before those that are preloaded already.
+fn preload(library: &Path) -> Result<OsString, SqliteError> {
+    let separates = |byte: &u8| matches!(byte, b' ' | b':' | b'\t' | b'\n');
+    if library.as_os_str().as_bytes().iter().any(separates) {
+        return Err(SqliteError::UnusablePath {
+            path: library.into(),
+        });
+    }
+    let mut list = OsString::from(library);
+    if let Some(others) = env::var_os(PRELOAD).filter(|others| !others.is_empty()) {
+        list.push(":");
+        list.push(others);
+    }
+    Ok(list)
+}

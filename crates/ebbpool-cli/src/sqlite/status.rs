@@ -1,0 +1,293 @@
+//! `ebbpool sqlite status`: what the files of a database say.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use ebbpool_cost::ByteSize;
+use ebbpool_lab::numbers::grouped;
+use ebbpool_lab::schema::{ResultSchema, ResultShape};
+use ebbpool_sqlite::inspect::{LockHolder, LogFit, SqliteInspection};
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use super::args::SqliteStatusArgs;
+use super::card::{WearingCard, years_text};
+use super::error::SqliteError;
+use super::{inspected, print};
+use crate::table::FigureTable;
+
+/// A rate of writes from less time than this says nothing.
+const LEAST_SECONDS: f64 = 60.0;
+
+/// What the files of a database say, with the fields of the JSON output.
+#[derive(Serialize, JsonSchema)]
+struct SqliteStatus {
+    #[schemars(extend("x-role" = "key"))]
+    path: String,
+    #[schemars(extend("x-unit" = "bytes"))]
+    bytes: u64,
+    /// Bytes of a page; null if the database is empty or encrypted.
+    #[schemars(extend("x-unit" = "bytes"))]
+    page_size: Option<u32>,
+    /// `wal` or `rollback`; null if the database is empty or encrypted.
+    journal_mode: Option<&'static str>,
+    /// True if byte 18 keeps SQLite without the VFS from writing the database.
+    marked: bool,
+    /// True if the files are a plain database: there is nothing to recover.
+    plain: bool,
+    /// The log that has epochs: `deltas`, `wal` or `none`.
+    log: &'static str,
+    ebb: Option<EbbFile>,
+    wal: Option<WalFile>,
+    /// Bytes of `-journal`, if SQLite would roll it back.
+    #[schemars(extend("x-unit" = "bytes"))]
+    hot_journal_bytes: Option<u64>,
+    locked_by: Option<LockedBy>,
+    /// What is wrong with the files.
+    findings: Vec<String>,
+    /// The card whose life is given.
+    card: String,
+    /// Years after which the card is worn out, if the database is written as since the last checkpoint; null if that is too
+    /// short a time to say.
+    #[schemars(extend("x-unit" = "years", "x-role" = "measured"))]
+    card_years: Option<f64>,
+}
+
+/// The file `-ebb`.
+#[derive(Serialize, JsonSchema)]
+struct EbbFile {
+    #[schemars(extend("x-unit" = "bytes"))]
+    bytes: u64,
+    /// Bytes of the header and of all whole epochs.
+    #[schemars(extend("x-unit" = "bytes"))]
+    used_bytes: u64,
+    epochs: u32,
+    /// Pages that the epochs change.
+    changed_pages: u64,
+    /// When the last checkpoint was, in milliseconds since 1970.
+    #[schemars(extend("x-unit" = "ms"))]
+    began_ms: u64,
+    /// When the last epoch was written, in milliseconds since 1970.
+    #[schemars(extend("x-unit" = "ms"))]
+    last_epoch_ms: u64,
+    /// Whether it belongs to the database: `fits`, `empty`, `not marked` or `other database`.
+    fit: &'static str,
+}
+
+/// The file `-wal`.
+#[derive(Serialize, JsonSchema)]
+struct WalFile {
+    #[schemars(extend("x-unit" = "bytes"))]
+    bytes: u64,
+    commits: u64,
+    frames: u64,
+}
+
+/// A process that has a lock on the database.
+#[derive(Serialize, JsonSchema)]
+struct LockedBy {
+    /// Null if it is in another container.
+    process: Option<u32>,
+    /// The name of its program, where the system shows it.
+    program: Option<String>,
+    /// True if it lets no other process read.
+    exclusively: bool,
+}
+
+pub(super) fn schema() -> ResultSchema {
+    ResultSchema::of::<SqliteStatus>("sqlite status", 1, ResultShape::One)
+}
+
+pub(super) fn status(args: &SqliteStatusArgs) -> Result<(), SqliteError> {
+    let card = WearingCard::of(&args.card)?;
+    let inspection = inspected(&args.path)?;
+    let status = SqliteStatus::of(&inspection, &card);
+    print(&status, args.format, SqliteStatus::to_text)
+}
+
+/// The name of the program that a process runs.
+fn program_of(process: u32) -> Option<String> {
+    let name = std::fs::read_to_string(format!("/proc/{process}/comm")).ok()?;
+    Some(name.trim_end().to_owned())
+}
+
+/// A process that has a lock, as a text.
+pub(super) fn holder_text(holder: LockHolder) -> String {
+    let Some(process) = holder.process else {
+        return "a process of another container".into();
+    };
+    match program_of(process) {
+        Some(program) => format!("{program} (process {process})"),
+        None => format!("process {process}"),
+    }
+}
+
+/// The fit of a log as a word of the results.
+pub(super) fn fit_name(fit: LogFit) -> &'static str {
+    match fit {
+        LogFit::NoEpochs => "empty",
+        LogFit::Fits => "fits",
+        LogFit::NotMarked => "not marked",
+        LogFit::OtherDatabase => "other database",
+    }
+}
+
+/// A time in milliseconds since 1970 as the time since then.
+pub(super) fn age_text(time: u64) -> String {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    let now = now.map_or(0, |now| now.as_millis() as u64);
+    let seconds = now.saturating_sub(time) / 1000;
+    match seconds {
+        0..120 => format!("{seconds} s ago"),
+        120..7200 => format!("{} min ago", seconds / 60),
+        7200..172_800 => format!("{} h ago", seconds / 3600),
+        _ => format!("{} days ago", seconds / 86_400),
+    }
+}
+
+impl SqliteStatus {
+    fn of(inspection: &SqliteInspection, card: &WearingCard) -> SqliteStatus {
+        let header = inspection.header.as_ref();
+        let log = inspection.log.as_ref();
+        let wal = inspection.wal.as_ref();
+        let has_commits = wal.is_some_and(|wal| wal.commits > 0);
+        SqliteStatus {
+            path: inspection.path.display().to_string(),
+            bytes: inspection.bytes,
+            page_size: header.map(|header| header.page_size),
+            journal_mode: header.map(|header| if header.is_wal { "wal" } else { "rollback" }),
+            marked: header.is_some_and(|header| header.is_marked),
+            plain: inspection.is_plain(),
+            log: match log {
+                Some(_) => "deltas",
+                None if has_commits => "wal",
+                None => "none",
+            },
+            ebb: log.map(|log| EbbFile {
+                bytes: log.bytes,
+                used_bytes: log.used_bytes,
+                epochs: log.epochs,
+                changed_pages: log.changed_pages,
+                began_ms: log.began,
+                last_epoch_ms: log.last_epoch,
+                fit: fit_name(log.fit),
+            }),
+            wal: wal.map(|wal| WalFile {
+                bytes: wal.bytes,
+                commits: wal.commits,
+                frames: wal.frames,
+            }),
+            hot_journal_bytes: inspection.hot_journal,
+            locked_by: inspection.lock.map(|holder| LockedBy {
+                process: holder.process,
+                program: holder.process.and_then(program_of),
+                exclusively: holder.is_exclusive,
+            }),
+            findings: inspection.findings(),
+            card: card.name.clone(),
+            card_years: years(inspection, card),
+        }
+    }
+
+    fn to_text(&self) -> String {
+        let mut table = FigureTable::new();
+        let size = ByteSize::new(self.bytes);
+        let pages = match (self.page_size, self.journal_mode) {
+            (Some(page), Some(mode)) => format!(", pages of {page} bytes, journal mode {mode}"),
+            _ if self.bytes == 0 => ", empty".into(),
+            _ => ", encrypted, or no database of SQLite".into(),
+        };
+        table.row("database", format!("{} ({size}{pages})", self.path));
+        if let Some(locked) = &self.locked_by {
+            let holder = LockHolder {
+                process: locked.process,
+                is_exclusive: locked.exclusively,
+            };
+            let alone = match locked.exclusively {
+                true => ", which lets no other process use it",
+                false => "",
+            };
+            table.row("locked by", format!("{}{alone}", holder_text(holder)));
+        } else {
+            table.row("locked by", "no process".into());
+        }
+        if let Some(ebb) = &self.ebb {
+            table.row("log", ebb.to_text(&self.path));
+            if ebb.epochs > 0 {
+                table.row("last epoch", age_text(ebb.last_epoch_ms));
+            }
+        }
+        if let Some(wal) = self.wal.as_ref().filter(|wal| wal.commits > 0) {
+            let (commits, frames) = (grouped(wal.commits), grouped(wal.frames));
+            let text = format!("{}-wal: {commits} commits, {frames} pages", self.path);
+            table.row("WAL", text);
+        }
+        if self.hot_journal_bytes.is_some() {
+            table.row("journal", "SQLite will roll a transaction back".into());
+        }
+        table.row("marked", self.mark_text().into());
+        if let Some(years) = self.card_years {
+            let text = format!("{} years of {}", years_text(Some(years)), self.card);
+            table.row("as since then", text);
+        }
+        let mut text = table.left_aligned();
+        text.push('\n');
+        for finding in &self.findings {
+            text += &format!("{finding}\n");
+        }
+        if self.findings.is_empty() {
+            text += &self.next_step();
+            text.push('\n');
+        }
+        text
+    }
+
+    /// What becomes of files that belong together.
+    fn next_step(&self) -> String {
+        let is_ours = self.ebb.is_some() || self.marked;
+        match (self.plain, &self.locked_by) {
+            (true, _) => "it is a plain database; there is nothing to recover".into(),
+            (false, Some(_)) => {
+                "its program has it open; when it is closed, it is a plain database".into()
+            }
+            (false, None) if is_ours => format!(
+                "the next program with the VFS brings the log in place, as does: ebbpool sqlite recover {}",
+                self.path
+            ),
+            (false, None) => "the next program with any SQLite takes its journal or WAL in".into(),
+        }
+    }
+
+    fn mark_text(&self) -> &'static str {
+        match self.marked {
+            true => {
+                "yes: SQLite without the VFS reads the state of the last checkpoint, and writes nothing"
+            }
+            false => "no",
+        }
+    }
+}
+
+impl EbbFile {
+    fn to_text(&self, path: &str) -> String {
+        let (epochs, pages) = (grouped(u64::from(self.epochs)), grouped(self.changed_pages));
+        let used = ByteSize::new(self.used_bytes);
+        let since = age_text(self.began_ms);
+        match (self.epochs, self.began_ms) {
+            (0, 0) => format!("{path}-ebb: no header, so no epochs"),
+            (0, _) => format!("{path}-ebb: no epochs since the checkpoint {since}"),
+            _ => format!(
+                "{path}-ebb: {epochs} epochs with {pages} pages in {used}, since the checkpoint {since}"
+            ),
+        }
+    }
+}
+
+/// Years of a card, if the database is written as since the last checkpoint: the log, and what the next one will write.
+fn years(inspection: &SqliteInspection, card: &WearingCard) -> Option<f64> {
+    let log = inspection.log.as_ref().filter(|log| log.epochs > 0)?;
+    let seconds = log.last_epoch.saturating_sub(log.began) as f64 / 1e3;
+    let checkpoint = log.changed_pages * u64::from(log.page_size) * 2;
+    let bytes = log.used_bytes + checkpoint;
+    card.years(bytes, seconds)
+        .filter(|_| seconds >= LEAST_SECONDS)
+}

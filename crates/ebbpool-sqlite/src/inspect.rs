@@ -1,0 +1,253 @@
+//! What the files of a database say, read with plain system calls: without SQLite, without a lock, and also while another
+//! process has the database.
+//!
+//! A process must not inspect a database that it has open itself: POSIX drops its locks of a file as soon as it closes
+//! any descriptor of this file.
+
+mod locks;
+mod log;
+mod recovered;
+
+use std::ffi::OsString;
+use std::fs::File;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use crate::delta_log::is_page_size;
+use crate::family::be32;
+use crate::store::{READ_ONLY, READ_VERSION, WRITE_VERSION, is_plain};
+use crate::wal_file::{WalCursor, read_whole};
+
+pub use locks::{LockHolder, lock_holder};
+pub use log::{DeltaLogSummary, LogFit};
+#[doc(hidden)]
+pub use log::{check_bytes_of_log, sealed_log};
+pub use recovered::write_recovered;
+
+/// Bytes of a database's header.
+const HEADER: usize = 100;
+
+/// What the files of a database say.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SqliteInspection {
+    /// The database.
+    pub path: PathBuf,
+    /// Its length in bytes.
+    pub bytes: u64,
+    /// Its header; `None` if the file is empty, or begins with something else, as an encrypted database does.
+    pub header: Option<SqliteHeader>,
+    /// Bytes of `-journal`, if it exists and would be rolled back.
+    pub hot_journal: Option<u64>,
+    /// The file `-wal`, if it exists and is not empty.
+    pub wal: Option<WalSummary>,
+    /// The file `-ebb`, if it exists.
+    pub log: Option<DeltaLogSummary>,
+    /// A process that has a lock on the database.
+    pub lock: Option<LockHolder>,
+}
+
+/// The header of a database of SQLite's.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SqliteHeader {
+    /// Bytes of a page.
+    pub page_size: u32,
+    /// True if byte 18 keeps SQLite from writing the database, because `-ebb` has newer content.
+    pub is_marked: bool,
+    /// True if the journal mode is WAL.
+    pub is_wal: bool,
+    /// A number that each commit in a rollback mode raises.
+    pub change_counter: u32,
+}
+
+impl SqliteHeader {
+    /// The header, if the bytes begin with one that makes sense.
+    pub fn decode(bytes: &[u8]) -> Option<SqliteHeader> {
+        if bytes.len() < HEADER || !is_plain(bytes) {
+            return None;
+        }
+        let page_size = usize::from(bytes[16]) << 8 | usize::from(bytes[17]) << 16;
+        is_page_size(page_size).then(|| SqliteHeader {
+            page_size: page_size as u32,
+            is_marked: bytes[WRITE_VERSION] == READ_ONLY,
+            is_wal: bytes[READ_VERSION] == 2,
+            change_counter: be32(bytes, 24),
+        })
+    }
+}
+
+/// What `-wal` holds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WalSummary {
+    /// The length of the file in bytes.
+    pub bytes: u64,
+    /// True if the file begins with a valid header.
+    pub has_header: bool,
+    /// Bytes of a page; 0 without a header.
+    pub page_size: u32,
+    /// Commits with valid checksums, and their frames. SQLite takes them in when it opens the database.
+    pub commits: u64,
+    /// Frames of these commits.
+    pub frames: u64,
+}
+
+/// The path of a file beside the database, such as `-wal`.
+pub fn beside(path: &Path, suffix: &str) -> PathBuf {
+    let mut name = OsString::from(path);
+    name.push(suffix);
+    name.into()
+}
+
+fn open_if_there(path: &Path) -> io::Result<Option<File>> {
+    match File::open(path) {
+        Ok(file) => Ok(Some(file)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// Reads what the files of a database say.
+///
+/// # Errors
+///
+/// If the database does not exist, is no regular file, or one of its files cannot be read.
+pub fn inspect(path: &Path) -> io::Result<SqliteInspection> {
+    let file = File::open(path)?;
+    let metadata = file.metadata()?;
+    if !metadata.is_file() {
+        return Err(io::Error::new(
+            io::ErrorKind::InvalidInput,
+            "it is no regular file",
+        ));
+    }
+    let mut first = vec![0; 1 << 16];
+    read_start(&file, &mut first)?;
+    let mut bytes = metadata.len();
+    let mut images = WalImages::default();
+    let wal = match open_if_there(&beside(path, "-wal"))? {
+        // As for SQLite: an empty file does not exist. A checkpoint leaves one while the database is open.
+        Some(file) if file.metadata()?.len() > 0 => Some(summarize_wal(&file, &mut images)?),
+        _ => None,
+    };
+    // What SQLite takes in before `-ebb` is looked at.
+    if let Some(page) = images.first {
+        first[..page.len()].copy_from_slice(&page);
+        bytes = images.bytes;
+    }
+    let log = match open_if_there(&beside(path, "-ebb"))? {
+        Some(file) => Some(log::summarize(&file, &first, bytes)?),
+        None => None,
+    };
+    Ok(SqliteInspection {
+        path: path.to_owned(),
+        bytes: metadata.len(),
+        header: SqliteHeader::decode(&first[..metadata.len().min(1 << 16) as usize]),
+        hot_journal: hot_journal(path)?,
+        wal,
+        log,
+        lock: lock_holder(&file),
+    })
+}
+
+/// Fills a buffer with the begin of a file, and with zeros where the file is shorter.
+pub(crate) fn read_start(file: &File, into: &mut [u8]) -> io::Result<()> {
+    use std::os::unix::fs::FileExt;
+    let mut at = 0;
+    while at < into.len() {
+        match file.read_at(&mut into[at..], at as u64)? {
+            0 => break,
+            count => at += count,
+        }
+    }
+    into[at..].fill(0);
+    Ok(())
+}
+
+fn hot_journal(path: &Path) -> io::Result<Option<u64>> {
+    let Some(file) = open_if_there(&beside(path, "-journal"))? else {
+        return Ok(None);
+    };
+    let mut magic = [0; 8];
+    let is_hot = read_whole(&file, &mut magic, 0)? && magic != [0; 8];
+    let bytes = file.metadata()?.len();
+    Ok(is_hot.then_some(bytes))
+}
+
+/// What the commits of a `-wal` make of the database.
+#[derive(Default)]
+struct WalImages {
+    first: Option<Vec<u8>>,
+    bytes: u64,
+}
+
+fn summarize_wal(file: &File, images: &mut WalImages) -> io::Result<WalSummary> {
+    let mut summary = WalSummary {
+        bytes: file.metadata()?.len(),
+        has_header: false,
+        page_size: 0,
+        commits: 0,
+        frames: 0,
+    };
+    let Some(mut cursor) = WalCursor::open(file)? else {
+        return Ok(summary);
+    };
+    summary.has_header = true;
+    summary.page_size = cursor.page_size as u32;
+    while let Some(frames) = cursor.next_commit(file)? {
+        summary.commits += 1;
+        summary.frames += frames.len() as u64;
+        for (frame, image) in frames {
+            if frame.page == 1 {
+                images.first = Some(image);
+            }
+            if frame.size > 0 {
+                images.bytes = u64::from(frame.size) * cursor.page_size as u64;
+            }
+        }
+    }
+    Ok(summary)
+}
+
+impl SqliteInspection {
+    /// True if the files say no more than the database itself does: recovery would change nothing.
+    pub fn is_plain(&self) -> bool {
+        let is_marked = self.header.as_ref().is_some_and(|header| header.is_marked);
+        !is_marked && self.log.is_none() && self.hot_journal.is_none() && self.wal.is_none()
+    }
+
+    /// What is wrong with the files, a sentence each.
+    pub fn findings(&self) -> Vec<String> {
+        let mut findings = Vec::new();
+        let name = self.path.display();
+        let log = self.log.as_ref();
+        match log.map(|log| log.fit) {
+            Some(LogFit::NotMarked) => findings.push(format!(
+                "{name}-ebb has epochs, but {name} has no mark: another copy of the database was put in its place, or another program has written it"
+            )),
+            Some(LogFit::OtherDatabase) => findings.push(format!(
+                "{name}-ebb belongs to another version of {name}: the fingerprint of the header differs"
+            )),
+            _ => {}
+        }
+        let is_marked = self.header.as_ref().is_some_and(|header| header.is_marked);
+        if is_marked && log.is_none() {
+            findings.push(format!(
+                "{name} is marked as having a log, and there is no {name}-ebb; if it was deleted, what it held is lost"
+            ));
+        }
+        if let (Some(header), Some(log)) = (&self.header, log)
+            && log.epochs > 0
+            && log.page_size != header.page_size
+        {
+            findings.push(format!(
+                "pages of {name} have {} bytes, and those of {name}-ebb {}",
+                header.page_size, log.page_size
+            ));
+        }
+        if self.hot_journal.is_some() && log.is_some_and(|log| log.epochs > 0) {
+            findings.push(format!(
+                "{name}-journal would be rolled back, though {name}-ebb has epochs"
+            ));
+        }
+        findings
+    }
+}

@@ -1,0 +1,174 @@
+//! What `-ebb` holds, and whether it belongs to the database beside it.
+
+use std::collections::HashSet;
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+
+use crate::code::{Answer, Code};
+use crate::delta_log::{self, Header, RECORD, Record, Section};
+use crate::store::{READ_ONLY, WRITE_VERSION, fingerprint, is_plain};
+
+/// What `-ebb` holds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DeltaLogSummary {
+    /// The length of the file in bytes, most of which may be older generations.
+    pub bytes: u64,
+    /// True if the file begins with a valid header. One whose process ended while it wrote the header has none, and no
+    /// epochs either.
+    pub has_header: bool,
+    /// Bytes of a page; 0 without a header.
+    pub page_size: u32,
+    /// Epochs with valid checksums: what recovery brings in place.
+    pub epochs: u32,
+    /// Bytes of the header and of these epochs.
+    pub used_bytes: u64,
+    /// Pages that these epochs change.
+    pub changed_pages: u64,
+    /// The size of the database in pages after the last epoch; 0 without one.
+    pub pages: u32,
+    /// When the generation began, in milliseconds since 1970: the last checkpoint.
+    pub began: u64,
+    /// When the last epoch was written, in milliseconds since 1970.
+    pub last_epoch: u64,
+    /// Whether it belongs to the database.
+    pub fit: LogFit,
+}
+
+/// Whether an `-ebb` belongs to the database beside it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LogFit {
+    /// It has no epoch, and may be removed.
+    NoEpochs,
+    /// Its epochs continue the database in place.
+    Fits,
+    /// The database has no mark, so another program may have written it since.
+    NotMarked,
+    /// The header of the database is that of another version.
+    OtherDatabase,
+}
+
+/// Reads a log; `first` is the begin of the database, zeros beyond its end, and `bytes` its length.
+pub(super) fn summarize(file: &File, first: &[u8], bytes: u64) -> io::Result<DeltaLogSummary> {
+    let length = file.metadata()?.len();
+    let read = |at: u64, into: &mut [u8]| {
+        // While its owner writes, a log may end before its length says so.
+        file.read_exact_at(into, at).map_err(|_| Code::IO)
+    };
+    let summary = read_log(length, first, bytes, read, |_, _, _| ());
+    summary.map_err(|_| io::Error::other("its log cannot be read"))
+}
+
+/// Reads a log, and calls `each` with every record, its sections and its bytes.
+pub(super) fn read_log(
+    length: u64,
+    first: &[u8],
+    bytes: u64,
+    read: impl FnMut(u64, &mut [u8]) -> Answer<()>,
+    mut each: impl FnMut(&Record, &[Section], &[u8]),
+) -> Answer<DeltaLogSummary> {
+    let print = fingerprint(first);
+    let mut page = first.to_vec();
+    let mut is_last_state = false;
+    let mut changed = HashSet::new();
+    let mut pages = 0;
+    let scanned = delta_log::scan(length, read, |record, _, sections, bytes| {
+        pages = record.size;
+        changed.extend(sections.iter().map(|section| section.page));
+        // After a crash in a checkpoint the database in place is that of the last record already.
+        if let Some(section) = sections.iter().find(|section| section.page == 1) {
+            delta_log::apply(section.runs(bytes), &mut page);
+            is_last_state = fingerprint(&page) == print;
+        }
+        each(record, sections, bytes);
+    })?;
+    let Some(scanned) = scanned else {
+        return Ok(DeltaLogSummary {
+            bytes: length,
+            has_header: false,
+            page_size: 0,
+            epochs: 0,
+            used_bytes: 0,
+            changed_pages: 0,
+            pages: 0,
+            began: 0,
+            last_epoch: 0,
+            fit: LogFit::NoEpochs,
+        });
+    };
+    let is_marked = !is_plain(first) || first[WRITE_VERSION] == READ_ONLY;
+    let fit = match scanned.epochs {
+        0 => LogFit::NoEpochs,
+        _ if bytes == 0 => LogFit::OtherDatabase,
+        _ if !is_marked => LogFit::NotMarked,
+        _ if print == scanned.header.base || is_last_state => LogFit::Fits,
+        _ => LogFit::OtherDatabase,
+    };
+    Ok(DeltaLogSummary {
+        bytes: length,
+        has_header: true,
+        page_size: scanned.header.page_size,
+        epochs: scanned.epochs,
+        used_bytes: scanned.end,
+        changed_pages: changed.len() as u64,
+        pages,
+        began: scanned.header.began,
+        last_epoch: scanned.time,
+        fit,
+    })
+}
+
+/// Reads bytes as a log over a database of which `first` is the begin, and applies its sections to a page: for fuzzing.
+#[doc(hidden)]
+pub fn check_bytes_of_log(bytes: &[u8], first: &[u8]) -> DeltaLogSummary {
+    let mut begin = vec![0; 1 << 16];
+    let count = first.len().min(begin.len());
+    begin[..count].copy_from_slice(&first[..count]);
+    let mut page = vec![0; 1 << 16];
+    let read = |at: u64, into: &mut [u8]| {
+        let at = usize::try_from(at).map_err(|_| Code::IO)?;
+        let from = bytes.get(at..at + into.len()).ok_or(Code::IO)?;
+        into.copy_from_slice(from);
+        Ok(())
+    };
+    let each = |_: &Record, sections: &[Section], bytes: &[u8]| {
+        for section in sections {
+            delta_log::apply(section.runs(bytes), &mut page);
+        }
+    };
+    let length = bytes.len() as u64;
+    match read_log(length, &begin, count as u64, read, each) {
+        Ok(summary) => summary,
+        Err(code) => panic!("bytes in memory are not read: {code}"),
+    }
+}
+
+/// The bytes with checksums that are right for a log of this form, where they have one: for fuzzing, which finds no
+/// checksum by chance.
+#[doc(hidden)]
+pub fn sealed_log(bytes: &[u8]) -> Vec<u8> {
+    let mut bytes = bytes.to_vec();
+    if bytes.len() < delta_log::HEADER {
+        return bytes;
+    }
+    let sum = xxhash_rust::xxh3::xxh3_64(&bytes[..56]);
+    bytes[56..64].copy_from_slice(&sum.to_le_bytes());
+    let Some(header) = Header::decode(&bytes) else {
+        return bytes;
+    };
+    let (mut at, mut before, mut epoch) = (delta_log::HEADER, header.seed(), 1);
+    while let Some(record) = bytes.get(at..at + RECORD) {
+        let Some(record) = Record::decode(record, epoch) else {
+            break;
+        };
+        let end = at + record.length as usize;
+        let Some(whole) = bytes.get_mut(at..end) else {
+            break;
+        };
+        before = Record::sum(whole, before);
+        whole[16..24].copy_from_slice(&before.to_le_bytes());
+        at = end;
+        epoch += 1;
+    }
+    bytes
+}

@@ -1,0 +1,95 @@
+//! A copy of a database in the state that recovery would give.
+
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+
+use super::{SqliteInspection, beside, log, open_if_there, read_start};
+use crate::code::Code;
+use crate::delta_log;
+use crate::store::unmark;
+use crate::wal_file::WalCursor;
+
+/// Writes a copy of a database to a new file: what is in place, then the commits of `-wal`, then the epochs of `-ebb`,
+/// without the mark. A `-journal` is copied as it is; SQLite rolls it back when it opens the copy.
+///
+/// # Errors
+///
+/// If a file cannot be read or written. While a process has the database open, the copy may be no state of it.
+pub fn write_recovered(inspection: &SqliteInspection, target: &Path) -> io::Result<()> {
+    let path = &inspection.path;
+    std::fs::copy(path, target)?;
+    let copy = OpenOptions::new().read(true).write(true).open(target)?;
+    if let Some(wal) = open_if_there(&beside(path, "-wal"))? {
+        take_in_wal(&copy, &wal)?;
+    }
+    if let Some(log) = open_if_there(&beside(path, "-ebb"))? {
+        take_in_log(&copy, &log)?;
+    }
+    let mut header = [0; 100];
+    read_start(&copy, &mut header)?;
+    let before = header;
+    unmark(&mut header);
+    if header != before {
+        copy.write_all_at(&header, 0)?;
+    }
+    if inspection.hot_journal.is_some() {
+        std::fs::copy(beside(path, "-journal"), beside(target, "-journal"))?;
+    }
+    Ok(())
+}
+
+fn take_in_wal(copy: &File, wal: &File) -> io::Result<()> {
+    let Some(mut cursor) = WalCursor::open(wal)? else {
+        return Ok(());
+    };
+    let page_size = cursor.page_size as u64;
+    let mut size = None;
+    while let Some(frames) = cursor.next_commit(wal)? {
+        for (frame, image) in frames {
+            copy.write_all_at(&image, u64::from(frame.page - 1) * page_size)?;
+            size = (frame.size > 0).then_some(frame.size).or(size);
+        }
+    }
+    match size {
+        Some(size) => copy.set_len(u64::from(size) * page_size),
+        None => Ok(()),
+    }
+}
+
+fn take_in_log(copy: &File, file: &File) -> io::Result<()> {
+    let mut first = vec![0; 1 << 16];
+    read_start(copy, &mut first)?;
+    let length = file.metadata()?.len();
+    let mut head = [0; delta_log::HEADER];
+    read_start(file, &mut head)?;
+    let page_size = match delta_log::Header::decode(&head) {
+        Some(header) => u64::from(header.page_size),
+        None => return Ok(()),
+    };
+    let mut page = vec![0; page_size as usize];
+    let mut outcome = Ok(());
+    let read = |at: u64, into: &mut [u8]| file.read_exact_at(into, at).map_err(|_| Code::IO);
+    let read_all = log::read_log(length, &first, 1, read, |record, sections, bytes| {
+        let mut apply = || {
+            // What was beyond the end of a record is zeros from then on.
+            copy.set_len(u64::from(record.size) * page_size)?;
+            for section in sections {
+                let at = u64::from(section.page - 1) * page_size;
+                match section.fresh {
+                    true => page.fill(0),
+                    false => copy.read_exact_at(&mut page, at)?,
+                }
+                delta_log::apply(section.runs(bytes), &mut page);
+                copy.write_all_at(&page, at)?;
+            }
+            io::Result::Ok(())
+        };
+        if outcome.is_ok() {
+            outcome = apply();
+        }
+    });
+    read_all.map_err(|_| io::Error::other("its log cannot be read"))?;
+    outcome
+}
