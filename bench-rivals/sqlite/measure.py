@@ -101,6 +101,8 @@ def workloads(quick: bool) -> list[Workload]:
 def drive(card: Card, path: Path, workload: Workload, configuration: Configuration) -> dict:
     """Runs the workload on an open card, and returns what was written."""
     is_ours = configuration.options is not None
+    # Temporary files are on the card too.
+    os.environ["SQLITE_TMPDIR"] = str(card.mount)
     if is_ours:
         load_library()
     database = open_database(path, configuration.options)

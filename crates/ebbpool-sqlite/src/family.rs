@@ -18,7 +18,7 @@ use crate::home::Pages;
 use crate::locks::{FileLocks, WalIndex};
 use crate::memory::{Image, Memory, VirtualFile};
 use crate::options::{LogKind, Options};
-use crate::store::Store;
+use crate::store::{Run, Store};
 use crate::wal_log::{self, frame_checksum};
 
 /// A record of deltas is put together in memory: what is larger goes to `-wal` at once.
@@ -86,7 +86,7 @@ impl Family {
             asked: Requested::default(),
             locks: FileLocks::default(),
             index: WalIndex::default(),
-            memory: Memory::new(base, (options.memory / 2) as usize),
+            memory: Memory::new(base, options.memory_of_writes() as usize),
             store,
             pages: None,
             page_size: 0,
@@ -123,7 +123,8 @@ impl Family {
 
     fn use_page_size(&mut self, page_size: usize) -> Answer<()> {
         self.page_size = page_size;
-        self.pages = Some(Pages::new(&self.store, page_size, self.options.memory / 2)?);
+        let memory = self.options.memory - self.options.memory_of_writes();
+        self.pages = Some(Pages::new(&self.store, page_size, memory)?);
         Ok(())
     }
 
@@ -410,10 +411,12 @@ impl Family {
         }
     }
 
-    /// An epoch makes room when the pages since the last one take most of the memory.
+    /// An epoch makes room when the pages since the last one take much of the memory. It does not where SQLite's own WAL
+    /// or a transaction takes it.
     fn memory_is_short(&self) -> bool {
         let limit = self.memory.limit() as u64;
-        self.pending_bytes > limit / 2 || self.memory.used() as u64 > limit - limit / 8
+        let is_full = self.memory.used() as u64 > limit - limit / 8;
+        self.pending_bytes > limit / 2 || (is_full && self.pending_bytes > limit / 8)
     }
 
     fn take_main(&mut self) -> Answer<bool> {
@@ -645,11 +648,29 @@ impl Family {
         let pages = self.store.lock().pages_of_deltas();
         let is_deltas = self.store.lock().kind() == LogKind::Deltas;
         if !pages.is_empty() || is_deltas {
-            self.log_durable_pages(&pages)?;
+            let end = self.store.lock().end_in_place()?;
+            let (pages, beyond) = pages.split_at(pages.partition_point(|page| *page <= end));
+            self.append_durable_pages(beyond)?;
+            self.log_durable_pages(pages)?;
         }
         self.store.lock().place()?;
         self.last_checkpoint = self.now;
         self.pages()?.note_checkpoint()
+    }
+
+    /// Writes pages beyond the end of the database in place, as of the last epoch: no crash leaves a version behind that
+    /// has them, until `-wal` has a commit with the new size.
+    fn append_durable_pages(&self, pages: &[u32]) -> Answer<()> {
+        if pages.is_empty() {
+            return Ok(());
+        }
+        let mut run = Run::default();
+        for page in pages {
+            let image = self.pages()?.read(*page, <[u8]>::to_vec)?;
+            self.store.lock().place_page(&mut run, *page, &image)?;
+        }
+        let done = self.store.lock().end_run(&mut run);
+        done
     }
 
     /// Logs pages, as of the last epoch, as one commit of `-wal`.

@@ -23,7 +23,8 @@ pub struct Options {
     pub window: f64,
     /// Where epochs go.
     pub log: LogKind,
-    /// Bytes: half of them for pages as of the last epoch, half for what was written since.
+    /// Bytes: half of them for pages as of the last epoch, half for what was written since; of little memory more for
+    /// what was written.
     pub memory: u64,
     /// Bytes of the log after which a checkpoint brings it in place.
     pub log_limit: u64,
@@ -66,8 +67,17 @@ impl std::error::Error for OptionError {}
 
 /// The least memory in bytes that makes sense.
 const LEAST_MEMORY: u64 = 1 << 20;
+/// Bytes that SQLite's own WAL of 1000 pages, and the pages since the last epoch, take in most programs.
+const USUAL_WRITES: u64 = 16 << 20;
 
 impl Options {
+    /// Bytes of the memory for what was written since the last epoch. Where they do not suffice, it goes to a temporary
+    /// file, which is written to the card too.
+    pub(crate) fn memory_of_writes(&self) -> u64 {
+        let most = self.memory - self.memory / 8;
+        (self.memory / 2).max(most.min(USUAL_WRITES))
+    }
+
     /// The names of all options.
     pub const NAMES: [&'static str; 5] = ["window", "log", "memory", "log_limit", "checkpoint_age"];
 

@@ -4,7 +4,8 @@
 //! that leaves memory is never written for that: reading it again takes it from the logs. Invariants, cited as such:
 //!
 //! 1. What the logs hold is the state after a commit.
-//! 2. In place is only written what a durable `-wal` holds.
+//! 2. In place is only written what a durable `-wal` holds, and what is beyond the end of the database as every log
+//!    knows it.
 //! 3. A log begins anew only when the database is durable that has all of it.
 //! 4. Deltas apply to the pages as the log knows them: as they were in place when the log began, then changed by each
 //!    record; a page beyond the size of a record is all zeros from then on.
@@ -18,8 +19,13 @@ use crate::ffi;
 use crate::options::LogKind;
 use crate::wal_log::WalLog;
 
-/// `-ebb` grows by this many bytes at a time, so that a sync of a record changes no metadata of the file system.
+/// `-ebb` grows by this many bytes at a time, so that a sync of a short record changes no metadata of the file system.
 const STEP: u64 = 1 << 20;
+/// A record of at least this many bytes costs less with such a change (some blocks of the file system's journal) than with
+/// zeros written ahead of it.
+const LONG_RECORD: usize = 32 << 10;
+/// A block of the file system.
+const BLOCK: u64 = 4096;
 /// Pages are written in place in runs of at most this many bytes.
 const RUN: usize = 1 << 20;
 /// A page whose content is spread over more sections is logged whole.
@@ -52,6 +58,14 @@ struct Chain {
     from_zeros: bool,
     /// Where the runs of each section are in the file, and their bytes.
     sections: Vec<(u64, u32)>,
+}
+
+/// Neighbouring pages that are written in place at once.
+#[derive(Default)]
+pub(crate) struct Run {
+    begin: u32,
+    next: u32,
+    bytes: Vec<u8>,
 }
 
 /// The log of deltas as it is in its file.
@@ -391,7 +405,8 @@ impl Store {
         );
         let end = deltas.end + bytes.len() as u64;
         if end > deltas.allocated {
-            let to = end.next_multiple_of(STEP);
+            let step = if bytes.len() < LONG_RECORD { STEP } else { BLOCK };
+            let to = end.next_multiple_of(step);
             let from = deltas.allocated.max(end);
             file.write(from, &vec![0; (to - from) as usize])?;
             self.written.log += to - from;
@@ -558,10 +573,52 @@ impl Store {
 
     // Checkpoints.
 
+    /// The pages beyond this one are in no version of the database that a crash could leave behind, so that they may be
+    /// written in place before a log has them (invariant 2).
+    pub(crate) fn end_in_place(&mut self) -> Answer<u32> {
+        let length = self.database.length()?;
+        Ok(match length {
+            // SQLite deletes a WAL beside an empty database, and `-wal` may hold a commit that is not in place.
+            0 => u32::MAX,
+            _ if self.wal_needed => u32::MAX,
+            _ => length.div_ceil(self.page_size as u64) as u32,
+        })
+    }
+
+    /// Writes a page in place together with its neighbours: see [`Store::write_run`].
+    pub(crate) fn place_page(&mut self, run: &mut Run, page: u32, image: &[u8]) -> Answer<()> {
+        if page != run.next || run.bytes.len() >= RUN {
+            self.write_run(run)?;
+            run.begin = page;
+        }
+        run.bytes.extend_from_slice(image);
+        run.next = page + 1;
+        Ok(())
+    }
+
+    /// Writes the rest of a run in place.
+    fn write_run(&mut self, run: &mut Run) -> Answer<()> {
+        if run.bytes.is_empty() {
+            return Ok(());
+        }
+        let at = u64::from(run.begin - 1) * self.page_size as u64;
+        self.database.write(at, &run.bytes)?;
+        self.written.in_place += run.bytes.len() as u64;
+        run.bytes.clear();
+        Ok(())
+    }
+
+    /// Makes pages durable that were written beyond the end: they belong to the database with the next commit in `-wal`.
+    pub(crate) fn end_run(&mut self, run: &mut Run) -> Answer<()> {
+        self.write_run(run)?;
+        self.database.sync()?;
+        self.written.syncs += 1;
+        Ok(())
+    }
+
     /// Brings in place what `-wal` holds, all of it (invariant 2), and lets the logs begin anew.
     pub(crate) fn place(&mut self) -> Answer<()> {
-        let mut run: Vec<u8> = Vec::new();
-        let (mut begin, mut next) = (0, 0);
+        let mut run = Run::default();
         let mut image = vec![0; self.page_size];
         for page in self.wal.pages() {
             if page > self.size {
@@ -571,15 +628,9 @@ impl Store {
                 continue;
             };
             file.read(at, &mut image)?;
-            if page != next || run.len() >= RUN {
-                self.write_run(begin, &run)?;
-                run.clear();
-                begin = page;
-            }
-            run.extend_from_slice(&image);
-            next = page + 1;
+            self.place_page(&mut run, page, &image)?;
         }
-        self.write_run(begin, &run)?;
+        self.write_run(&mut run)?;
         let length = u64::from(self.size) * self.page_size as u64;
         if self.database.length()? != length {
             self.database.truncate(length)?;
@@ -591,16 +642,6 @@ impl Store {
         self.zeros_beyond = self.size;
         self.is_marked = self.header()?[WRITE_VERSION] == READ_ONLY;
         self.begin_anew()
-    }
-
-    fn write_run(&mut self, begin: u32, run: &[u8]) -> Answer<()> {
-        if run.is_empty() {
-            return Ok(());
-        }
-        let at = u64::from(begin - 1) * self.page_size as u64;
-        self.database.write(at, run)?;
-        self.written.in_place += run.len() as u64;
-        Ok(())
     }
 
     /// Lets the logs begin anew: the database is durable that has all of them (invariant 3).
