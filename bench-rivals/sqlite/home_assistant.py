@@ -157,6 +157,8 @@ async def start(url: str, configuration: Path) -> tuple[Any, Any]:
     if not await recorder.async_db_ready:
         sys.exit("the recorder did not start")
     await recorder.async_recorder_ready.wait()
+    # Its timers follow the machine's clock.
+    recorder._async_stop_listeners()
     return hass, recorder
 
 

@@ -405,7 +405,11 @@ impl Store {
         );
         let end = deltas.end + bytes.len() as u64;
         if end > deltas.allocated {
-            let step = if bytes.len() < LONG_RECORD { STEP } else { BLOCK };
+            let step = if bytes.len() < LONG_RECORD {
+                STEP
+            } else {
+                BLOCK
+            };
             let to = end.next_multiple_of(step);
             let from = deltas.allocated.max(end);
             file.write(from, &vec![0; (to - from) as usize])?;
@@ -580,7 +584,7 @@ impl Store {
         Ok(match length {
             // SQLite deletes a WAL beside an empty database, and `-wal` may hold a commit that is not in place.
             0 => u32::MAX,
-            _ if self.wal_needed => u32::MAX,
+            _ if self.wal_needed || self.wal_is_uncertain => u32::MAX,
             _ => length.div_ceil(self.page_size as u64) as u32,
         })
     }
@@ -691,6 +695,9 @@ impl Store {
             file.sync()?;
             drop(file);
             self.base.delete(&self.wal_path(), false)?;
+        } else {
+            // A process that was killed may have left an empty one, which for SQLite does not exist.
+            let _ = self.base.delete(&self.wal_path(), false);
         }
         let had_deltas = self.deltas.file.take().is_some();
         self.unmark_in_place(had_deltas)?;

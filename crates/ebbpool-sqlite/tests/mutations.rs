@@ -46,6 +46,7 @@ fn every_sync_of_deltas_is_needed() {
             Step::DeltasHeader,
             Step::Wal,
             Step::InPlace,
+            Step::Appended,
             Step::Mark,
         ],
         true,

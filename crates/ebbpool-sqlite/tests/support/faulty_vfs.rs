@@ -34,6 +34,8 @@ pub enum Step {
     WalCutOff,
     /// Pages of the database.
     InPlace,
+    /// Only pages beyond the end of the database.
+    Appended,
     /// The first page of an empty database.
     FirstPage,
     /// The byte of the database that keeps plain SQLite from writing: set, or set back.
@@ -58,6 +60,7 @@ impl Step {
             (18, [3]) => Step::Mark,
             (18, [_]) => Step::Unmark,
             (0, bytes) if length == 0 && bytes.iter().all(|byte| *byte == 0) => Step::FirstPage,
+            (at, _) if length > 0 && at >= length => Step::Appended,
             _ => Step::InPlace,
         }
     }
@@ -358,7 +361,7 @@ unsafe extern "C" fn write(file: *mut File, from: *const c_void, count: c_int, a
     };
     let step = Step::of_write(&open.path, at as u64, bytes, open.file.len().unwrap_or(0));
     // A header and its records are one sync where the header was not synced on its own.
-    if open.step.is_none() || !matches!(step, Step::Mark | Step::Unmark) {
+    if open.step.is_none() || !matches!(step, Step::Mark | Step::Unmark | Step::Appended) {
         open.step = Some(step);
     }
     code(open.file.write_at(at as u64, bytes), ffi::IOERR | (3 << 8))
