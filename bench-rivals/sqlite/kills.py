@@ -144,7 +144,7 @@ def judge(path: Path, case: Case) -> Outcome:
 
 
 def run(directory: Path, kills: int, seed: int) -> list[str]:
-    """Kills so many writers, and returns what was wrong."""
+    """Kills writers one after the other, and returns what was wrong."""
     directory.mkdir(parents=True, exist_ok=True)
     path, dice, problems = directory / "killed.db", random.Random(seed), []
     load_library()

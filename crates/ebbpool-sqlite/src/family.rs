@@ -669,8 +669,7 @@ impl Family {
             let image = self.pages()?.read(*page, <[u8]>::to_vec)?;
             self.store.lock().place_page(&mut run, *page, &image)?;
         }
-        let done = self.store.lock().end_run(&mut run);
-        done
+        self.store.lock().end_run(&mut run)
     }
 
     /// Logs pages, as of the last epoch, as one commit of `-wal`.

@@ -193,6 +193,20 @@ mod tests {
     }
 
     #[test]
+    fn little_memory_is_for_what_was_written() {
+        let writes = |memory| {
+            let options = Options::default()
+                .set_from_text(&format!("memory={memory}"))
+                .unwrap();
+            options.memory_of_writes()
+        };
+        assert_eq!(writes("1M"), 896 << 10);
+        assert_eq!(writes("8M"), 7 << 20);
+        assert_eq!(writes("32M"), 16 << 20);
+        assert_eq!(writes("64M"), 32 << 20);
+    }
+
+    #[test]
     fn a_value_that_makes_no_sense_is_an_error() {
         for text in [
             "window=-1",
