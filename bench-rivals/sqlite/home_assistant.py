@@ -205,6 +205,8 @@ async def hour(card: Card, path: Path, options: str | None, minutes: int) -> lis
 
     url = f"sqlite:///{path}" if options is None else f"sqlite:///file:{path}?vfs=ebbpool&{options}&uri=true"
     hass, recorder = await start(url, path.parent)
+    # It looks for statistics that it has missed, as the machine's clock says: no sensor is there yet.
+    await settled(recorder)
     clock = None if options is None else open_database(path, options)
     house, answers = House(), []
     for entity in range(ENTITIES):
