@@ -57,3 +57,5 @@ impl fmt::Display for Code {
         write!(formatter, "{text} (SQLite's result code {})", self.0)
     }
 }
+
+impl std::error::Error for Code {}
