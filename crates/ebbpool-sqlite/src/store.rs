@@ -233,18 +233,22 @@ impl Store {
         let mut first = vec![0; 1 << 16];
         self.database.read(0, &mut first)?;
         let print = fingerprint(in_place);
-        let mut is_last_state = false;
+        let mut is_of_a_record = false;
         let scanned = delta_log::scan(
             length,
             |at, into| file.read(at, into),
             |record, at, sections, bytes| {
                 note(chains, &mut zeros_beyond, record.size, at, sections);
                 size = record.size;
-                // After a crash in a checkpoint SQLite has taken `-wal` in: the database in place is that of the last record,
-                // and the records change nothing in it. If none changes page 1, its fingerprint is that of the base.
+                // After a crash in a checkpoint, or a checkpoint that failed, SQLite has taken `-wal` in: the database in
+                // place is that of some record, and the records up to it change nothing in it. If none of them changes
+                // page 1, its fingerprint is that of the base.
                 if let Some(section) = sections.iter().find(|section| section.page == 1) {
+                    if section.fresh {
+                        first.fill(0);
+                    }
                     delta_log::apply(section.runs(bytes), &mut first);
-                    is_last_state = fingerprint(&first) == print;
+                    is_of_a_record |= fingerprint(&first) == print;
                 }
             },
         )?;
@@ -263,7 +267,7 @@ impl Store {
         self.deltas.ready = true;
         // The mark was durable before the first record was, and no program writes a database that has it.
         let is_marked = !is_plain(in_place) || in_place[WRITE_VERSION] == READ_ONLY;
-        if !is_marked || (print != scanned.header.base && !is_last_state) {
+        if !is_marked || (print != scanned.header.base && !is_of_a_record) {
             self.deltas = Deltas::default();
             return Err(Code::CANT_OPEN);
         }
