@@ -22,13 +22,15 @@ pub(crate) fn is_on() -> bool {
     *IS_ON.get_or_init(|| std::env::var_os("EBBPOOL_SQLITE_MIRROR").is_some())
 }
 
-/// Has the epochs of a database go to a copy in memory, if its handles are mirrored. Returns the files that the database
-/// works on from now on: their VFS, their path, and the database, which is locked.
+/// The files that a database works on: their VFS, their path, and the database, with the real one where this is a copy.
+type Divided = (BaseVfs, String, BaseFile, Option<Shadow>);
+
+/// Has the epochs of a database go to a copy in memory, if its handles are mirrored. The database is locked.
 pub(crate) fn divide(
     base: BaseVfs,
     path: &str,
     mut database: BaseFile,
-) -> Result<(BaseVfs, String, BaseFile, Option<Shadow>), (BaseFile, Code)> {
+) -> Result<Divided, (BaseFile, Code)> {
     if !is_on() {
         return Ok((base, path.to_owned(), database, None));
     }
