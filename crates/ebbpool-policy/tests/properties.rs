@@ -479,7 +479,7 @@ fn memory_is_what_the_entry_says() {
                         .iter()
                         .skip(thread)
                         .step_by(threads)
-                        .flat_map(|tested| wrong_memory(tested))
+                        .flat_map(wrong_memory)
                         .collect::<Vec<_>>()
                 })
             })

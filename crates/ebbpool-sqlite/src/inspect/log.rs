@@ -69,16 +69,19 @@ pub(super) fn read_log(
 ) -> Answer<DeltaLogSummary> {
     let print = fingerprint(first);
     let mut page = first.to_vec();
-    let mut is_last_state = false;
+    let mut is_of_a_record = false;
     let mut changed = HashSet::new();
     let mut pages = 0;
     let scanned = delta_log::scan(length, read, |record, _, sections, bytes| {
         pages = record.size;
         changed.extend(sections.iter().map(|section| section.page));
-        // After a crash in a checkpoint the database in place is that of the last record already.
+        // As when the library takes the log over: see `Store::take_over`.
         if let Some(section) = sections.iter().find(|section| section.page == 1) {
+            if section.fresh {
+                page.fill(0);
+            }
             delta_log::apply(section.runs(bytes), &mut page);
-            is_last_state = fingerprint(&page) == print;
+            is_of_a_record |= fingerprint(&page) == print;
         }
         each(record, sections, bytes);
     })?;
@@ -101,7 +104,7 @@ pub(super) fn read_log(
         0 => LogFit::NoEpochs,
         _ if bytes == 0 => LogFit::OtherDatabase,
         _ if !is_marked => LogFit::NotMarked,
-        _ if print == scanned.header.base || is_last_state => LogFit::Fits,
+        _ if print == scanned.header.base || is_of_a_record => LogFit::Fits,
         _ => LogFit::OtherDatabase,
     };
     Ok(DeltaLogSummary {
