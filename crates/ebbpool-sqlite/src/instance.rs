@@ -248,11 +248,11 @@ impl Instance {
             return Err(Code::CANT_OPEN);
         };
         family.now = self.now();
-        let before = family.due();
+        let before = family.next_work().unwrap_or(f64::INFINITY);
         let answer = with(family);
-        let due = family.due();
+        let due = family.next_work();
         drop(state);
-        if let Some(due) = due.filter(|_| before.is_none()) {
+        if let Some(due) = due.filter(|due| *due < before) {
             self.arm(due);
         }
         answer
@@ -390,7 +390,7 @@ impl Instance {
         for shared in shared {
             if let State::Owned(family) = &mut *shared.lock()? {
                 family.now = self.now();
-                answer = answer.and(family.epoch_if_due());
+                answer = answer.and(family.work());
             }
         }
         answer
@@ -454,7 +454,7 @@ impl Instance {
     fn next_due(&self) -> Option<f64> {
         let families = self.families()?;
         let due = |shared: &Arc<Shared>| match &*shared.lock().ok()? {
-            State::Owned(family) => family.due().filter(|due| *due > self.now()),
+            State::Owned(family) => family.next_work().filter(|due| *due > self.now()),
             _ => None,
         };
         families.by_path.values().filter_map(due).reduce(f64::min)

@@ -421,3 +421,19 @@ fn forks() {
     database.execute_batch("INSERT INTO t VALUES (2)").unwrap();
     database.close().unwrap();
 }
+
+#[test]
+fn an_old_log_goes_in_place_by_itself() {
+    let (_directory, path) = directory();
+    let database = open(&path, "window=0&checkpoint_age=0.3").unwrap();
+    database
+        .execute_batch("CREATE TABLE t (a); INSERT INTO t VALUES (1)")
+        .unwrap();
+    let begin = Instant::now();
+    while status(&database)["log_bytes_now"].as_u64().unwrap() > 64 {
+        assert!(begin.elapsed() < Duration::from_secs(20), "no checkpoint");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let (_copies, copy) = copy_of(&path);
+    assert_eq!(count(&plain(&copy)), 1);
+}
