@@ -57,6 +57,13 @@ pub(crate) struct Innodb {
     now: u64,
     timed: bool,
     next_round: u64,
+    woken: bool,
+    /// Something was written since the last round, and before it since the one before.
+    active: bool,
+    was_active: bool,
+    /// `lru_scan_itr` and `single_scan_itr`: the pages at which they go on.
+    scan: Option<u64>,
+    single_scan: Option<u64>,
     to_free: usize,
 }
 
@@ -83,6 +90,11 @@ impl Innodb {
             now: 0,
             timed: parameters.rate > 0,
             next_round: SECOND_US,
+            woken: false,
+            active: false,
+            was_active: false,
+            scan: None,
+            single_scan: None,
             to_free: 0,
         }
     }
@@ -133,7 +145,55 @@ impl Innodb {
         }
     }
 
+    /// The page before this one, one step towards the head.
+    fn previous(&self, page: u64) -> Option<u64> {
+        let before = self.position(page).checked_sub(1)?;
+        Some(self.lru[before].page)
+    }
+
+    /// `LRUItr::start`: the page itself unless it is old, or else the last one.
+    fn start(&self, at: Option<u64>) -> Option<u64> {
+        at.filter(|&page| self.position(page) < self.lru_old())
+            .or_else(|| self.oldest_first().next())
+    }
+
+    /// `LRUHp::adjust`.
+    fn adjusted(&self, at: Option<u64>, removed: u64) -> Option<u64> {
+        if at == Some(removed) {
+            self.previous(removed)
+        } else {
+            at
+        }
+    }
+
+    /// `buf_LRU_free_from_common_LRU_list`.
+    fn scan_for_clean(&mut self, pinned: &BTreeSet<u64>) -> Option<u64> {
+        self.scan = self.start(self.scan);
+        for _ in 0..100 {
+            let page = self.scan?;
+            self.scan = self.previous(page);
+            if !self.flush_list.contains(&page) && !pinned.contains(&page) {
+                return Some(page);
+            }
+        }
+        None
+    }
+
+    /// `buf_flush_single_page_from_LRU`.
+    fn scan_for_any(&mut self, pinned: &BTreeSet<u64>) -> Option<u64> {
+        self.single_scan = self.start(self.single_scan);
+        while let Some(page) = self.single_scan {
+            self.single_scan = self.previous(page);
+            if !pinned.contains(&page) {
+                return Some(page);
+            }
+        }
+        None
+    }
+
     fn remove_block(&mut self, page: u64) -> Block {
+        self.scan = self.adjusted(self.scan, page);
+        self.single_scan = self.adjusted(self.single_scan, page);
         let position = self.position(page);
         if self.old > 0 && position == self.lru_old() && position > 0 {
             self.old += 1;
@@ -171,6 +231,7 @@ impl Innodb {
     }
 
     fn set_dirty(&mut self, page: u64) {
+        self.active = true;
         if !self.flush_list.contains(&page) {
             self.flush_list.push(page);
         }
@@ -205,13 +266,20 @@ impl Policy for Innodb {
     }
 
     fn miss(&mut self, _page: u64, _write: bool) {
-        if self.now >= self.next_round {
+        if self.woken || self.now >= self.next_round {
+            if self.woken {
+                self.next_round = self.now;
+            }
+            self.woken = false;
             while self.next_round <= self.now {
                 self.next_round += SECOND_US;
             }
             let free = self.m - self.lru.len();
             let evictable = self.lru.len().saturating_sub(self.least / 2);
-            self.to_free = self.depth.saturating_sub(free).min(evictable);
+            if self.active || self.was_active {
+                self.to_free = self.depth.saturating_sub(free).min(evictable);
+            }
+            self.was_active = std::mem::take(&mut self.active);
         }
         self.served();
     }
@@ -223,13 +291,16 @@ impl Policy for Innodb {
     }
 
     fn victim(&mut self, _write: bool, pinned: &BTreeSet<u64>) -> u64 {
-        let is_clean = |page: &u64| !self.flush_list.contains(page) && !pinned.contains(page);
-        let clean = self.oldest_first().take(100).find(is_clean);
         let last = self.oldest_first().find(|page| !pinned.contains(page));
-        clean
-            .filter(|_| self.to_free == 0)
-            .or(last)
-            .expect("an unpinned page")
+        if self.to_free > 0 {
+            return last.expect("an unpinned page");
+        }
+        if let Some(page) = self.scan_for_clean(pinned) {
+            return page;
+        }
+        self.woken = true;
+        let any = self.scan_for_any(pinned);
+        any.or(last).expect("an unpinned page")
     }
 
     fn also_leaving(&self, victim: u64) -> Vec<u64> {
@@ -329,7 +400,7 @@ mod tests {
     fn the_page_cleaner_frees_frames_once_a_second() {
         let mut player = Player::new(model("innodb:old_blocks_min=2,lru_scan_depth=3", 6), "");
         player.model.request(0, 0);
-        player.play("R1 R2 R3 R4 R5");
+        player.play("W1 R2 R3 R4 R5");
         // One frame is empty, and three are to be: 1 and 2 are evicted for 6.
         player.model.request(1_000_000, 0);
         let evicted = player.play("R6");
@@ -337,6 +408,22 @@ mod tests {
         assert_eq!(player.model.resident().len(), 4);
         assert_eq!(player.play("R7 R8"), []);
         assert_eq!(player.play("R9").len(), 1);
+        // A second later the server is still active, and two seconds later it is idle.
+        player.model.request(2_000_000, 0);
+        assert_eq!(player.play("R10").len(), 3);
+        assert_eq!(player.play("R11 R12"), []);
+        player.model.request(3_000_000, 0);
+        assert_eq!(player.play("R13").len(), 1);
+    }
+
+    #[test]
+    fn a_thread_that_finds_no_clean_page_wakes_the_page_cleaner() {
+        let mut player = Player::new(model("innodb:old_blocks_min=2,lru_scan_depth=2", 4), "");
+        player.play("W1 W2 W3 W4");
+        assert_eq!(player.play("R5").len(), 1);
+        // The page cleaner frees two frames, of which 6 takes one and 7 the other.
+        assert_eq!(player.play("R6").len(), 2);
+        assert_eq!(player.play("R7"), []);
     }
 
     #[test]

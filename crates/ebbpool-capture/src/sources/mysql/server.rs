@@ -11,6 +11,9 @@ use crate::target::Process;
 /// InnoDB's page size unless a server says another one.
 const DEFAULT_PAGE_SIZE: u64 = 16384;
 
+/// Sizes of the buffer pool from this one on are no sizes.
+const MAX_POOL_BYTES: u64 = 1 << 48;
+
 /// A function that requests pages, and its address in the file.
 #[derive(Clone, Debug)]
 pub(super) struct RequestSite {
@@ -159,9 +162,11 @@ impl MysqlServer {
         let page_size = number("srv_page_size")
             .filter(|size| size.is_power_of_two() && (4096..=65536).contains(size))
             .unwrap_or(DEFAULT_PAGE_SIZE);
-        // The second one is the size that the server has now.
-        let pool = number("srv_buf_pool_curr_size").filter(|&bytes| bytes > 0);
-        let pool = pool.or_else(|| number("srv_buf_pool_size"));
+        // The first one is the size that the server has now. A server that starts has neither yet: 0, or all bits set.
+        let pool = ["srv_buf_pool_curr_size", "srv_buf_pool_size"]
+            .into_iter()
+            .filter_map(number)
+            .find(|&bytes| bytes > 0 && bytes < MAX_POOL_BYTES);
         let data = fs::read_link(process.path("cwd")).map_err(CaptureError::read("cwd"))?;
         Ok(MysqlServer {
             process,

@@ -15,6 +15,15 @@ const SERVERS_LEAST: u64 = 512;
 /// The least share of the old part (`BUF_LRU_OLD_RATIO_MIN`).
 const LEAST_RATIO: u64 = 51;
 
+/// A search from the tail to the head. It goes on where the last one stopped if that page is young (`LRUItr::start`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum TailSearch {
+    /// For a clean page (`lru_scan_itr`).
+    Clean,
+    /// For a page to be written and evicted by the thread that needs a frame (`single_scan_itr`).
+    Written,
+}
+
 /// The frames in order of use, with an old part behind a midpoint, at which pages enter.
 pub(super) struct MidpointList {
     /// The young part, and the old part, which is empty while the list is short.
@@ -28,6 +37,8 @@ pub(super) struct MidpointList {
     tolerance: u64,
     /// The fewest young pages (`BUF_LRU_NON_OLD_MIN_LEN`).
     fewest_young: u64,
+    /// Where each search goes on.
+    searches: [Option<Frame>; 2],
 }
 
 impl MidpointList {
@@ -40,6 +51,7 @@ impl MidpointList {
             least,
             tolerance: least * 20 / SERVERS_LEAST,
             fewest_young: least * 5 / SERVERS_LEAST,
+            searches: [None; 2],
         }
     }
 
@@ -60,6 +72,38 @@ impl MidpointList {
     /// The frames from the tail on.
     pub(super) fn oldest_first(&self) -> impl Iterator<Item = Frame> {
         self.lists.frames(OLD).chain(self.lists.frames(YOUNG))
+    }
+
+    /// The frame next to this one, one step towards the head.
+    fn headward(&self, frame: Frame) -> Option<Frame> {
+        let next = self.lists.mruward(frame);
+        match self.is_old(frame) {
+            true => next.or_else(|| self.lists.lru(YOUNG)),
+            false => next,
+        }
+    }
+
+    /// The first of at most `most` frames that satisfies `condition`: from where the search stopped, or from the tail if
+    /// that frame is old.
+    pub(super) fn search(
+        &mut self,
+        search: TailSearch,
+        most: usize,
+        condition: impl Fn(Frame) -> bool,
+    ) -> Option<Frame> {
+        let start = self.searches[search as usize].filter(|&frame| !self.is_old(frame));
+        let mut at = start.or_else(|| self.oldest_first().next());
+        let mut found = None;
+        for _ in 0..most {
+            let Some(frame) = at else { break };
+            at = self.headward(frame);
+            if condition(frame) {
+                found = Some(frame);
+                break;
+            }
+        }
+        self.searches[search as usize] = at;
+        found
     }
 
     /// Puts the frame to the head.
@@ -91,6 +135,11 @@ impl MidpointList {
 
     /// Takes the frame out.
     pub(super) fn remove(&mut self, frame: Frame) {
+        for search in 0..self.searches.len() {
+            if self.searches[search] == Some(frame) {
+                self.searches[search] = self.headward(frame);
+            }
+        }
         if self.lists.mru(OLD) == Some(frame) {
             self.make_last_young_old();
         }
@@ -203,6 +252,29 @@ mod tests {
         assert_eq!(old(&list), 208);
         list.remove(1);
         assert_eq!(old(&list), 0);
+    }
+
+    #[test]
+    fn searches_go_on_in_the_young_part_only() {
+        let mut list = filled(37, 300);
+        let clean =
+            |list: &mut MidpointList, most| list.search(TailSearch::Clean, most, |frame| frame > 2);
+        // All are young, with frames 0, 1 and 2 at the tail.
+        assert_eq!(clean(&mut list, 3), None);
+        assert_eq!(clean(&mut list, 3), Some(3));
+        assert_eq!(clean(&mut list, 3), Some(4));
+        assert_eq!(list.search(TailSearch::Written, 1, |_| true), Some(0));
+        // A frame that is removed hands the search on.
+        list.remove(5);
+        assert_eq!(clean(&mut list, 3), Some(6));
+        // The head is the end, from which a search begins again.
+        assert_eq!(list.search(TailSearch::Clean, 400, |_| false), None);
+        assert_eq!(clean(&mut list, 4), Some(3));
+        // Among old pages each search begins at the tail.
+        let mut list = filled(37, 1000);
+        assert_eq!(clean(&mut list, 3), None);
+        assert_eq!(clean(&mut list, 4), Some(3));
+        assert_eq!(clean(&mut list, 4), Some(3));
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 mod midpoint_list;
 
-use self::midpoint_list::{MidpointList, RATIO};
+use self::midpoint_list::{MidpointList, RATIO, TailSearch};
 use super::request_clock::RequestClock;
 use crate::lists::Lists;
 use crate::parameters::{parameters, whole};
@@ -12,7 +12,7 @@ use crate::policy::{
 use crate::registry::Build;
 use crate::spec::{Entry, MAX_PAGES, MemoryUse};
 
-/// The pages at the tail among which a thread without a free frame looks for a clean one
+/// The pages among which a thread without a free frame looks for a clean one
 /// (`BUF_LRU_SEARCH_SCAN_THRESHOLD`).
 const SEARCHED: usize = 100;
 
@@ -43,6 +43,10 @@ pub struct Innodb {
     /// Frames that the page cleaner leaves in the list.
     least: u64,
     next_round_us: u64,
+    /// True if a thread found no clean page and woke the page cleaner.
+    is_woken: bool,
+    /// True if a page was written since the page cleaner's last round, and before that one.
+    is_active: [bool; 2],
     /// The frames that the page cleaner frees at the next miss.
     to_free: u64,
 }
@@ -91,7 +95,7 @@ impl Build for Innodb {
         aliases: &[("mysql", "")],
         params: InnodbConfig::PARAMS,
         summary: "InnoDB's LRU list with a midpoint: a page becomes young when it is hit again a second after its first access.",
-        how: "A page enters at the midpoint of the list, which has old_blocks_pct of the pages behind it. A hit of an old page moves it to the head if its first access was old_blocks_time ago, which later hits are taken to be where times are not known. A hit of a young page moves it only if a quarter as many pages as the young part has were evicted since its last move. Before the first eviction nothing moves, and below 512 pages there is no old part. The victim is the clean page nearest to the tail among the last 100, or else the last page. By the times of the trace, or by rate, the page cleaner frees frames at the tail once a second, up to lru_scan_depth; here they become free at the next miss. Above max_dirty_pages_pct the pages with the oldest changes are written and stay. Not modelled: flushing that adapts to the age of the redo log and to innodb_io_capacity, neighbours that are flushed along, read-ahead, several instances of the pool, the position at which the next search for a clean page goes on, and the frames that locks and the hash index take.",
+        how: "A page enters at the midpoint of the list, which has old_blocks_pct of the pages behind it. A hit of an old page moves it to the head if its first access was old_blocks_time ago, which later hits are taken to be where times are not known. A hit of a young page moves it only if a quarter as many pages as the young part has were evicted since its last move. Before the first eviction nothing moves, and below 512 pages there is no old part. The victim is the first clean page among the last 100. If none of the 100 is clean, the thread writes and evicts a page at the tail and wakes the page cleaner. The page cleaner frees frames at the tail, up to lru_scan_depth: when it is woken, and a second after its last round by the times of the trace or by rate, unless nothing was written since the round before that; here they become free at the next miss. Above max_dirty_pages_pct the pages with the oldest changes are written and stay. Not modelled: the time that a round takes, after which the page cleaner begins another if threads waited, flushing that adapts to the age of the redo log and to innodb_io_capacity, neighbours that are flushed along, read-ahead, several instances of the pool, and the frames that locks and the hash index take.",
         when: "Use it to predict what a MySQL or MariaDB server of another innodb_buffer_pool_size reads, or as the present state with which other policies are compared. The trace should have times. How many pages such a server writes depends more on its redo log than on replacement.",
         memory: MemoryUse::of(30),
         source: "MySQL 8.4: buf0lru.cc, buf0buf.ic and buf0flu.cc",
@@ -120,6 +124,8 @@ impl Build for Innodb {
             scan_depth: config.lru_scan_depth,
             least: config.old_blocks_min / 2,
             next_round_us: ROUND_US,
+            is_woken: false,
+            is_active: [false; 2],
             to_free: 0,
         }
     }
@@ -154,6 +160,7 @@ impl Innodb {
 
     #[inline]
     fn mark_dirty(&mut self, frame: Frame) {
+        self.is_active[0] = true;
         if !std::mem::replace(&mut self.dirty[frame as usize], true) {
             self.changed.push_mru(0, frame);
         }
@@ -162,7 +169,18 @@ impl Innodb {
     /// The page cleaner's round: frees frames until there are enough (`buf_flush_LRU_list_batch`).
     #[cold]
     fn start_round(&mut self, now: u64) {
-        self.next_round_us = (now / ROUND_US + 1) * ROUND_US;
+        // The next round is a second after the beginning of this one.
+        let since = match std::mem::take(&mut self.is_woken) {
+            true => 0,
+            false => (now - self.next_round_us) % ROUND_US,
+        };
+        self.next_round_us = now - since + ROUND_US;
+        let is_active = self.is_active.contains(&true);
+        self.is_active = [false, self.is_active[0]];
+        if !is_active {
+            // A server that only reads is idle to the page cleaner (`buf_flush_page_coordinator_thread`).
+            return;
+        }
         let free = u64::from(self.frames) - self.list.len();
         let missing = self.scan_depth.saturating_sub(free);
         self.to_free = missing.min(self.list.len().saturating_sub(self.least));
@@ -217,7 +235,7 @@ impl Policy for Innodb {
     #[inline]
     fn miss(&mut self, _page: Page, _ghost: Option<Ghost>, _access: Access) {
         let now = self.clock.now();
-        if now >= self.next_round_us {
+        if self.is_woken || now >= self.next_round_us {
             self.start_round(now);
         }
         self.clock.serve();
@@ -234,11 +252,22 @@ impl Policy for Innodb {
         incoming: Option<(Page, Access)>,
         may_evict: F,
     ) -> Option<Frame> {
-        let cleans = incoming.is_some() && self.to_free > 0;
-        let searched = if cleans { 0 } else { SEARCHED };
-        let mut tail = self.list.oldest_first().take(searched);
-        tail.find(|&frame| !self.dirty[frame as usize] && may_evict(frame))
-            .or_else(|| self.list.oldest_first().find(|&frame| may_evict(frame)))
+        let last = self.list.oldest_first().find(|&frame| may_evict(frame))?;
+        if incoming.is_some() && self.to_free > 0 {
+            return Some(last);
+        }
+        let dirty = &self.dirty;
+        let is_clean = |frame: Frame| !dirty[frame as usize] && may_evict(frame);
+        let clean = self.list.search(TailSearch::Clean, SEARCHED, is_clean);
+        if clean.is_some() {
+            return clean;
+        }
+        // The thread wakes the page cleaner and writes a page itself (`buf_flush_single_page_from_LRU`).
+        self.is_woken = true;
+        let written = self
+            .list
+            .search(TailSearch::Written, usize::MAX, &may_evict);
+        written.or(Some(last))
     }
 
     fn also_leaving(&self, victim: Frame, evictions: &mut Vec<Frame>) {
