@@ -17,7 +17,7 @@
 //! | offset | bytes | |
 //! | ---: | ---: | --- |
 //! | 0 | 4 | length of the record |
-//! | 4 | 4 | number of sections |
+//! | 4 | 4 | number of sections; bit 31: a checkpoint before it has failed, and the state before it may be in place |
 //! | 8 | 4 | size of the database in pages after it |
 //! | 12 | 4 | number of the epoch in its generation, from 1 on |
 //! | 16 | 8 | checksum of the record without this field, seeded with that of the record before |
@@ -38,6 +38,7 @@ const SECTION: usize = 8;
 
 const MAGIC: &[u8; 8] = b"ebbpool\x01";
 const FRESH: u32 = 1 << 31;
+const FOLLOWS_CHECKPOINT: u32 = 1 << 31;
 /// Bytes of a word; what changed is found in words.
 const WORD: usize = 8;
 /// A run goes on over this many unchanged words, because a new one costs half a word and a look at the words.
@@ -61,6 +62,8 @@ pub(crate) struct Record {
     pub(crate) epoch: u32,
     pub(crate) checksum: u64,
     pub(crate) time: u64,
+    /// True if the state before the record may be in place, because a checkpoint of it has failed.
+    pub(crate) follows_checkpoint: bool,
 }
 
 /// What a record says about one page.
@@ -138,13 +141,15 @@ impl Header {
 impl Record {
     /// The header of a record, if its fields are possible for the next one.
     pub(crate) fn decode(bytes: &[u8], epoch: u32) -> Option<Record> {
+        let sections = u32_at(bytes, 4)?;
         let record = Record {
             length: u32_at(bytes, 0)?,
-            sections: u32_at(bytes, 4)?,
+            sections: sections & !FOLLOWS_CHECKPOINT,
             size: u32_at(bytes, 8)?,
             epoch: u32_at(bytes, 12)?,
             checksum: u64_at(bytes, 16)?,
             time: u64_at(bytes, 24)?,
+            follows_checkpoint: sections & FOLLOWS_CHECKPOINT != 0,
         };
         let possible = record.length as usize >= RECORD
             && record.length.is_multiple_of(WORD as u32)
@@ -208,6 +213,8 @@ pub(crate) fn apply(runs: &[u8], page: &mut [u8]) {
 pub(crate) struct Draft {
     bytes: Vec<u8>,
     sections: Vec<Section>,
+    /// See [`Record::follows_checkpoint`].
+    pub(crate) follows_checkpoint: bool,
 }
 
 impl Draft {
@@ -215,6 +222,7 @@ impl Draft {
         Draft {
             bytes: vec![0; RECORD],
             sections: Vec::new(),
+            follows_checkpoint: false,
         }
     }
 
@@ -281,7 +289,12 @@ impl Draft {
         self.bytes
             .resize(self.bytes.len().next_multiple_of(WORD), 0);
         let length = self.bytes.len() as u32;
-        let fields = [length, self.sections.len() as u32, size, epoch];
+        let flag = if self.follows_checkpoint {
+            FOLLOWS_CHECKPOINT
+        } else {
+            0
+        };
+        let fields = [length, self.sections.len() as u32 | flag, size, epoch];
         for (slot, field) in self.bytes.chunks_exact_mut(4).zip(fields) {
             slot.copy_from_slice(&field.to_le_bytes());
         }

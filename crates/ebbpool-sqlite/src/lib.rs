@@ -28,6 +28,7 @@ mod disk;
 mod encrypted;
 mod family;
 pub mod ffi;
+mod fit;
 mod handle;
 mod home;
 #[cfg(target_os = "linux")]

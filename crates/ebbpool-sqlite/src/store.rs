@@ -19,6 +19,7 @@ use crate::code::{Answer, Code};
 use crate::delta_log::{self, Header, Section, is_page_size};
 use crate::disk::{BaseFile, BaseVfs};
 use crate::ffi;
+use crate::fit::FitCheck;
 use crate::options::LogKind;
 use crate::wal_log::WalLog;
 
@@ -105,6 +106,8 @@ pub(crate) struct Store {
     /// True if `-wal` may hold a commit that `-ebb` has no record of, and that is in no pool either: making it durable
     /// has failed.
     wal_is_uncertain: bool,
+    /// True if `-wal` may hold the state as of some epoch of `-ebb`, because a checkpoint has begun and not ended.
+    checkpoint_has_begun: bool,
     /// True if the mark in place survives a crash. What the file shows does not say that: after a failed sync it shows what
     /// the disk may not have.
     is_marked: bool,
@@ -168,6 +171,7 @@ impl Store {
             zeros_beyond: 0,
             wal_needed: false,
             wal_is_uncertain: false,
+            checkpoint_has_begun: false,
             is_marked: false,
             has_first_page: length > 0,
             random: random | 1,
@@ -191,7 +195,7 @@ impl Store {
             }
         }
         self.set_extent(length);
-        self.load_deltas(&header)?;
+        self.load_deltas()?;
         if self.deltas.epochs > 0 {
             self.kind = LogKind::Deltas;
         } else if self.deltas.file.is_some() {
@@ -214,7 +218,7 @@ impl Store {
         Ok(header)
     }
 
-    fn load_deltas(&mut self, in_place: &[u8; 100]) -> Answer<()> {
+    fn load_deltas(&mut self) -> Answer<()> {
         let path = self.ebb_path();
         if !self.base.exists(&path)? {
             return Ok(());
@@ -235,24 +239,14 @@ impl Store {
         let chains = &mut self.deltas.chains;
         let mut first = vec![0; 1 << 16];
         self.database.read(0, &mut first)?;
-        let print = fingerprint(in_place);
-        let mut is_of_a_record = false;
+        let mut check = FitCheck::new(&first);
         let scanned = delta_log::scan(
             length,
             |at, into| file.read(at, into),
             |record, at, sections, bytes| {
                 note(chains, &mut zeros_beyond, record.size, at, sections);
                 size = record.size;
-                // After a crash in a checkpoint, or a checkpoint that failed, SQLite has taken `-wal` in: the database in
-                // place is that of some record, and the records up to it change nothing in it. If none of them changes
-                // page 1, its fingerprint is that of the base.
-                if let Some(section) = sections.iter().find(|section| section.page == 1) {
-                    if section.fresh {
-                        first.fill(0);
-                    }
-                    delta_log::apply(section.runs(bytes), &mut first);
-                    is_of_a_record |= fingerprint(&first) == print;
-                }
+                check.add(record, sections, bytes);
             },
         )?;
         self.deltas.file = Some(file);
@@ -268,9 +262,7 @@ impl Store {
         self.deltas.checksum = scanned.checksum;
         self.deltas.epochs = scanned.epochs;
         self.deltas.ready = true;
-        // The mark was durable before the first record was, and no program writes a database that has it.
-        let is_marked = !is_plain(in_place) || in_place[WRITE_VERSION] == READ_ONLY;
-        if !is_marked || (print != scanned.header.base && !is_of_a_record) {
+        if !check.is_marked() || !check.fits(&scanned.header) {
             self.deltas = Deltas::default();
             return Err(Code::CANT_OPEN);
         }

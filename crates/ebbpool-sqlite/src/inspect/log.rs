@@ -7,7 +7,7 @@ use std::os::unix::fs::FileExt;
 
 use crate::code::{Answer, Code};
 use crate::delta_log::{self, Header, RECORD, Record, Section};
-use crate::store::{READ_ONLY, WRITE_VERSION, fingerprint, is_plain};
+use crate::fit::FitCheck;
 
 /// What `-ebb` holds.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -67,22 +67,13 @@ pub(super) fn read_log(
     read: impl FnMut(u64, &mut [u8]) -> Answer<()>,
     mut each: impl FnMut(&Record, &[Section], &[u8]),
 ) -> Answer<DeltaLogSummary> {
-    let print = fingerprint(first);
-    let mut page = first.to_vec();
-    let mut is_of_a_record = false;
+    let mut check = FitCheck::new(first);
     let mut changed = HashSet::new();
     let mut pages = 0;
     let scanned = delta_log::scan(length, read, |record, _, sections, bytes| {
         pages = record.size;
         changed.extend(sections.iter().map(|section| section.page));
-        // As when the library takes the log over: see `Store::take_over`.
-        if let Some(section) = sections.iter().find(|section| section.page == 1) {
-            if section.fresh {
-                page.fill(0);
-            }
-            delta_log::apply(section.runs(bytes), &mut page);
-            is_of_a_record |= fingerprint(&page) == print;
-        }
+        check.add(record, sections, bytes);
         each(record, sections, bytes);
     })?;
     let Some(scanned) = scanned else {
@@ -99,12 +90,11 @@ pub(super) fn read_log(
             fit: LogFit::NoEpochs,
         });
     };
-    let is_marked = !is_plain(first) || first[WRITE_VERSION] == READ_ONLY;
     let fit = match scanned.epochs {
         0 => LogFit::NoEpochs,
         _ if bytes == 0 => LogFit::OtherDatabase,
-        _ if !is_marked => LogFit::NotMarked,
-        _ if print == scanned.header.base || is_of_a_record => LogFit::Fits,
+        _ if !check.is_marked() => LogFit::NotMarked,
+        _ if check.fits(&scanned.header) => LogFit::Fits,
         _ => LogFit::OtherDatabase,
     };
     Ok(DeltaLogSummary {

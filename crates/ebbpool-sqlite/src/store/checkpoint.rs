@@ -96,6 +96,7 @@ impl Store {
         }
         self.wal_needed = false;
         self.wal_is_uncertain = false;
+        self.checkpoint_has_begun = false;
         if self.kind == LogKind::Deltas && !is_plain(&self.header()?) {
             // A database that was new is encrypted, as now turns out: without a header there is nothing to mark.
             self.use_wal()?;

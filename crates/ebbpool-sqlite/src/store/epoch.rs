@@ -12,7 +12,7 @@ use crate::options::LogKind;
 impl Store {
     /// Makes an epoch durable as deltas. After an error nothing has changed but bytes behind the end of the log, which the
     /// next attempt writes again.
-    pub(crate) fn append_deltas(&mut self, draft: Draft, size: u32) -> Answer<()> {
+    pub(crate) fn append_deltas(&mut self, mut draft: Draft, size: u32) -> Answer<()> {
         if !self.deltas.ready && self.wal_needed {
             self.place()?;
         }
@@ -26,6 +26,7 @@ impl Store {
         if !self.deltas.ready {
             self.begin_deltas()?;
         }
+        draft.follows_checkpoint = self.checkpoint_has_begun;
         let deltas = &mut self.deltas;
         let file = deltas.file.as_mut().ok_or(Code::IO)?;
         let (bytes, sections, checksum) = draft.finish(
@@ -139,6 +140,7 @@ impl Store {
             }
             self.wal_is_uncertain = true;
         }
+        self.checkpoint_has_begun |= has_deltas && self.kind == LogKind::Deltas;
         if self.wal_file.is_none() {
             let file = open_log(self.base, &self.wal_path(), ffi::OPEN_WAL)?;
             self.wal_file = Some(file);

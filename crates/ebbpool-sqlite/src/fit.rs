@@ -1,0 +1,58 @@
+//! Whether a log of deltas belongs to a database in place.
+
+use crate::delta_log::{self, Header, Record, Section};
+use crate::store::{READ_ONLY, WRITE_VERSION, fingerprint, is_plain};
+
+/// Looks at the records of a log, one after the other.
+///
+/// The database in place is that on which the log began; or, after a crash in a checkpoint, that of the last record; or,
+/// after a checkpoint that failed, that before a record which says so. Records up to that state change nothing in it.
+pub(crate) struct FitCheck {
+    /// The fingerprint of the database in place.
+    print: u64,
+    is_marked: bool,
+    /// Page 1 as the records make it from that in place.
+    first: Vec<u8>,
+    /// True if a record has changed page 1: otherwise its fingerprint is that in place, whatever the database is.
+    has_changed: bool,
+    is_of_a_checkpoint: bool,
+}
+
+impl FitCheck {
+    /// A check for the database that begins with `first`, at least a page.
+    pub(crate) fn new(first: &[u8]) -> FitCheck {
+        FitCheck {
+            print: fingerprint(first),
+            is_marked: !is_plain(first) || first[WRITE_VERSION] == READ_ONLY,
+            first: first.to_vec(),
+            has_changed: false,
+            is_of_a_checkpoint: false,
+        }
+    }
+
+    /// Takes the next record.
+    pub(crate) fn add(&mut self, record: &Record, sections: &[Section], bytes: &[u8]) {
+        self.is_of_a_checkpoint |= record.follows_checkpoint && self.is_last_state();
+        if let Some(section) = sections.iter().find(|section| section.page == 1) {
+            if section.fresh {
+                self.first.fill(0);
+            }
+            delta_log::apply(section.runs(bytes), &mut self.first);
+            self.has_changed = true;
+        }
+    }
+
+    fn is_last_state(&self) -> bool {
+        self.has_changed && fingerprint(&self.first) == self.print
+    }
+
+    /// True if the database has the mark that keeps other programs from writing it: it was durable before the first record.
+    pub(crate) fn is_marked(&self) -> bool {
+        self.is_marked
+    }
+
+    /// True if the log belongs to the database, which is marked.
+    pub(crate) fn fits(&self, header: &Header) -> bool {
+        self.print == header.base || self.is_last_state() || self.is_of_a_checkpoint
+    }
+}
