@@ -51,8 +51,13 @@ impl FitCheck {
         self.is_marked
     }
 
+    /// True if the database is that on which the log began.
+    pub(crate) fn is_base(&self, header: &Header) -> bool {
+        self.print == header.base
+    }
+
     /// True if the log belongs to the database, which is marked.
     pub(crate) fn fits(&self, header: &Header) -> bool {
-        self.print == header.base || self.is_last_state() || self.is_of_a_checkpoint
+        self.is_base(header) || self.is_last_state() || self.is_of_a_checkpoint
     }
 }

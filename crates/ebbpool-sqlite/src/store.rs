@@ -266,6 +266,8 @@ impl Store {
             self.deltas = Deltas::default();
             return Err(Code::CANT_OPEN);
         }
+        // The next record follows the state that is in place.
+        self.checkpoint_has_begun = !check.is_base(&scanned.header);
         Ok(())
     }
 
