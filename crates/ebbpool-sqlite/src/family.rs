@@ -301,6 +301,20 @@ impl Family {
         }
     }
 
+    /// Passes the figures on to the recorder of metrics, if the program has one.
+    pub(super) fn publish(&self) {
+        use metrics::counter;
+        let store = self.store.lock();
+        store.publish();
+        let path = || store.path().to_owned();
+        let asked = self.asked;
+        let bytes = asked.main + asked.journal + asked.wal;
+        counter!("ebbpool_sqlite_requested_bytes_total", "database" => path()).absolute(bytes);
+        counter!("ebbpool_sqlite_requested_syncs_total", "database" => path())
+            .absolute(asked.syncs);
+        counter!("ebbpool_sqlite_commits_total", "database" => path()).absolute(asked.commits);
+    }
+
     /// Frames of the pool, its hits and its misses.
     pub(crate) fn pool_figures(&self) -> (u32, u64, u64) {
         match &self.pages {

@@ -77,7 +77,9 @@ impl Family {
             true => None,
             false => Some(self.log_began.unwrap_or(self.now)),
         };
-        self.settle(before)
+        self.settle(before)?;
+        self.publish();
+        Ok(())
     }
 
     pub(super) fn epoch_of_deltas(&mut self) -> Answer<()> {
