@@ -23,7 +23,6 @@ import itertools
 import json
 import os
 import random
-import re
 import shutil
 import signal
 import subprocess
@@ -33,8 +32,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
-EBBPOOL = Path(os.environ.get("EBBPOOL", ROOT / "target/release/ebbpool"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+import captures
+from captures import difference, shown
+from documents import table, write_block
+
 #: Rows of the table, of some 220 bytes, as sysbench's.
 ROWS = 1_000_000
 CLIENTS = 4
@@ -73,8 +76,6 @@ COUNTERS = [
     "Innodb_buffer_pool_pages_data",
     "Innodb_buffer_pool_wait_free",
 ]
-#: Cells with fewer counted reads or writes than this are too small for a share.
-LEAST = 1000
 
 
 @dataclass
@@ -261,19 +262,6 @@ def make_statements(directory: Path, workload: Workload, share: float, phase: in
     return files
 
 
-def start_capture(pid: int, output: Path) -> subprocess.Popen[str]:
-    command = [str(EBBPOOL), "capture", "mysql", "--pid", str(pid), "--seconds", "3000"]
-    command += ["--references", "100M", "--at-most", "100%", "--ring", "256MiB", "-o", str(output)]
-    process = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
-    assert process.stderr is not None
-    for line in process.stderr:
-        if line.startswith("captures for"):
-            break
-    # The probes are attached some tens of milliseconds later.
-    time.sleep(1.0)
-    return process
-
-
 def measure(server: Server, workload: Workload, mebibytes: int, quiet: bool, share: float) -> dict:
     """One run: what the server counted once its pool was full, and the capture."""
     server.restore()
@@ -283,7 +271,7 @@ def measure(server: Server, workload: Workload, mebibytes: int, quiet: bool, sha
     # A trace does not have what the pool had when it began, so it begins with the server.
     server.begin(f"innodb_buffer_pool_size={mebibytes}M", *ALWAYS, *(QUIET if quiet else []))
     pid = server.stop_at_data()
-    capture = start_capture(pid, trace)
+    capture = captures.start("mysql", pid, trace)
     os.kill(pid, signal.SIGCONT)
     server.wait()
     session = Session(server)
@@ -321,40 +309,25 @@ def measure(server: Server, workload: Workload, mebibytes: int, quiet: bool, sha
 
 
 def predict(server: Server, cell: dict, policy: str) -> tuple[int, int]:
-    """Reads and writes that a policy predicts; new pages are never read."""
-    command = [str(EBBPOOL), "run", str(server.directory / cell["trace"]), "--policy", policy]
-    command += ["--frames", str(cell["frames"]), "--warmup", str(cell["warmup"]), "--format", "json"]
-    found = json.loads(subprocess.check_output(command, text=True))
-    return found["misses"] - cell["created"], found["writes"]
+    """Reads and writes that a policy predicts for a cell's capture."""
+    return captures.predict(server.directory / cell["trace"], policy, cell["frames"], cell["warmup"], cell["created"])
 
 
 def policy_of(cell: dict) -> str:
     return "innodb:max_dirty_pages_pct=100" if cell["quiet"] else "innodb"
 
 
-def difference(found: int, counted: int) -> float | None:
-    return 100.0 * (found / counted - 1.0) if counted >= LEAST else None
-
-
-def shown(value: float | None) -> str:
-    if value is None:
-        return ""
-    return "0.00 %" if abs(value) < 0.005 else f"{value:+.2f} %"
-
-
 def accuracy(cells: list[dict]) -> str:
-    lines = [
-        "| workload | MiB | requests counted | captured | reads counted | innodb | lru | writes counted | innodb | lru |",
-        "| --- |" + " ---: |" * 9,
-    ]
+    header = ["workload", "MiB", "requests counted", "captured", "reads counted", "innodb", "lru", "writes counted"]
+    rows = []
     for cell in cells:
         row = [cell["workload"], f"{cell['mebibytes']}", f"{cell['requests']:,}"]
         row += [shown(difference(cell["references"], cell["requests"]))]
         for which, key in enumerate(("reads", "writes")):
             row.append(f"{cell[key]:,}")
             row += [shown(difference(cell[policy][which], cell[key])) for policy in ("innodb", "lru")]
-        lines.append("| " + " | ".join(row) + " |")
-    return "\n".join(lines)
+        rows.append(row)
+    return table([*header, "innodb", "lru"], rows)
 
 
 def summary(cells: list[dict]) -> str:
@@ -374,12 +347,7 @@ def write(path: Path, results: dict) -> None:
         cells = [cell for cell in results["cells"] if cell["quiet"] == quiet]
         if cells:
             parts += [f"{title} {summary(cells)}", accuracy(cells)]
-    text = path.read_text()
-    pattern = re.compile("(<!-- figures: mysql -->\n).*?(<!-- end -->)", re.DOTALL)
-    if not pattern.search(text):
-        sys.exit(f"{path} has no block '<!-- figures: mysql -->'")
-    block = "\n\n".join(parts)
-    path.write_text(pattern.sub(lambda found: found[1] + block + "\n" + found[2], text))
+    write_block(path, "mysql", "\n\n".join(parts))
 
 
 def main() -> None:

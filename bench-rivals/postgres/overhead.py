@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import re
 import shutil
 import signal
 import statistics
@@ -20,7 +19,11 @@ import sys
 import time
 from pathlib import Path
 
-from validate import Server, WORKLOADS, capture_process, table
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+import captures
+from documents import table, write_block
+from validate import Server, WORKLOADS
 
 #: Name, options of pgbench, and transactions of each of 8 clients.
 LOADS = [("SELECT only", ["-S"], 8000), ("TPC-B", [], 1500)]
@@ -34,12 +37,11 @@ def processor_time(pid: int) -> float:
 
 def run(server: Server, options: list[str], transactions: int) -> float:
     """Microseconds of processor time per transaction."""
-    pid = int((server.data / "postmaster.pid").read_text().split()[0])
-    before = processor_time(pid)
+    before = processor_time(server.pid())
     server.client("pgbench", "-n", "-c", "8", "-j", "2", "-t", str(transactions), *options, "bench")
     # The postmaster asks for the ends of its children a little later.
     time.sleep(0.5)
-    return 1e6 * (processor_time(pid) - before) / (8 * transactions)
+    return 1e6 * (processor_time(server.pid()) - before) / (8 * transactions)
 
 
 def pairs(server: Server, options: list[str], transactions: int, count: int) -> list[tuple[float, float]]:
@@ -48,7 +50,7 @@ def pairs(server: Server, options: list[str], transactions: int, count: int) -> 
     for _ in range(count):
         without = run(server, options, transactions)
         trace = server.directory / "overhead.parquet"
-        capture = capture_process(server, trace)
+        capture = captures.start("postgres", server.pid(), trace)
         with_capture = run(server, options, transactions)
         capture.send_signal(signal.SIGINT)
         _, errors = capture.communicate(timeout=600)
@@ -97,11 +99,7 @@ def main() -> None:
     )
     print(text)
     if arguments.write:
-        page = arguments.write.read_text()
-        pattern = re.compile("(<!-- figures: overhead -->\n).*?(<!-- end -->)", re.DOTALL)
-        if not pattern.search(page):
-            sys.exit(f"{arguments.write} has no block '<!-- figures: overhead -->'")
-        arguments.write.write_text(pattern.sub(lambda block: block[1] + text + "\n" + block[2], page))
+        write_block(arguments.write, "overhead", text)
 
 
 if __name__ == "__main__":

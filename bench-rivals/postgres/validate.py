@@ -19,8 +19,6 @@ from __future__ import annotations
 import argparse
 import atexit
 import json
-import os
-import re
 import shutil
 import signal
 import statistics
@@ -30,8 +28,12 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
-EBBPOOL = Path(os.environ.get("EBBPOOL", ROOT / "target/release/ebbpool"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+import captures
+from captures import EBBPOOL, LEAST, difference, shown
+from documents import table, write_block
+
 PORT = "5439"
 #: Only backends write: no background writer, no checkpoint, no autovacuum.
 QUIET = [
@@ -42,8 +44,6 @@ QUIET = [
 ]
 #: Of every run. Without syncs the log is always written when a page is, as in a server with a fast log.
 ALWAYS = ["fsync=off"]
-#: Cells with fewer counted reads or writes than this are too small for a share.
-LEAST = 1000
 #: The cost of a page write in page reads for what a better policy would do.
 ASYMMETRY = "8"
 
@@ -194,6 +194,9 @@ class Server:
     def query(self, sql: str, database: str = "postgres") -> str:
         return self.client("psql", "-d", database, "-AtXqc", sql).strip()
 
+    def pid(self) -> int:
+        return int((self.data / "postmaster.pid").read_text().split()[0])
+
     def make(self, workload: Workload) -> None:
         """Makes the database of a workload, of which each run gets a copy."""
         for old in (self.data, self.template):
@@ -214,7 +217,6 @@ class Server:
     def restore(self) -> None:
         shutil.rmtree(self.data, ignore_errors=True)
         subprocess.run(["cp", "-a", str(self.template), str(self.data)], check=True)
-
 
 
 class Session:
@@ -278,26 +280,6 @@ def run_benchmark(server: Server, workload: Workload, transactions: int) -> str:
     return server.client("pgbench", *words, "bench")
 
 
-def capture_process(server: Server, output: Path) -> subprocess.Popen[str]:
-    pid = (server.data / "postmaster.pid").read_text().split()[0]
-    command = [str(EBBPOOL), "capture", "postgres", "--pid", pid, "--seconds", "3000", "--references", "100M"]
-    command += ["--at-most", "100%", "--ring", "256MiB", "-o", str(output)]
-    process = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
-    assert process.stderr is not None
-    for line in process.stderr:
-        if line.startswith("captures for"):
-            break
-    # The probes are attached some tens of milliseconds later.
-    time.sleep(1.0)
-    return process
-
-
-def predict(trace: Path, policy: str, frames: int, warmup: int) -> dict[str, int]:
-    command = [str(EBBPOOL), "run", str(trace), "--policy", policy, "--frames", str(frames), "--format", "json"]
-    command += ["--warmup", str(warmup)]
-    return json.loads(subprocess.check_output(command, text=True))
-
-
 def policy_of(facts: dict, quiet: bool) -> str:
     """The lab's policy with the settings of the server that was captured."""
     if quiet:
@@ -320,7 +302,7 @@ def measure(server: Server, workload: Workload, frames: int, quiet: bool, transa
     trace = server.directory / f"{name}.parquet"
     session = Session(server)
     before = session.counters()
-    capture = capture_process(server, trace)
+    capture = captures.start("postgres", server.pid(), trace)
     before |= session.background()
     run_benchmark(server, workload, transactions)
     background = session.background()
@@ -361,22 +343,21 @@ def measure(server: Server, workload: Workload, frames: int, quiet: bool, transa
     }
 
 
-def predicted(server: Server, cell: dict, frames: int, policy: str) -> tuple[int, int]:
-    """Reads and writes that a policy predicts; new pages are never read."""
-    found = predict(server.directory / cell["trace"], policy, frames, cell["resident"])
-    return found["misses"] - cell["new"], found["writes"]
+def predict(server: Server, cell: dict, frames: int, policy: str) -> tuple[int, int]:
+    """Reads and writes that a policy predicts for a cell's capture at a size."""
+    return captures.predict(server.directory / cell["trace"], policy, frames, cell["resident"], cell["new"])
 
 
 def with_predictions(server: Server, cells: list[dict]) -> None:
     for cell in cells:
         if "predicted" in cell:
             continue
-        cell["predicted"] = predicted(server, cell, cell["frames"], cell["policy"])
-        cell["lru"] = predicted(server, cell, cell["frames"], "lru")
+        cell["predicted"] = predict(server, cell, cell["frames"], cell["policy"])
+        cell["lru"] = predict(server, cell, cell["frames"], "lru")
         if cell["quiet"]:
             others = [other for other in cells if other["workload"] == cell["workload"] and other["quiet"]]
             cell["elsewhere"] = {
-                str(other["frames"]): predicted(server, cell, other["frames"], cell["policy"])
+                str(other["frames"]): predict(server, cell, other["frames"], cell["policy"])
                 for other in others
                 if other["frames"] != cell["frames"]
             }
@@ -390,21 +371,6 @@ def better(server: Server, cell: dict) -> list[dict]:
     # Pages that a policy leaves dirty at the end of so short a run are writes, too.
     command += ["--at-end", "flush"]
     return json.loads(subprocess.check_output(command, text=True, stderr=subprocess.DEVNULL))
-
-
-def difference(found: int, counted: int) -> float | None:
-    return 100.0 * (found / counted - 1.0) if counted >= LEAST else None
-
-
-def shown(value: float | None) -> str:
-    if value is None:
-        return ""
-    return "0.00 %" if abs(value) < 0.005 else f"{value:+.2f} %"
-
-
-def table(header: list[str], rows: list[list[str]]) -> str:
-    lines = ["| " + " | ".join(header) + " |", "| --- |" + " ---: |" * (len(header) - 1)]
-    return "\n".join(lines + ["| " + " | ".join(row) + " |" for row in rows])
 
 
 def accuracy(cells: list[dict]) -> str:
@@ -495,13 +461,8 @@ def write(path: Path, results: dict) -> None:
         "elsewhere": elsewhere(cells),
         "policies": policies(quiet),
     }
-    text = path.read_text()
     for name, block in blocks.items():
-        pattern = re.compile(f"(<!-- figures: {name} -->\n).*?(<!-- end -->)", re.DOTALL)
-        if not pattern.search(text):
-            sys.exit(f"{path} has no block '<!-- figures: {name} -->'")
-        text = pattern.sub(lambda found: found[1] + block + "\n" + found[2], text)
-    path.write_text(text)
+        write_block(path, name, block)
 
 
 def main() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import os
-import re
 import sqlite3
 import subprocess
 import sys
@@ -105,17 +104,3 @@ def checked(path: Path, pragma: str = "integrity_check") -> None:
     database.close()
     if answer != [("ok",)]:
         sys.exit(f"{path}: {pragma}: {answer[:5]}")
-
-
-def table(header: list[str], rows: list[list[str]]) -> str:
-    lines = ["| " + " | ".join(header) + " |", "| --- |" + " ---: |" * (len(header) - 1)]
-    return "\n".join(lines + ["| " + " | ".join(row) + " |" for row in rows])
-
-
-def write_block(page: Path, name: str, text: str) -> None:
-    """Fills the block `<!-- figures: NAME -->` … `<!-- end -->` of a document."""
-    content = page.read_text()
-    pattern = re.compile(rf"(<!-- figures: {re.escape(name)} -->\n).*?(<!-- end -->)", re.DOTALL)
-    if not pattern.search(content):
-        sys.exit(f"{page} has no block '<!-- figures: {name} -->'")
-    page.write_text(pattern.sub(lambda block: block[1] + text + "\n" + block[2], content))

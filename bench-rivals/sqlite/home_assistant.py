@@ -33,8 +33,11 @@ from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 
-from card import Card, checked, fresh_card, load_library, open_database, run, table, write_block
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from card import Card, checked, fresh_card, load_library, open_database, run
 from workloads import context_id
+from documents import table, write_block
 
 #: The last version for Python 3.11, with what its recorder imports in the versions that it asks for.
 HOME_ASSISTANT = "homeassistant==2024.3.3"

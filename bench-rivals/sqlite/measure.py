@@ -27,8 +27,11 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-from card import Card, checked, fresh_card, load_library, open_database, table, write_block
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from card import Card, checked, fresh_card, load_library, open_database
 from workloads import HomeAssistant, TpcB
+from documents import table, write_block
 
 #: Seconds of virtual time after which the kernel writes what the page cache has.
 WRITEBACK = 30.0
