@@ -23,6 +23,7 @@ use crate::memory::{Image, Memory, VirtualFile};
 use crate::mirror::Shadow;
 use crate::options::{LogKind, Options};
 use crate::store::Store;
+use crate::wal_log::WalCursor;
 
 /// A record of deltas is put together in memory: what is larger goes to `-wal` at once.
 const LONGEST_RECORD: u64 = 64 << 20;
@@ -64,8 +65,7 @@ pub(crate) struct Family {
     /// Seconds: when the first commit was made that no epoch has.
     oldest: Option<f64>,
     /// Frames of SQLite's WAL that are in `pending` or durable, and the checksum up to there.
-    wal_taken: u32,
-    wal_sum: [u32; 2],
+    wal_taken: Option<WalCursor>,
     /// The last commit frame that was written since, and the size that it has.
     wal_commit: Option<(u32, u32)>,
     /// Seconds: when the logs got the first epoch that is not in place.
@@ -109,8 +109,7 @@ impl Family {
             pending_bytes: 0,
             size,
             oldest: None,
-            wal_taken: 0,
-            wal_sum: [0; 2],
+            wal_taken: None,
             wal_commit: None,
             log_began: (!is_in_place).then_some(now),
             now,
@@ -330,10 +329,6 @@ impl Family {
     pub(crate) fn extent(&self) -> (u32, usize) {
         (self.size, self.page_size)
     }
-}
-
-pub(crate) fn be32(bytes: &[u8], at: usize) -> u32 {
-    u32::from_be_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
 }
 
 /// The two ways of opening a database fail differently: see [`Store::take_over`].

@@ -1,7 +1,7 @@
 //! Whether a log of deltas belongs to a database in place.
 
 use crate::delta_log::{self, Header, Record, Section};
-use crate::store::{READ_ONLY, WRITE_VERSION, fingerprint, is_plain};
+use crate::store::{fingerprint, is_marked, is_plain};
 
 /// Looks at the records of a log, one after the other.
 ///
@@ -23,7 +23,7 @@ impl FitCheck {
     pub(crate) fn new(first: &[u8]) -> FitCheck {
         FitCheck {
             print: fingerprint(first),
-            is_marked: !is_plain(first) || first[WRITE_VERSION] == READ_ONLY,
+            is_marked: !is_plain(first) || is_marked(first),
             first: first.to_vec(),
             has_changed: false,
             is_of_a_checkpoint: false,

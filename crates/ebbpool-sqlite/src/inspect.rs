@@ -14,9 +14,10 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::delta_log::is_page_size;
-use crate::family::be32;
-use crate::store::{READ_ONLY, READ_VERSION, WRITE_VERSION, is_plain};
-use crate::wal_file::{WalCursor, read_whole};
+use crate::store::{READ_VERSION, is_marked, is_plain};
+use crate::wal_file::read_whole;
+use crate::wal_log::WalCursor;
+use crate::wal_log::be32;
 
 pub use locks::{LockHolder, lock_holder};
 pub use log::{DeltaLogSummary, LogFit};
@@ -68,7 +69,7 @@ impl SqliteHeader {
         let page_size = usize::from(bytes[16]) << 8 | usize::from(bytes[17]) << 16;
         is_page_size(page_size).then(|| SqliteHeader {
             page_size: page_size as u32,
-            is_marked: bytes[WRITE_VERSION] == READ_ONLY,
+            is_marked: is_marked(bytes),
             is_wal: bytes[READ_VERSION] == 2,
             change_counter: be32(bytes, 24),
         })

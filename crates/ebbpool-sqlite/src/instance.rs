@@ -266,9 +266,11 @@ impl Instance {
         );
         let is_left = || Ok(self.has_hot_journal(&journal)? || self.base.exists(&wal)?);
         let mut recovered = Ok(());
+        let mut has_recovered = false;
         for _ in 0..3 {
             if is_left()? {
                 recovered = self.recover(&shared.path);
+                has_recovered = true;
             }
             let State::Opened(file) = &mut *state else {
                 return Err(Code::CANT_OPEN);
@@ -280,12 +282,30 @@ impl Instance {
                 file.unlock();
                 continue;
             }
+            if has_recovered {
+                self.forget_recovered(&journal, &wal)
+                    .inspect_err(|_| file.unlock())?;
+            }
             let State::Opened(file) = std::mem::replace(state, State::Lost) else {
                 return Err(Code::CANT_OPEN);
             };
             return self.take_over(shared, state, file);
         }
         recovered.and(Err(Code::BUSY))
+    }
+
+    /// Makes it durable that SQLite has deleted a journal and a WAL: after a power cut they would be taken in once more,
+    /// although the database in place has become newer. The caller holds the database locked.
+    fn forget_recovered(&self, journal: &str, wal: &str) -> Answer<()> {
+        for (path, kind) in [(journal, ffi::OPEN_MAIN_JOURNAL), (wal, ffi::OPEN_WAL)] {
+            let flags = ffi::OPEN_READWRITE | ffi::OPEN_CREATE | kind;
+            let mut file = BaseFile::open(self.base, path, flags)?;
+            file.truncate(0)?;
+            file.sync()?;
+            drop(file);
+            self.base.delete(path, true)?;
+        }
+        Ok(())
     }
 
     /// True if a journal would roll a transaction back. Other journals stay where SQLite is to make them persist.

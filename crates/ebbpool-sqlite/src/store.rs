@@ -127,9 +127,15 @@ pub(crate) fn is_plain(header: &[u8]) -> bool {
     header.starts_with(b"SQLite format 3\0") && (1..=2).contains(&header[READ_VERSION])
 }
 
+/// True if the header of a database keeps SQLite from writing it. A power cut while the mark is written may leave any byte
+/// there, so any version that SQLite does not write is one.
+pub(crate) fn is_marked(header: &[u8]) -> bool {
+    header[WRITE_VERSION] >= READ_ONLY
+}
+
 /// Makes page 1 what SQLite wrote, without the mark that keeps other programs from writing.
 pub(crate) fn unmark(page: &mut [u8]) {
-    if page.len() > READ_VERSION && page[WRITE_VERSION] == READ_ONLY && is_plain(page) {
+    if page.len() > READ_VERSION && is_marked(page) && is_plain(page) {
         page[WRITE_VERSION] = page[READ_VERSION];
     }
 }

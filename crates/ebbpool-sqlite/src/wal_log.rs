@@ -6,19 +6,26 @@
 use std::collections::HashMap;
 
 use crate::code::Answer;
+use crate::delta_log::is_page_size;
 use crate::disk::BaseFile;
 
 /// Bytes of the file's header, and of the header of each frame.
 pub(crate) const HEADER: u64 = 32;
 pub(crate) const FRAME: u64 = 24;
 
-const MAGIC_LITTLE_ENDIAN: u32 = 0x377f_0682;
+/// The magic number of a file whose checksums are over little-endian words; the next one stands for big-endian words.
+const MAGIC: u32 = 0x377f_0682;
 const VERSION: u32 = 3_007_000;
 /// Frames are written together up to this many bytes.
 const BATCH: usize = 1 << 20;
 
+/// A big-endian number, as SQLite's formats have them.
+pub(crate) fn be32(bytes: &[u8], at: usize) -> u32 {
+    u32::from_be_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
+}
+
 /// SQLite's checksum over pairs of little-endian words.
-pub(crate) fn checksum(mut sum: [u32; 2], bytes: &[u8]) -> [u32; 2] {
+fn checksum(mut sum: [u32; 2], bytes: &[u8]) -> [u32; 2] {
     for pair in bytes.chunks_exact(8) {
         let low = u32::from_le_bytes([pair[0], pair[1], pair[2], pair[3]]);
         let high = u32::from_le_bytes([pair[4], pair[5], pair[6], pair[7]]);
@@ -29,7 +36,7 @@ pub(crate) fn checksum(mut sum: [u32; 2], bytes: &[u8]) -> [u32; 2] {
 }
 
 /// SQLite's checksum of bytes of a WAL that says itself whether their words are big-endian.
-pub(crate) fn frame_checksum(sum: [u32; 2], bytes: &[u8], is_big_endian: bool) -> [u32; 2] {
+fn frame_checksum(sum: [u32; 2], bytes: &[u8], is_big_endian: bool) -> [u32; 2] {
     if !is_big_endian {
         return checksum(sum, bytes);
     }
@@ -38,6 +45,74 @@ pub(crate) fn frame_checksum(sum: [u32; 2], bytes: &[u8], is_big_endian: bool) -
         .flat_map(|word| [word[3], word[2], word[1], word[0]])
         .collect();
     checksum(sum, &swapped)
+}
+
+/// A position in a `-wal`, behind a frame that is valid.
+#[derive(Clone, Debug)]
+pub(crate) struct WalCursor {
+    pub(crate) page_size: usize,
+    pub(crate) salt: [u8; 8],
+    is_big_endian: bool,
+    sum: [u32; 2],
+    /// Frames before the position.
+    pub(crate) frames: u64,
+}
+
+/// The numbers in the header of a frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct WalFrame {
+    pub(crate) page: u32,
+    /// The size of the database in pages, if the frame is the last one of a commit, otherwise 0.
+    pub(crate) size: u32,
+}
+
+impl WalCursor {
+    /// The position of the first frame, if the bytes are the header of a `-wal`.
+    pub(crate) fn begin(header: &[u8]) -> Option<WalCursor> {
+        let header: &[u8; HEADER as usize] = header.try_into().ok()?;
+        let magic = be32(header, 0);
+        let page_size = be32(header, 8) as usize;
+        if magic & !1 != MAGIC || !is_page_size(page_size) {
+            return None;
+        }
+        let is_big_endian = magic & 1 == 1;
+        let sum = frame_checksum([0, 0], &header[..24], is_big_endian);
+        let mut salt = [0; 8];
+        salt.copy_from_slice(&header[16..24]);
+        (sum == [be32(header, 24), be32(header, 28)]).then_some(WalCursor {
+            page_size,
+            salt,
+            is_big_endian,
+            sum,
+            frames: 0,
+        })
+    }
+
+    /// Bytes of a frame.
+    pub(crate) fn frame_bytes(&self) -> usize {
+        FRAME as usize + self.page_size
+    }
+
+    /// The bytes of the file before the position.
+    pub(crate) fn position(&self) -> u64 {
+        HEADER + self.frames * self.frame_bytes() as u64
+    }
+
+    /// Takes the next frame, if the bytes are one, and moves behind it.
+    pub(crate) fn take(&mut self, frame: &[u8]) -> Option<WalFrame> {
+        let sum = frame_checksum(self.sum, &frame[..8], self.is_big_endian);
+        let sum = frame_checksum(sum, &frame[FRAME as usize..], self.is_big_endian);
+        let page = be32(frame, 0);
+        if page == 0 || frame[8..16] != self.salt || sum != [be32(frame, 16), be32(frame, 20)] {
+            return None;
+        }
+        self.sum = sum;
+        self.frames += 1;
+        Some(WalFrame {
+            page,
+            size: be32(frame, 4),
+        })
+    }
 }
 
 /// The log as it is in its file.
@@ -122,7 +197,7 @@ impl WalLog {
         self.salt = [random as u32, (random >> 32) as u32];
         let mut header = [0u8; HEADER as usize];
         let fields = [
-            MAGIC_LITTLE_ENDIAN,
+            MAGIC,
             VERSION,
             page_size as u32,
             self.sequence,

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use super::{Family, USUAL_PAGE, be32};
+use super::{Family, USUAL_PAGE};
 use crate::code::{Answer, Code};
 use crate::delta_log::is_page_size;
 use crate::memory::Image;
-use crate::wal_log::{self, frame_checksum};
+use crate::wal_log::{self, WalCursor};
 
 impl Family {
     /// Writes to SQLite's WAL.
@@ -42,7 +42,7 @@ impl Family {
 
     /// SQLite's WAL begins anew: all of it is in the main file.
     pub(crate) fn wal_begins_anew(&mut self) -> Answer<()> {
-        self.wal_taken = 0;
+        self.wal_taken = None;
         self.wal_commit = None;
         self.checkpoint_if_due()
     }
@@ -73,33 +73,33 @@ impl Family {
         let Some(wal) = &self.wal else {
             return Ok(false);
         };
-        let mut header = [0; wal_log::HEADER as usize];
-        wal.read(0, &mut header)?;
-        let is_big_endian = header[3] & 1 == 1;
-        let mut sum = match self.wal_taken {
-            0 => [be32(&header, 24), be32(&header, 28)],
-            _ => self.wal_sum,
+        let mut cursor = match &self.wal_taken {
+            Some(cursor) => cursor.clone(),
+            None => {
+                let mut header = [0; wal_log::HEADER as usize];
+                wal.read(0, &mut header)?;
+                let Some(cursor) = WalCursor::begin(&header) else {
+                    return Ok(false);
+                };
+                cursor
+            }
         };
-        let mut frame = vec![0; wal_log::FRAME as usize + page_size];
+        let mut bytes = vec![0; cursor.frame_bytes()];
         let mut taken = Vec::new();
-        for index in self.wal_taken..last {
-            let at = wal_log::HEADER + u64::from(index) * frame.len() as u64;
-            if !wal.read(at, &mut frame)? {
+        while cursor.frames < u64::from(last) {
+            if !wal.read(cursor.position(), &mut bytes)? {
                 return Ok(false);
             }
-            sum = frame_checksum(sum, &frame[..8], is_big_endian);
-            sum = frame_checksum(sum, &frame[wal_log::FRAME as usize..], is_big_endian);
-            if sum != [be32(&frame, 16), be32(&frame, 20)] || frame[8..16] != header[16..24] {
+            let Some(frame) = cursor.take(&bytes) else {
                 return Ok(false);
-            }
-            let image = self.memory.store(&frame[wal_log::FRAME as usize..])?;
-            taken.push((be32(&frame, 0), image));
+            };
+            let image = self.memory.store(&bytes[wal_log::FRAME as usize..])?;
+            taken.push((frame.page, image));
         }
         for (page, image) in taken {
             self.set_pending(page, Arc::new(image));
         }
-        self.wal_taken = last;
-        self.wal_sum = sum;
+        self.wal_taken = Some(cursor);
         self.size = size;
         Ok(true)
     }
@@ -121,7 +121,8 @@ impl Family {
     pub(crate) fn commit(&mut self, is_announced: bool) -> Answer<()> {
         let mut has_changed = false;
         if let Some((last, size)) = self.wal_commit.take_if(|_| is_announced) {
-            has_changed |= last > self.wal_taken && self.take_wal(last, size)?;
+            let taken = self.wal_taken.as_ref().map_or(0, |cursor| cursor.frames);
+            has_changed |= u64::from(last) > taken && self.take_wal(last, size)?;
         }
         has_changed |= self.take_main()?;
         if has_changed {

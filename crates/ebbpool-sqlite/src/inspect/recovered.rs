@@ -9,7 +9,7 @@ use super::{SqliteInspection, beside, log, open_if_there, read_start};
 use crate::code::Code;
 use crate::delta_log;
 use crate::store::unmark;
-use crate::wal_file::WalCursor;
+use crate::wal_log::WalCursor;
 
 /// Writes a copy of a database to a new file: what is in place, then the commits of `-wal`, then the epochs of `-ebb`,
 /// without the mark. A `-journal` is copied as it is; SQLite rolls it back when it opens the copy.

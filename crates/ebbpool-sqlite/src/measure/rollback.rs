@@ -8,9 +8,9 @@ use std::sync::Arc;
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::{WatchedBytes, WatchedCommit, WatchedPage};
-use crate::family::be32;
 use crate::inspect::{lock_holder, read_start};
 use crate::wal_file::read_whole;
+use crate::wal_log::be32;
 
 /// Bytes of a journal's header, and those beside each page in it.
 const JOURNAL_HEADER: u64 = 512;

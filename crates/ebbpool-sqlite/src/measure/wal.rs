@@ -8,8 +8,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::{WatchedBytes, WatchedCommit, WatchedPage};
-use crate::wal_file::{CommitFrames, WalCursor, read_whole};
+use crate::wal_file::{CommitFrames, read_whole};
 use crate::wal_log::HEADER;
+use crate::wal_log::WalCursor;
 
 /// Where `-shm` has the number of frames that checkpoints have brought in place (`WalCkptInfo.nBackfill`), in the machine's
 /// byte order.

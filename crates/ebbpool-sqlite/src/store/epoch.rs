@@ -1,8 +1,8 @@
 //! Epochs: records of `-ebb`, and commits of `-wal`.
 
 use super::{
-    BLOCK, LONG_RECORD, READ_ONLY, READ_VERSION, STEP, Store, WRITE_VERSION, fingerprint, is_plain,
-    note, now_in_milliseconds, open_log,
+    BLOCK, LONG_RECORD, READ_ONLY, READ_VERSION, STEP, Store, WRITE_VERSION, fingerprint,
+    is_marked, is_plain, note, now_in_milliseconds, open_log,
 };
 use crate::code::{Answer, Code};
 use crate::delta_log::{self, Draft, Header};
@@ -121,7 +121,7 @@ impl Store {
     pub(super) fn unmark_in_place(&mut self, again: bool) -> Answer<()> {
         let header = self.header()?;
         self.is_marked = false;
-        if is_plain(&header) && (again || header[WRITE_VERSION] == READ_ONLY) {
+        if is_plain(&header) && (again || is_marked(&header)) {
             self.database
                 .write(WRITE_VERSION as u64, &[header[READ_VERSION]])?;
             self.database.sync()?;

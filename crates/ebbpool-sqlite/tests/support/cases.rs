@@ -70,6 +70,8 @@ pub struct Case {
     pub options: String,
     pub is_deltas: bool,
     pub crash_at: u64,
+    /// Plain SQLite has used the database before, until the power failed at this change of the disk.
+    pub plain_crash_at: Option<u64>,
     /// Changes of the disk after which recovery crashes too.
     pub crashes_in_recovery: Vec<u64>,
     pub autocheckpoint: u32,
@@ -95,6 +97,7 @@ impl Case {
             ),
             is_deltas,
             crash_at: random.u64(1..200),
+            plain_crash_at: (seed % 4 == 3).then(|| Rng::with_seed(seed ^ 0x91).u64(1..200)),
             crashes_in_recovery: (0..random.usize(0..3)).map(|_| random.u64(1..12)).collect(),
             autocheckpoint: [5, 20, 1000][random.usize(0..3)],
             faults: Vec::new(),
@@ -246,17 +249,25 @@ impl<'a> Program<'a> {
 
     /// Transactions, one each second, until the power fails.
     fn run(&mut self, progress: &mut Progress) -> rusqlite::Result<()> {
+        let mut found = progress.durable;
         self.until_it_works(|program| {
             program.roll_back()?;
             // An error of the commit does not say that the tables are not there.
-            if judge(&program.database).map_err(damaged)? < 0 {
+            found = judge(&program.database).map_err(damaged)?;
+            if found < 0 {
                 program
                     .database
                     .execute_batch(&format!("BEGIN; {SCHEMA} COMMIT;"))?;
             }
+            program.model = Model::of(&program.database)?;
             Ok(())
         })?;
-        progress.committed = 0;
+        if found < progress.durable || found > progress.committed + 1 {
+            return Err(damaged(format!("{found} of plain SQLite, {progress:?}")));
+        }
+        if !self.disk.is_off() {
+            progress.committed = found.max(0);
+        }
         for second in 1..5000 {
             let mut worked = self.something_else(progress);
             let n = progress.committed + 1;
@@ -350,6 +361,26 @@ impl Progress {
     }
 }
 
+/// Transactions of plain SQLite until the power fails.
+fn plain_work(bench: &Bench, case: &Case) -> rusqlite::Result<()> {
+    let database = bench.open_plain()?;
+    // A power cut may damage a database whose journal is in memory.
+    let journal = match case.journal {
+        "memory" => "delete",
+        safe => safe,
+    };
+    database.execute_batch(&format!("PRAGMA page_size={}", case.page_size))?;
+    let set = format!("PRAGMA journal_mode={journal}");
+    database.query_row(&set, [], |_| Ok(()))?;
+    database.execute_batch(&format!("PRAGMA cache_size=10; BEGIN; {SCHEMA} COMMIT;"))?;
+    let mut random = Rng::with_seed(case.seed ^ 0x91a1);
+    let mut model = Model::default();
+    for n in 1.. {
+        step(&database, &mut random, n, &mut model)?;
+    }
+    Ok(())
+}
+
 /// Transactions until the power fails.
 fn work(
     bench: &Bench,
@@ -367,7 +398,24 @@ pub fn run(bench: &Bench, case: &Case) -> Result<(), String> {
     let disk = FaultyDisk::new(case.seed);
     bench.machine.insert(&disk);
     bench.machine.seed(case.seed);
-    disk.inject(Fault::crash(DiskOperation::Change, case.seed ^ 77).nth(case.crash_at));
+    let mut progress = Progress {
+        committed: -1,
+        durable: -2,
+        ..Progress::default()
+    };
+    if let Some(change) = case.plain_crash_at {
+        disk.inject(Fault::crash(DiskOperation::Change, case.seed ^ 78).nth(change));
+        // The power fails in one of the calls.
+        let _ = plain_work(bench, case);
+        disk.restart();
+        // The library is to find what plain SQLite would.
+        bench.machine.insert(&disk.fork(3));
+        let plain = bench.open_plain().map_err(|error| error.to_string())?;
+        let found = judge(&plain).map_err(|why| format!("plain SQLite: {why}"))?;
+        (progress.committed, progress.durable) = (found, found);
+        drop(plain);
+        bench.machine.insert(&disk);
+    }
     for (operation, errno, nth) in &case.faults {
         let fault = match operation {
             // A failed sync drops what was written: a second one that succeeds proves nothing.
@@ -376,11 +424,7 @@ pub fn run(bench: &Bench, case: &Case) -> Result<(), String> {
         };
         disk.inject(fault.nth(*nth));
     }
-    let mut progress = Progress {
-        committed: -1,
-        durable: -2,
-        ..Progress::default()
-    };
+    disk.inject(Fault::crash(DiskOperation::Change, case.seed ^ 77).nth(case.crash_at));
     let worked = work(bench, case, &disk, &mut progress);
     if !disk.is_off() {
         return Err(format!("{worked:?}, and the power did not fail"));
@@ -427,6 +471,14 @@ pub fn run(bench: &Bench, case: &Case) -> Result<(), String> {
         .map_err(|error| format!("recovery: {error}"))?;
     check(&database, &progress, "after recovery")?;
     drop(database);
+    for suffix in ["-ebb", "-wal"] {
+        if !disk.bytes(&format!("{PATH}{suffix}")).is_empty().unwrap() {
+            return Err(format!("{suffix} was left behind"));
+        }
+    }
+    // What is closed is a plain database, also after a power cut at once.
+    disk.crash(case.seed ^ 0xc1);
+    disk.restart();
     check(
         &bench.open_plain().map_err(|error| error.to_string())?,
         &progress,
@@ -436,11 +488,6 @@ pub fn run(bench: &Bench, case: &Case) -> Result<(), String> {
     let written = plain.execute_batch("CREATE TABLE after (a)");
     written.map_err(|error| format!("plain SQLite cannot write after closing: {error}"))?;
     drop(plain);
-    for suffix in ["-ebb", "-wal"] {
-        if !disk.bytes(&format!("{PATH}{suffix}")).is_empty().unwrap() {
-            return Err(format!("{suffix} was left behind"));
-        }
-    }
     Ok(())
 }
 

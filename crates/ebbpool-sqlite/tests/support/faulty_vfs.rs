@@ -368,10 +368,11 @@ unsafe extern "C" fn write(file: *mut File, from: *const c_void, count: c_int, a
 }
 
 unsafe extern "C" fn truncate(file: *mut File, length: i64) -> c_int {
-    code(
-        unsafe { open_of(file) }.file.set_len(length as u64),
-        ffi::IOERR,
-    )
+    let open = unsafe { open_of(file) };
+    if open.path.ends_with("-wal") {
+        open.step = Some(Step::WalCutOff);
+    }
+    code(open.file.set_len(length as u64), ffi::IOERR)
 }
 
 unsafe extern "C" fn sync(file: *mut File, _flags: c_int) -> c_int {
