@@ -4,7 +4,8 @@
 //!
 //! | offset | bytes | |
 //! | ---: | ---: | --- |
-//! | 0 | 8 | `ebbpool\x01` |
+//! | 0 | 7 | `ebbpool` |
+//! | 7 | 1 | version, 1 |
 //! | 8 | 4 | page size |
 //! | 16 | 8 | salt: another one for each generation |
 //! | 24 | 8 | fingerprint of the database in place when the generation began |
@@ -36,7 +37,8 @@ pub(crate) const HEADER: usize = 64;
 pub(crate) const RECORD: usize = 32;
 const SECTION: usize = 8;
 
-const MAGIC: &[u8; 8] = b"ebbpool\x01";
+const MAGIC: &[u8; 7] = b"ebbpool";
+const VERSION: u8 = 1;
 const FRESH: u32 = 1 << 31;
 const FOLLOWS_CHECKPOINT: u32 = 1 << 31;
 /// Bytes of a word; what changed is found in words.
@@ -105,10 +107,23 @@ pub(crate) fn is_page_size(bytes: usize) -> bool {
     bytes.is_power_of_two() && (512..=65536).contains(&bytes)
 }
 
+/// The version of a log's format, if the bytes are its header. A later version may have other fields, but has magic number,
+/// version and checksum in the same places.
+fn version_of(bytes: &[u8]) -> Option<u8> {
+    let is_header = bytes.starts_with(MAGIC) && u64_at(bytes, 56)? == xxh3_64(bytes.get(..56)?);
+    is_header.then(|| bytes[7])
+}
+
+/// The version of a log that a later release has written, and that this one does not read.
+pub(crate) fn later_version(head: &[u8]) -> Option<u8> {
+    version_of(head).filter(|version| *version > VERSION)
+}
+
 impl Header {
     pub(crate) fn encode(&self) -> [u8; HEADER] {
         let mut bytes = [0; HEADER];
-        bytes[..8].copy_from_slice(MAGIC);
+        bytes[..7].copy_from_slice(MAGIC);
+        bytes[7] = VERSION;
         bytes[8..12].copy_from_slice(&self.page_size.to_le_bytes());
         bytes[16..24].copy_from_slice(&self.salt.to_le_bytes());
         bytes[24..32].copy_from_slice(&self.base.to_le_bytes());
@@ -120,7 +135,7 @@ impl Header {
 
     /// The header, if the bytes are one.
     pub(crate) fn decode(bytes: &[u8]) -> Option<Header> {
-        if bytes.get(..8)? != MAGIC || u64_at(bytes, 56)? != xxh3_64(&bytes[..56]) {
+        if version_of(bytes)? != VERSION {
             return None;
         }
         let header = Header {

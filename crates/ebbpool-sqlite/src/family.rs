@@ -71,6 +71,8 @@ pub(crate) struct Family {
     /// Seconds: when the logs got the first epoch that is not in place.
     log_began: Option<f64>,
     pub(crate) now: f64,
+    /// Seconds: when the process took the database over.
+    pub(crate) began: f64,
     /// Where the epochs go while the suite of SQLite runs.
     pub(crate) shadow: Option<Shadow>,
 }
@@ -112,6 +114,7 @@ impl Family {
             wal_taken: None,
             wal_commit: None,
             log_began: (!is_in_place).then_some(now),
+            began: now,
             now,
             shadow: None,
         };

@@ -227,6 +227,9 @@ impl SqliteInspection {
             Some(LogFit::OtherDatabase) => findings.push(format!(
                 "{name}-ebb belongs to another version of {name}: the fingerprint of the header differs"
             )),
+            Some(LogFit::LaterVersion(version)) => findings.push(format!(
+                "{name}-ebb has version {version} of its format, which a later release of Ebbpool reads"
+            )),
             _ => {}
         }
         let is_marked = self.header.as_ref().is_some_and(|header| header.is_marked);

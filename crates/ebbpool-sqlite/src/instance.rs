@@ -346,7 +346,7 @@ impl Instance {
                     self.log(
                         error,
                         &format!(
-                            "{0}-ebb belongs to another version of {0}; see: ebbpool sqlite recover {0}",
+                            "{0}-ebb belongs to another version of {0}, or a later release of Ebbpool has written it; see: ebbpool sqlite check {0}",
                             shared.path
                         ),
                     );

@@ -45,6 +45,7 @@ pub mod plain;
 mod pragma;
 #[cfg(target_os = "linux")]
 pub mod preload;
+mod status;
 mod store;
 mod vfs;
 #[cfg(target_os = "linux")]
@@ -57,6 +58,7 @@ use std::sync::OnceLock;
 pub use code::{Answer, Code};
 pub use instance::Instance;
 pub use options::{LogKind, OptionError, Options};
+pub use status::{LEAST_SECONDS, USUAL_CARD};
 
 /// The name under which SQLite finds the VFS: `vfs=ebbpool` in a URI.
 pub const NAME: &CStr = c"ebbpool";

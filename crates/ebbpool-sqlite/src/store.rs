@@ -152,7 +152,8 @@ impl Store {
     ///
     /// # Errors
     ///
-    /// `CANT_OPEN` if `-ebb` belongs to another version of the database, and any I/O error.
+    /// `CANT_OPEN` if `-ebb` belongs to another version of the database, or a later release has written it, and any I/O
+    /// error.
     pub(crate) fn take_over(
         base: BaseVfs,
         path: &str,
@@ -233,6 +234,9 @@ impl Store {
         let length = file.length()?;
         let mut head = [0; delta_log::HEADER];
         file.read(0, &mut head)?;
+        if delta_log::later_version(&head).is_some() {
+            return Err(Code::CANT_OPEN);
+        }
         let extent = match Header::decode(&head) {
             // The first epoch of a new page size is in the log before it is in place.
             Some(header) => self

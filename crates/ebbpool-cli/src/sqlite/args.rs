@@ -5,11 +5,9 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 use ebbpool_cost::ByteSize;
+use ebbpool_sqlite::USUAL_CARD;
 
 use crate::shared_args::RunFormat;
-
-/// The card of which years are given, where no other is named.
-const USUAL_CARD: &str = "sd-a1";
 
 #[derive(Args)]
 pub(crate) struct SqliteDatabaseArgs {

@@ -11,7 +11,7 @@ use ebbpool_sqlite::Options;
 use ebbpool_sqlite::measure::{CommitWatch, PageGrowth, WindowModel};
 
 use super::args::SqliteMeasureArgs;
-use super::card::WearingCard;
+use super::card::card_of;
 use super::error::SqliteError;
 use super::print;
 use crate::progress::STOP;
@@ -44,7 +44,7 @@ struct Watched {
 }
 
 pub(super) fn measure(args: &SqliteMeasureArgs) -> Result<(), SqliteError> {
-    let card = WearingCard::of(&args.card)?;
+    let card = card_of(&args.card)?;
     let watched = watch(args)?;
     // Ctrl-C ends the watch, and not what follows.
     STOP.store(false, Ordering::Relaxed);

@@ -75,14 +75,15 @@ pub(super) fn recover(args: &SqliteRecoverArgs) -> Result<(), SqliteError> {
     print(&recovery, args.format, SqliteRecovery::to_text)
 }
 
-/// Where a log goes that belongs to another version of the database; `None` if it belongs to this one.
+/// Where a log goes that cannot be brought in place; `None` if it can.
 fn stale_log(
     inspection: &SqliteInspection,
     may_discard: bool,
 ) -> Result<Option<PathBuf>, SqliteError> {
     let fit = inspection.log.as_ref().map(|log| log.fit);
-    if !matches!(fit, Some(LogFit::NotMarked | LogFit::OtherDatabase)) {
-        return Ok(None);
+    match fit {
+        None | Some(LogFit::NoEpochs | LogFit::Fits) => return Ok(None),
+        Some(LogFit::NotMarked | LogFit::OtherDatabase | LogFit::LaterVersion(_)) => {}
     }
     let path = &inspection.path;
     if !may_discard {

@@ -3,20 +3,19 @@
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use ebbpool_cost::ByteSize;
+use ebbpool_device::profiles::WearingDevice;
 use ebbpool_lab::numbers::grouped;
 use ebbpool_lab::schema::{ResultSchema, ResultShape};
+use ebbpool_sqlite::LEAST_SECONDS;
 use ebbpool_sqlite::inspect::{LockHolder, LogFit, SqliteInspection};
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::args::SqliteStatusArgs;
-use super::card::{WearingCard, years_text};
+use super::card::{card_of, years_text};
 use super::error::SqliteError;
 use super::{inspected, print};
 use crate::table::FigureTable;
-
-/// A rate of writes from less time than this says nothing.
-const LEAST_SECONDS: f64 = 60.0;
 
 /// What the files of a database say, with the fields of the JSON output.
 #[derive(Serialize, JsonSchema)]
@@ -69,7 +68,7 @@ struct EbbFile {
     /// When the last epoch was written, in milliseconds since 1970.
     #[schemars(extend("x-unit" = "ms"))]
     last_epoch_ms: u64,
-    /// Whether it belongs to the database: `fits`, `empty`, `not marked` or `other database`.
+    /// Whether it belongs to the database: `fits`, `empty`, `not marked`, `other database` or `later version`.
     fit: &'static str,
 }
 
@@ -98,7 +97,7 @@ pub(super) fn schema() -> ResultSchema {
 }
 
 pub(super) fn status(args: &SqliteStatusArgs) -> Result<(), SqliteError> {
-    let card = WearingCard::of(&args.card)?;
+    let card = card_of(&args.card)?;
     let inspection = inspected(&args.path)?;
     let status = SqliteStatus::of(&inspection, &card);
     print(&status, args.format, SqliteStatus::to_text)
@@ -128,6 +127,7 @@ pub(super) fn fit_name(fit: LogFit) -> &'static str {
         LogFit::Fits => "fits",
         LogFit::NotMarked => "not marked",
         LogFit::OtherDatabase => "other database",
+        LogFit::LaterVersion(_) => "later version",
     }
 }
 
@@ -145,7 +145,7 @@ pub(super) fn age_text(time: u64) -> String {
 }
 
 impl SqliteStatus {
-    fn of(inspection: &SqliteInspection, card: &WearingCard) -> SqliteStatus {
+    fn of(inspection: &SqliteInspection, card: &WearingDevice) -> SqliteStatus {
         let header = inspection.header.as_ref();
         let log = inspection.log.as_ref();
         let wal = inspection.wal.as_ref();
@@ -283,7 +283,7 @@ impl EbbFile {
 }
 
 /// Years of a card, if the database is written as since the last checkpoint: the log, and what the next one will write.
-fn years(inspection: &SqliteInspection, card: &WearingCard) -> Option<f64> {
+fn years(inspection: &SqliteInspection, card: &WearingDevice) -> Option<f64> {
     let log = inspection.log.as_ref().filter(|log| log.epochs > 0)?;
     let seconds = log.last_epoch.saturating_sub(log.began) as f64 / 1e3;
     let checkpoint = log.changed_pages * u64::from(log.page_size) * 2;

@@ -363,15 +363,22 @@ fn a_log_of_another_version_is_refused_and_moved_aside() {
         .expect("rows");
     scratch.killed("a.db", "0", "delete", 30);
     let log = fs::read(ebbpool.path("a.db-ebb")).expect("a log");
-    // A database that was put in place of the one that the log belongs to; then one that only pretends to have the mark.
-    for (mark, fit, says) in [
-        (None, "not marked", "has no mark"),
-        (Some(3), "other database", "fingerprint"),
+    let later = {
+        let mut log = log.clone();
+        log[7] = 2;
+        ebbpool_sqlite::inspect::sealed_log(&log)
+    };
+    // A database that was put in place of the one that the log belongs to; one that only pretends to have the mark; and a log
+    // of a later release.
+    for (mark, log, fit, says) in [
+        (None, &log, "not marked", "has no mark"),
+        (Some(3), &log, "other database", "fingerprint"),
+        (Some(3), &later, "later version", "version 2"),
     ] {
         let mut bytes = fs::read(ebbpool.path("backup.db")).expect("a database");
         bytes[18] = mark.unwrap_or(bytes[18]);
         ebbpool.file("a.db", &bytes);
-        ebbpool.file("a.db-ebb", &log);
+        ebbpool.file("a.db-ebb", log);
         let status = ebbpool.json(&["sqlite", "status", "a.db"]);
         assert_eq!(status["ebb"]["fit"], fit, "{status}");
         ebbpool.refused(&["sqlite", "check", "a.db"], 1, &["found 1 problem"]);
@@ -390,7 +397,7 @@ fn a_log_of_another_version_is_refused_and_moved_aside() {
         let discard = ["sqlite", "recover", "a.db", "--discard-log"];
         let done = ebbpool.json(&discard);
         let stale = done["discarded_to"].as_str().expect("a path").to_owned();
-        assert_eq!(fs::read(ebbpool.path(&stale)).expect("the log"), log);
+        assert_eq!(&fs::read(ebbpool.path(&stale)).expect("the log"), log);
         let found = scratch.judge("a.db", "SELECT count(*) FROM t");
         assert_eq!(found, serde_json::json!([[7]]));
         let write = scratch.judge("a.db", "INSERT INTO t VALUES (-1, '')");

@@ -5,6 +5,7 @@ mod figure;
 mod of_chip;
 mod paged;
 mod read;
+mod wear;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -21,6 +22,7 @@ pub use endurance::Endurance;
 pub use figure::{Basis, ProfileFigure, Quantity};
 pub use paged::PagedProfile;
 pub use read::ProfileError;
+pub use wear::WearingDevice;
 
 /// The kinds of asymmetry. For the same device they differ up to fortyfold; Ebbpool never mixes them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]

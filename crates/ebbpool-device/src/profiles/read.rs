@@ -29,6 +29,14 @@ pub enum ProfileError {
         /// " (did you mean 'flash-136'?)", or an empty text.
         nearest: String,
     },
+    /// Writes do not wear the device out.
+    #[error("{name} has no end of life: {reason}")]
+    NoEndurance {
+        /// The name of its profile.
+        name: String,
+        /// Why it has none.
+        reason: &'static str,
+    },
     /// The operating system reported an error.
     #[error("{file}: cannot read: {error}")]
     Io {
@@ -50,7 +58,10 @@ pub enum ProfileError {
 impl ProfileError {
     /// True if the command line is at fault, and not a file.
     pub fn is_usage(&self) -> bool {
-        matches!(self, ProfileError::Unknown { .. })
+        matches!(
+            self,
+            ProfileError::Unknown { .. } | ProfileError::NoEndurance { .. }
+        )
     }
 }
 

@@ -46,6 +46,8 @@ pub enum LogFit {
     NotMarked,
     /// The header of the database is that of another version.
     OtherDatabase,
+    /// A later release has written it, in this version of the format.
+    LaterVersion(u8),
 }
 
 /// Reads a log; `first` is the begin of the database, zeros beyond its end, and `bytes` its length.
@@ -64,19 +66,21 @@ pub(super) fn read_log(
     length: u64,
     first: &[u8],
     bytes: u64,
-    read: impl FnMut(u64, &mut [u8]) -> Answer<()>,
+    mut read: impl FnMut(u64, &mut [u8]) -> Answer<()>,
     mut each: impl FnMut(&Record, &[Section], &[u8]),
 ) -> Answer<DeltaLogSummary> {
     let mut check = FitCheck::new(first);
     let mut changed = HashSet::new();
     let mut pages = 0;
-    let scanned = delta_log::scan(length, read, |record, _, sections, bytes| {
+    let scanned = delta_log::scan(length, &mut read, |record, _, sections, bytes| {
         pages = record.size;
         changed.extend(sections.iter().map(|section| section.page));
         check.add(record, sections, bytes);
         each(record, sections, bytes);
     })?;
     let Some(scanned) = scanned else {
+        let mut head = vec![0; (delta_log::HEADER as u64).min(length) as usize];
+        read(0, &mut head)?;
         return Ok(DeltaLogSummary {
             bytes: length,
             has_header: false,
@@ -87,7 +91,7 @@ pub(super) fn read_log(
             pages: 0,
             began: 0,
             last_epoch: 0,
-            fit: LogFit::NoEpochs,
+            fit: delta_log::later_version(&head).map_or(LogFit::NoEpochs, LogFit::LaterVersion),
         });
     };
     let fit = match scanned.epochs {

@@ -1,13 +1,14 @@
 //! The answer of `ebbpool sqlite measure`.
 
 use ebbpool_cost::ByteSize;
+use ebbpool_device::profiles::WearingDevice;
 use ebbpool_lab::numbers::grouped;
 use ebbpool_lab::schema::{ResultSchema, ResultShape};
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::Watched;
-use crate::sqlite::card::{WearingCard, years_text};
+use crate::sqlite::card::years_text;
 use crate::table;
 
 const SECONDS_PER_DAY: f64 = 24.0 * 3600.0;
@@ -69,7 +70,7 @@ pub(super) fn schema() -> ResultSchema {
 }
 
 impl SqliteMeasurement {
-    pub(super) fn of(watched: Watched, card: &WearingCard) -> SqliteMeasurement {
+    pub(super) fn of(watched: Watched, card: &WearingDevice) -> SqliteMeasurement {
         let Watched {
             watch,
             models,
@@ -115,7 +116,7 @@ impl SqliteMeasurement {
         }
     }
 
-    pub(super) fn to_text(&self, card: &WearingCard) -> String {
+    pub(super) fn to_text(&self, card: &WearingDevice) -> String {
         let mut text = format!(
             "{}, journal mode {}: {} commits changed {} pages of {} bytes in {:.0} s\n",
             self.path,

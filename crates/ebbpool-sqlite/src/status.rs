@@ -1,0 +1,132 @@
+//! The answer of `PRAGMA ebbpool_status`.
+
+use ebbpool_device::profiles::WearingDevice;
+use serde::Serialize;
+
+use crate::family::Family;
+use crate::options::LogKind;
+
+/// The card of which years are given, where no other is named.
+pub const USUAL_CARD: &str = "sd-a1";
+/// Seconds: how fast a program writes is not computed from less time than this.
+pub const LEAST_SECONDS: f64 = 60.0;
+
+/// The card of which years are given.
+///
+/// # Errors
+///
+/// A text for people, if there is no such device, or writes do not wear it out.
+pub(crate) fn card(name: Option<&str>) -> Result<WearingDevice, String> {
+    WearingDevice::find(name.unwrap_or(USUAL_CARD)).map_err(|error| error.to_string())
+}
+
+fn in_milliseconds(seconds: f64) -> f64 {
+    (seconds * 1e3).round() / 1e3
+}
+
+/// Bytes that SQLite wrote to files that exist only in memory: without this VFS they would have gone to the disk.
+#[derive(Serialize)]
+struct WithoutEbbpool {
+    bytes: u64,
+    card_years: Option<f64>,
+    main_bytes: u64,
+    journal_bytes: u64,
+    wal_bytes: u64,
+    syncs: u64,
+}
+
+/// What was written to the real files.
+#[derive(Serialize)]
+struct Written {
+    bytes: u64,
+    card_years: Option<f64>,
+    log_bytes: u64,
+    in_place_bytes: u64,
+    syncs: u64,
+    epochs: u64,
+    checkpoints: u64,
+}
+
+#[derive(Serialize)]
+struct Status<'a> {
+    path: &'a str,
+    log: &'a str,
+    window_seconds: f64,
+    /// Since the process took the database over.
+    seconds: f64,
+    /// The card of which years are given: those after which it is worn out if the program goes on as it did.
+    card: &'a str,
+    page_size: usize,
+    pages: u32,
+    commits: u64,
+    /// Seconds since the first commit that a power cut would lose; null if there is none.
+    oldest_unsaved_seconds: Option<f64>,
+    written: Written,
+    without_ebbpool: WithoutEbbpool,
+    log_bytes_now: u64,
+    memory_bytes: usize,
+    most_memory_bytes: usize,
+    spilled_bytes: usize,
+    pool_frames: u32,
+    pool_hits: u64,
+    pool_misses: u64,
+}
+
+/// What was written to a database since the process took it over, as JSON.
+pub(crate) fn status(family: &Family, path: &str, card: &WearingDevice) -> String {
+    let (kind, written, log_bytes_now) = {
+        let store = family.store.lock();
+        (store.kind(), store.written, store.log_bytes())
+    };
+    let asked = family.asked;
+    let seconds = family.now - family.began;
+    let years = |bytes| {
+        card.years(bytes, seconds)
+            .filter(|_| seconds >= LEAST_SECONDS)
+    };
+    let written_bytes = written.log + written.in_place;
+    let asked_bytes = asked.main + asked.journal + asked.wal;
+    let (pool_frames, pool_hits, pool_misses) = family.pool_figures();
+    let (pages, page_size) = family.extent();
+    let status = Status {
+        path,
+        log: match kind {
+            LogKind::Deltas => "deltas",
+            LogKind::Wal => "wal",
+        },
+        window_seconds: family.options.window,
+        seconds: in_milliseconds(seconds),
+        card: &card.name,
+        page_size,
+        pages,
+        commits: asked.commits,
+        oldest_unsaved_seconds: family
+            .due()
+            .map(|due| in_milliseconds(family.now - (due - family.options.window))),
+        written: Written {
+            bytes: written_bytes,
+            card_years: years(written_bytes),
+            log_bytes: written.log,
+            in_place_bytes: written.in_place,
+            syncs: written.syncs,
+            epochs: written.epochs,
+            checkpoints: written.checkpoints,
+        },
+        without_ebbpool: WithoutEbbpool {
+            bytes: asked_bytes,
+            card_years: years(asked_bytes),
+            main_bytes: asked.main,
+            journal_bytes: asked.journal,
+            wal_bytes: asked.wal,
+            syncs: asked.syncs,
+        },
+        log_bytes_now,
+        memory_bytes: family.memory.used(),
+        most_memory_bytes: family.memory.most(),
+        spilled_bytes: family.memory.spilled(),
+        pool_frames,
+        pool_hits,
+        pool_misses,
+    };
+    serde_json::to_string(&status).unwrap_or_default()
+}
