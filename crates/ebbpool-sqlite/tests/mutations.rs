@@ -10,14 +10,14 @@ use support::cases::{Bench, Case, run};
 use support::faulty_vfs::Step;
 
 /// Crashes within which a missing sync must be found.
-const MOST_CASES: u64 = 40_000;
+const MOST_CASES: u64 = 6000;
 
 /// The number of the first crash that shows that syncs of one kind are left out.
-fn found_after(step: Step, is_deltas: bool) -> Option<u64> {
+fn found_after(step: Step, is_deltas: bool, case_of: fn(u64) -> Case) -> Option<u64> {
     let bench = Bench::new(&format!("without-{step:?}-{is_deltas}"));
     bench.machine.leave_out(Some(step));
     let cases = (1..)
-        .map(Case::new)
+        .map(case_of)
         .filter(|case| case.is_deltas == is_deltas);
     let mut numbered = (1..=MOST_CASES).zip(cases);
     let found = numbered.find(|(_, case)| {
@@ -27,9 +27,9 @@ fn found_after(step: Step, is_deltas: bool) -> Option<u64> {
     found.map(|(number, _)| number)
 }
 
-fn assert_found(steps: &[Step], is_deltas: bool) {
+fn assert_found(steps: &[Step], is_deltas: bool, case_of: fn(u64) -> Case) {
     for step in steps {
-        let found = found_after(*step, is_deltas);
+        let found = found_after(*step, is_deltas, case_of);
         println!("without the sync of {step:?}: found by crash {found:?}");
         assert!(
             found.is_some(),
@@ -52,18 +52,25 @@ fn every_sync_of_deltas_is_needed() {
             Step::WalCutOff,
         ],
         true,
+        Case::new,
     );
 }
 
 #[test]
 fn every_sync_of_wal_is_needed() {
-    assert_found(&[Step::Wal, Step::InPlace, Step::FirstPage], false);
+    assert_found(
+        &[Step::Wal, Step::InPlace, Step::FirstPage],
+        false,
+        Case::new,
+    );
 }
 
 /// These are needed in rare crashes only, which takes some minutes.
 #[test]
 #[ignore = "takes some minutes: cargo test -p ebbpool-sqlite --test mutations -- --ignored"]
 fn the_rarely_needed_syncs_are_needed() {
-    assert_found(&[Step::FirstPage, Step::WalHeader], true);
-    assert_found(&[Step::WalHeader], false);
+    assert_found(&[Step::FirstPage], true, Case::new);
+    // A commit of which the sync has failed is made invalid.
+    assert_found(&[Step::WalHeader], true, Case::with_faults);
+    assert_found(&[Step::WalHeader], false, Case::new);
 }
