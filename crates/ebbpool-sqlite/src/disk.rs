@@ -11,6 +11,14 @@ use crate::ffi::{self, File, IoMethods, Vfs};
 /// is full.
 const MOST_BYTES: usize = 1 << 16;
 
+/// Bytes of a block of the file system: a sync writes whole ones.
+pub(crate) const BLOCK: u64 = 4096;
+
+/// Bytes of the blocks that a write touches.
+pub(crate) fn whole_blocks(at: u64, bytes: u64) -> u64 {
+    ((at + bytes).div_ceil(BLOCK) - at / BLOCK) * BLOCK
+}
+
 /// The VFS below: the one that was SQLite's default when ours was registered.
 #[derive(Clone, Copy)]
 pub(crate) struct BaseVfs(pub(crate) *mut Vfs);

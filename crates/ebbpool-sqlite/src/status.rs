@@ -35,7 +35,7 @@ struct WithoutEbbpool {
     syncs: u64,
 }
 
-/// What was written to the real files.
+/// What was written to the real files, in whole blocks of 4 KiB. What is in a temporary file is not in it.
 #[derive(Serialize)]
 struct Written {
     bytes: u64,

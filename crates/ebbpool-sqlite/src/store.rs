@@ -28,8 +28,6 @@ const STEP: u64 = 1 << 20;
 /// A record of at least this many bytes costs less with such a change (some blocks of the file system's journal) than with
 /// zeros written ahead of it.
 const LONG_RECORD: usize = 32 << 10;
-/// A block of the file system.
-const BLOCK: u64 = 4096;
 /// Pages are written in place in runs of at most this many bytes.
 const RUN: usize = 1 << 20;
 /// A page whose content is spread over more sections is logged whole.
@@ -46,7 +44,7 @@ const FINGERPRINT: usize = 96;
 /// What was written to the real files.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Written {
-    /// Bytes to `-ebb` and `-wal`.
+    /// Bytes to `-ebb` and `-wal`, in whole blocks as a card gets them, like the next one.
     pub(crate) log: u64,
     /// Bytes to the database.
     pub(crate) in_place: u64,

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 
 use crate::code::Answer;
 use crate::delta_log::is_page_size;
-use crate::disk::BaseFile;
+use crate::disk::{BaseFile, whole_blocks};
 
 /// Bytes of the file's header, and of the header of each frame.
 pub(crate) const HEADER: u64 = 32;
@@ -180,7 +180,7 @@ impl WalLog {
         self.images.retain(|page, _| *page <= size);
     }
 
-    /// Begins anew with a new salt, which makes all frames in the file invalid, and returns the bytes written. The
+    /// Begins anew with a new salt, which makes all frames in the file invalid, and returns the bytes written in whole blocks. The
     /// caller has made the database durable in which all of them are in place (invariant 3).
     pub(crate) fn reset(
         &mut self,
@@ -213,7 +213,7 @@ impl WalLog {
         file.write(0, &header)?;
         file.sync()?;
         self.ready = true;
-        Ok(HEADER)
+        Ok(whole_blocks(0, HEADER))
     }
 
     /// True if frames may be appended: the header of this generation survives a crash.
@@ -230,15 +230,14 @@ impl WalLog {
         };
     }
 
-    /// Appends a page; `size` is the size of the database in pages for the last one of a commit, otherwise 0. Returns the
-    /// bytes of the frame.
+    /// Appends a page; `size` is the size of the database in pages for the last one of a commit, otherwise 0.
     pub(crate) fn append(
         &mut self,
         file: &mut BaseFile,
         page: u32,
         image: &[u8],
         size: u32,
-    ) -> Answer<u64> {
+    ) -> Answer<()> {
         let open = &mut self.open;
         let mut head = [0u8; FRAME as usize];
         head[..4].copy_from_slice(&page.to_be_bytes());
@@ -258,7 +257,7 @@ impl WalLog {
         if open.buffer.len() >= BATCH {
             self.write_out(file)?;
         }
-        Ok(FRAME + image.len() as u64)
+        Ok(())
     }
 
     fn write_out(&mut self, file: &mut BaseFile) -> Answer<()> {
@@ -269,10 +268,14 @@ impl WalLog {
         Ok(())
     }
 
-    /// Makes the appended frames durable. After an error nothing is committed, and the caller begins again.
-    pub(crate) fn sync(&mut self, file: &mut BaseFile) -> Answer<()> {
+    /// Makes the appended frames durable, and returns their bytes in whole blocks. After an error nothing is committed, and
+    /// the caller begins again.
+    pub(crate) fn sync(&mut self, file: &mut BaseFile) -> Answer<u64> {
         self.write_out(file)?;
-        file.sync()
+        file.sync()?;
+        let frame = FRAME + self.page_size as u64;
+        let begin = HEADER + self.committed * frame;
+        Ok(whole_blocks(begin, self.open.frames * frame))
     }
 
     /// Notes that the appended frames are durable, and committed.

@@ -5,11 +5,9 @@ use std::sync::Arc;
 
 use super::WatchedCommit;
 use crate::delta_log::{Draft, HEADER};
+use crate::disk::{BLOCK, whole_blocks};
 use crate::options::Options;
 use crate::wal_log::FRAME;
-
-/// Bytes of a block of the file system: a sync writes whole ones.
-const BLOCK: u64 = 4096;
 
 /// A page that changed since the last epoch: its content as of that, if it is known, and its latest one.
 struct PendingPage {
@@ -113,7 +111,7 @@ impl WindowModel {
         let (record, _, _) = draft.finish(1, 1, 0, 0);
         let end = self.end + record.len() as u64;
         // A sync writes the blocks that the record touches, the one that it shares with the record before too.
-        self.log_bytes += (end.div_ceil(BLOCK) - self.end / BLOCK) * BLOCK;
+        self.log_bytes += whole_blocks(self.end, end - self.end);
         self.end = end;
     }
 

@@ -2,6 +2,7 @@
 
 use super::{READ_ONLY, RUN, Run, Store, WRITE_VERSION, is_plain};
 use crate::code::{Answer, Code};
+use crate::disk::whole_blocks;
 use crate::options::LogKind;
 
 impl Store {
@@ -35,7 +36,7 @@ impl Store {
         }
         let at = u64::from(run.begin - 1) * self.page_size as u64;
         self.database.write(at, &run.bytes)?;
-        self.written.in_place += run.bytes.len() as u64;
+        self.written.in_place += whole_blocks(at, run.bytes.len() as u64);
         run.bytes.clear();
         Ok(())
     }

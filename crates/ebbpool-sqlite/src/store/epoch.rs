@@ -1,11 +1,12 @@
 //! Epochs: records of `-ebb`, and commits of `-wal`.
 
 use super::{
-    BLOCK, LONG_RECORD, READ_ONLY, READ_VERSION, STEP, Store, WRITE_VERSION, fingerprint,
-    is_marked, is_plain, note, now_in_milliseconds, open_log,
+    LONG_RECORD, READ_ONLY, READ_VERSION, STEP, Store, WRITE_VERSION, fingerprint, is_marked,
+    is_plain, note, now_in_milliseconds, open_log,
 };
 use crate::code::{Answer, Code};
 use crate::delta_log::{self, Draft, Header};
+use crate::disk::{BLOCK, whole_blocks};
 use crate::ffi;
 use crate::options::LogKind;
 
@@ -36,6 +37,7 @@ impl Store {
             deltas.checksum,
         );
         let end = deltas.end + bytes.len() as u64;
+        let mut written = whole_blocks(deltas.end, bytes.len() as u64);
         if end > deltas.allocated {
             let step = if bytes.len() < LONG_RECORD {
                 STEP
@@ -44,8 +46,8 @@ impl Store {
             };
             let to = end.next_multiple_of(step);
             let from = deltas.allocated.max(end);
+            written = whole_blocks(deltas.end, to - deltas.end);
             file.write(from, &vec![0; (to - from) as usize])?;
-            self.written.log += to - from;
             deltas.allocated = to;
         }
         deltas.is_uncertain = true;
@@ -66,7 +68,7 @@ impl Store {
         deltas.checksum = checksum;
         deltas.epochs += 1;
         self.size = size;
-        self.written.log += bytes.len() as u64;
+        self.written.log += written;
         self.written.syncs += 1;
         self.written.epochs += 1;
         Ok(())
@@ -99,7 +101,7 @@ impl Store {
         deltas.epochs = 0;
         deltas.chains.clear();
         self.zeros_beyond = self.size;
-        self.written.log += delta_log::HEADER as u64;
+        self.written.log += whole_blocks(0, delta_log::HEADER as u64);
         self.written.syncs += 1;
         Ok(())
     }
@@ -109,7 +111,7 @@ impl Store {
         if !self.is_marked && is_plain(&self.header()?) {
             self.database.write(WRITE_VERSION as u64, &[READ_ONLY])?;
             self.database.sync()?;
-            self.written.in_place += 1;
+            self.written.in_place += whole_blocks(0, 1);
             self.written.syncs += 1;
             self.is_marked = true;
         }
@@ -125,7 +127,7 @@ impl Store {
             self.database
                 .write(WRITE_VERSION as u64, &[header[READ_VERSION]])?;
             self.database.sync()?;
-            self.written.in_place += 1;
+            self.written.in_place += whole_blocks(0, 1);
             self.written.syncs += 1;
         }
         Ok(())
@@ -166,20 +168,19 @@ impl Store {
             marked[WRITE_VERSION] = READ_ONLY;
             image = &marked;
         }
-        self.written.log += self.wal.append(file, page, image, size)?;
-        Ok(())
+        self.wal.append(file, page, image, size)
     }
 
     /// Makes the commit durable.
     pub(crate) fn commit_wal(&mut self, size: u32) -> Answer<()> {
         let file = self.wal_file.as_mut().ok_or(Code::IO)?;
-        self.wal.sync(file)?;
+        self.written.log += self.wal.sync(file)?;
         self.written.syncs += 1;
         if !self.has_first_page {
             // SQLite deletes a WAL beside an empty database.
             self.database.write(0, &vec![0; self.page_size])?;
             self.database.sync()?;
-            self.written.in_place += self.page_size as u64;
+            self.written.in_place += whole_blocks(0, self.page_size as u64);
             self.written.syncs += 1;
             self.has_first_page = true;
         }
