@@ -106,6 +106,18 @@ impl Store {
         Ok(())
     }
 
+    /// Makes invalid what may be behind the end of the log, because a sync has failed.
+    fn cut_off_deltas(&mut self) -> Answer<()> {
+        let deltas = &mut self.deltas;
+        let file = deltas.file.as_mut().ok_or(Code::IO)?;
+        file.write(deltas.end, &[0; delta_log::RECORD])?;
+        file.sync()?;
+        deltas.is_uncertain = false;
+        self.written.log += whole_blocks(deltas.end, delta_log::RECORD as u64);
+        self.written.syncs += 1;
+        Ok(())
+    }
+
     /// Keeps programs without this library from writing the database while `-ebb` has records.
     pub(super) fn mark_in_place(&mut self) -> Answer<()> {
         if !self.is_marked && is_plain(&self.header()?) {
@@ -135,13 +147,14 @@ impl Store {
 
     /// Begins a commit in `-wal`: of what `-ebb` has as well, or of an epoch that only `-wal` is to have.
     pub(crate) fn begin_wal(&mut self, has_deltas: bool) -> Answer<()> {
-        if !has_deltas && self.kind == LogKind::Deltas {
-            if self.deltas.is_uncertain {
-                // A record that is older than the commit must not be applied after it.
-                self.begin_deltas()?;
+        if self.deltas.is_uncertain {
+            // A record that is not in the commit must not be applied after it.
+            match has_deltas {
+                true => self.cut_off_deltas()?,
+                false => self.begin_deltas()?,
             }
-            self.wal_is_uncertain = true;
         }
+        self.wal_is_uncertain |= !has_deltas && self.kind == LogKind::Deltas;
         self.checkpoint_has_begun |= has_deltas && self.kind == LogKind::Deltas;
         if self.wal_file.is_none() {
             let file = open_log(self.base, &self.wal_path(), ffi::OPEN_WAL)?;

@@ -236,8 +236,13 @@ impl<'a> Program<'a> {
         }
     }
 
-    /// Goes on after transaction `n`, the last that the database has.
+    /// Goes on after transaction `n`, the last that the database has; -1 if a disk that fails has not even got the tables.
     fn take_up(&mut self, n: i64, progress: &mut Progress) -> rusqlite::Result<()> {
+        if n < 0 {
+            self.database
+                .execute_batch(&format!("BEGIN; {SCHEMA} COMMIT;"))?;
+        }
+        let n = n.max(0);
         progress.committed = n;
         // Closing while the disk fails loses what the window allows.
         for (_, committed) in &mut progress.at_second {
