@@ -31,7 +31,7 @@ fn years_of_a_card_follow_from_what_is_written() {
     let usual = status("").unwrap();
     assert_eq!(usual["card"], "sd-a1");
     let figure = |status: &Value, part: &str, name: &str| status[part][name].as_f64().unwrap();
-    // Years times bytes is the endurance, whoever writes.
+    // Years times bytes is the endurance.
     let endurance = ["written", "without_ebbpool"]
         .map(|part| figure(&usual, part, "card_years") * figure(&usual, part, "bytes"));
     assert!((endurance[0] / endurance[1] - 1.0).abs() < 1e-9);
