@@ -2,7 +2,7 @@
 """Measures what a capture costs PostgreSQL: processor time of the server per transaction without and with it, in pairs.
 
     cargo build --release
-    sudo python3 bench-rivals/postgres/overhead.py DIRECTORY [--pairs 10] [--write docs/capture.md]
+    sudo python3 bench-rivals/postgres/overhead.py DIRECTORY [--pairs 40] [--write docs/capture.md]
 
 Transactions per second say little on a machine with few processors or other work, so they are not compared. Run it on an
 idle machine nevertheless.
@@ -67,7 +67,7 @@ def pairs(server: Server, options: list[str], transactions: int, count: int) -> 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("directory", type=Path)
-    parser.add_argument("--pairs", type=int, default=10)
+    parser.add_argument("--pairs", type=int, default=40)
     parser.add_argument("--write", type=Path, metavar="FILE.md")
     arguments = parser.parse_args()
     directory = arguments.directory.resolve()
