@@ -15,6 +15,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 
 use crate::code::{Answer, Code};
+use crate::counters::Counters;
 use crate::delta_log::is_page_size;
 use crate::disk::{BaseFile, BaseVfs};
 use crate::home::Pages;
@@ -41,10 +42,18 @@ pub(crate) struct Requested {
     pub(crate) commits: u64,
 }
 
+impl Requested {
+    /// Bytes to all files.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.main + self.journal + self.wal
+    }
+}
+
 /// A database that this process has to itself.
 pub(crate) struct Family {
     pub(crate) options: Options,
     pub(crate) asked: Requested,
+    counters: Counters,
     pub(crate) locks: FileLocks,
     pub(crate) index: WalIndex,
     pub(crate) memory: Memory,
@@ -88,10 +97,12 @@ impl Family {
     ) -> Answer<Family> {
         let (page_size, size) = (store.page_size(), store.size());
         let is_in_place = store.is_in_place();
+        let counters = Counters::new(store.path());
         let store = Arc::new(Mutex::new(store));
         let mut family = Family {
             options,
             asked: Requested::default(),
+            counters,
             locks: FileLocks::default(),
             index: WalIndex::default(),
             memory: Memory::new(base, options.memory_of_writes() as usize),
@@ -292,6 +303,7 @@ impl Family {
         if left.is_err() {
             self.store.lock().abandon();
         }
+        self.publish();
         left
     }
 
@@ -304,17 +316,9 @@ impl Family {
     }
 
     /// Passes the figures on to the recorder of metrics, if the program has one.
-    pub(super) fn publish(&self) {
-        use metrics::counter;
-        let store = self.store.lock();
-        store.publish();
-        let path = || store.path().to_owned();
-        let asked = self.asked;
-        let bytes = asked.main + asked.journal + asked.wal;
-        counter!("ebbpool_sqlite_requested_bytes_total", "database" => path()).absolute(bytes);
-        counter!("ebbpool_sqlite_requested_syncs_total", "database" => path())
-            .absolute(asked.syncs);
-        counter!("ebbpool_sqlite_commits_total", "database" => path()).absolute(asked.commits);
+    pub(super) fn publish(&mut self) {
+        let written = self.store.lock().written;
+        self.counters.update(&written, &self.asked);
     }
 
     /// Frames of the pool, its hits and its misses.

@@ -23,6 +23,7 @@
 //! from programs that cannot be changed.
 
 mod code;
+mod counters;
 mod delta_log;
 mod disk;
 mod encrypted;

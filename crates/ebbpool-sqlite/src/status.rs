@@ -85,7 +85,7 @@ pub(crate) fn status(family: &Family, path: &str, card: &WearingDevice) -> Strin
             .filter(|_| seconds >= LEAST_SECONDS)
     };
     let written_bytes = written.log + written.in_place;
-    let asked_bytes = asked.main + asked.journal + asked.wal;
+    let asked_bytes = asked.bytes();
     let (pool_frames, pool_hits, pool_misses) = family.pool_figures();
     let (pages, page_size) = family.extent();
     let status = Status {

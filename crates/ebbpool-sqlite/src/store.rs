@@ -391,19 +391,6 @@ impl Store {
         self.database.has_moved()
     }
 
-    /// Passes what was written on to the recorder of metrics, if the program has one.
-    pub(crate) fn publish(&self) {
-        use metrics::counter;
-        let to = |to: &'static str| counter!("ebbpool_sqlite_written_bytes_total", "database" => self.path.clone(), "to" => to);
-        to("log").absolute(self.written.log);
-        to("database").absolute(self.written.in_place);
-        let path = || self.path.clone();
-        counter!("ebbpool_sqlite_syncs_total", "database" => path()).absolute(self.written.syncs);
-        counter!("ebbpool_sqlite_epochs_total", "database" => path()).absolute(self.written.epochs);
-        counter!("ebbpool_sqlite_checkpoints_total", "database" => path())
-            .absolute(self.written.checkpoints);
-    }
-
     /// The path of the database.
     pub(crate) fn path(&self) -> &str {
         &self.path

@@ -1,21 +1,29 @@
-//! What `PRAGMA ebbpool_status` answers.
+//! What `PRAGMA ebbpool_status` answers, and what a recorder of metrics gets.
 
 #![allow(unsafe_code)]
 
 mod support;
 
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+
+use metrics::{Counter, Gauge, Histogram, Key, KeyName, Metadata, Recorder, SharedString, Unit};
+use rusqlite::Connection;
 use serde_json::Value;
 use support::cases::Bench;
+
+fn status(database: &Connection, value: &str) -> rusqlite::Result<Value> {
+    let sql = format!("PRAGMA ebbpool_status{value}");
+    let text = database.query_row(&sql, [], |row| row.get::<_, String>(0))?;
+    Ok(serde_json::from_str(&text).unwrap())
+}
 
 #[test]
 fn years_of_a_card_follow_from_what_is_written() {
     let bench = Bench::new("status");
     let database = bench.open("window=30").unwrap();
-    let status = |value: &str| {
-        let sql = format!("PRAGMA ebbpool_status{value}");
-        let text = database.query_row(&sql, [], |row| row.get::<_, String>(0));
-        text.map(|text| serde_json::from_str::<Value>(&text).unwrap())
-    };
+    let status = |value: &str| status(&database, value);
     bench.instance.set_time(0.0).unwrap();
     database.execute_batch("CREATE TABLE t (a)").unwrap();
     for n in 0..100 {
@@ -48,4 +56,63 @@ fn years_of_a_card_follow_from_what_is_written() {
         let error = status(value).unwrap_err().to_string();
         assert!(error.contains(why), "{error}");
     }
+}
+
+/// Counters by name and labels.
+#[derive(Default)]
+struct RecordedCounters(Mutex<BTreeMap<String, Arc<AtomicU64>>>);
+
+impl RecordedCounters {
+    fn get(&self, name: &str) -> u64 {
+        self.0.lock().unwrap()[name].load(Ordering::Relaxed)
+    }
+}
+
+impl Recorder for RecordedCounters {
+    fn describe_counter(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
+    fn describe_gauge(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
+    fn describe_histogram(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
+    fn register_counter(&self, key: &Key, _: &Metadata<'_>) -> Counter {
+        let labels = key.labels().map(|label| format!(" {}", label.value()));
+        let name = key.name().to_owned() + &labels.collect::<String>();
+        Counter::from_arc(self.0.lock().unwrap().entry(name).or_default().clone())
+    }
+    fn register_gauge(&self, _: &Key, _: &Metadata<'_>) -> Gauge {
+        Gauge::noop()
+    }
+    fn register_histogram(&self, _: &Key, _: &Metadata<'_>) -> Histogram {
+        Histogram::noop()
+    }
+}
+
+#[test]
+fn metrics_count_on_when_a_database_is_opened_again() {
+    let bench = Bench::new("metrics");
+    let recorded = RecordedCounters::default();
+    let mut expected = [0; 3];
+    metrics::with_local_recorder(&recorded, || {
+        for round in 0..3 {
+            let database = bench.open("window=0").unwrap();
+            database
+                .execute_batch("CREATE TABLE IF NOT EXISTS t (a); INSERT INTO t VALUES (1)")
+                .unwrap();
+            let status = status(&database, "").unwrap();
+            let figure = |part: &str, name: &str| status[part][name].as_u64().unwrap();
+            let commits = status["commits"].as_u64().unwrap();
+            assert!(commits > 0, "{round}: {status}");
+            expected[0] += commits;
+            expected[1] += figure("without_ebbpool", "bytes");
+            expected[2] += figure("written", "bytes");
+        }
+    });
+    let counter = |name: &str| recorded.get(&format!("ebbpool_sqlite_{name}"));
+    assert_eq!(counter("commits_total /x.db"), expected[0]);
+    assert_eq!(counter("requested_bytes_total /x.db"), expected[1]);
+    // Closing brings the log in place, which no status has.
+    let written = ["log", "database"].map(|to| counter(&format!("written_bytes_total /x.db {to}")));
+    assert!(
+        written.iter().sum::<u64>() > expected[2],
+        "{written:?}, {expected:?}"
+    );
+    assert_eq!(counter("checkpoints_total /x.db"), 4);
 }

@@ -22,7 +22,8 @@ use crate::table::FigureTable;
 struct SqliteCheck {
     #[schemars(extend("x-role" = "key"))]
     path: String,
-    /// Whether `-ebb` belongs to the database: `fits`, `empty`, `not marked`, `other database` or `later version`; null without the file.
+    /// Whether `-ebb` belongs to the database: `fits`, `empty`, `not marked`, `other database` or `later version`; null
+    /// without the file.
     log_fit: Option<&'static str>,
     /// Epochs of `-ebb` with valid checksums.
     epochs: u32,

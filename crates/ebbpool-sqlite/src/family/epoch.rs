@@ -239,6 +239,7 @@ impl Family {
         }
         self.store.lock().place()?;
         self.log_began = None;
+        self.publish();
         self.pages()?.note_checkpoint()
     }
 
