@@ -1,0 +1,52 @@
+//! The figures of a database for the recorder of metrics that a program has installed.
+
+use metrics::{Counter, counter};
+
+use crate::family::Requested;
+use crate::store::Written;
+
+/// The counters of a database, and what they have counted of this time that the process owns it.
+pub(crate) struct Counters {
+    counters: [Counter; 8],
+    counted: [u64; 8],
+}
+
+impl Counters {
+    /// Registers the counters. They go on where those of the same path ended.
+    pub(crate) fn new(path: &str) -> Counters {
+        let written = |to: &'static str| counter!("ebbpool_sqlite_written_bytes_total", "database" => path.to_owned(), "to" => to);
+        let total = |name: &'static str| counter!(name, "database" => path.to_owned());
+        Counters {
+            counters: [
+                written("log"),
+                written("database"),
+                total("ebbpool_sqlite_syncs_total"),
+                total("ebbpool_sqlite_epochs_total"),
+                total("ebbpool_sqlite_checkpoints_total"),
+                total("ebbpool_sqlite_requested_bytes_total"),
+                total("ebbpool_sqlite_requested_syncs_total"),
+                total("ebbpool_sqlite_commits_total"),
+            ],
+            counted: [0; 8],
+        }
+    }
+
+    /// Adds what has come since the last call.
+    pub(crate) fn update(&mut self, written: &Written, asked: &Requested) {
+        let figures = [
+            written.log,
+            written.in_place,
+            written.syncs,
+            written.epochs,
+            written.checkpoints,
+            asked.bytes(),
+            asked.syncs,
+            asked.commits,
+        ];
+        for ((counter, counted), figure) in self.counters.iter().zip(&mut self.counted).zip(figures)
+        {
+            counter.increment(figure - *counted);
+            *counted = figure;
+        }
+    }
+}
