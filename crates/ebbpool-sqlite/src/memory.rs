@@ -3,12 +3,13 @@
 //! The temporary file has no name, is never synced, and may be lost at any time without harm: nothing in it is durable.
 
 use std::borrow::Cow;
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use parking_lot::Mutex;
 
-use crate::code::Answer;
+use crate::code::{Answer, Code};
 use crate::disk::{BaseFile, BaseVfs};
 
 /// Bytes of a piece of a [`VirtualFile`].
@@ -29,12 +30,48 @@ struct Shared {
     file: Mutex<SpillFile>,
 }
 
-/// Slots of 64 KiB in a temporary file, which is opened when it is first needed.
+/// Images one behind the other in a temporary file. It is opened when it is first needed, and closed, which deletes it,
+/// when it holds none.
 #[derive(Default)]
 struct SpillFile {
     file: Option<BaseFile>,
-    free: Vec<u64>,
-    slots: u64,
+    /// Where images were that are gone, by their length: there are few lengths, a piece and a page.
+    free: HashMap<usize, Vec<u64>>,
+    end: u64,
+    images: usize,
+}
+
+impl SpillFile {
+    fn store(&mut self, base: BaseVfs, bytes: &[u8]) -> Answer<u64> {
+        let file = match &mut self.file {
+            Some(file) => file,
+            none => none.insert(BaseFile::temporary(base)?),
+        };
+        let again = self.free.get_mut(&bytes.len()).and_then(Vec::pop);
+        let at = again.unwrap_or(self.end);
+        self.end = self.end.max(at + bytes.len() as u64);
+        self.images += 1;
+        if let Err(error) = file.write(at, bytes) {
+            self.free_up(at, bytes.len());
+            return Err(error);
+        }
+        Ok(at)
+    }
+
+    fn read(&mut self, at: u64, into: &mut [u8]) -> Answer<()> {
+        match &mut self.file {
+            Some(file) => file.read(at, into),
+            None => Err(Code::IO),
+        }
+    }
+
+    fn free_up(&mut self, at: u64, length: usize) {
+        self.images -= 1;
+        match self.images {
+            0 => *self = SpillFile::default(),
+            _ => self.free.entry(length).or_default().push(at),
+        }
+    }
 }
 
 /// Bytes that do not change, of at most 64 KiB.
@@ -46,7 +83,8 @@ pub(crate) struct Image {
 
 enum Residence {
     Memory(Box<[u8]>),
-    Slot(u64),
+    /// Where the image begins in the temporary file.
+    Spilled(u64),
 }
 
 impl Memory {
@@ -93,7 +131,7 @@ impl Memory {
             Residence::Memory(bytes.into())
         } else {
             shared.used.fetch_sub(bytes.len(), Ordering::Relaxed);
-            Residence::Slot(self.spill(bytes)?)
+            Residence::Spilled(self.spill(bytes)?)
         };
         Ok(Image {
             memory: self.clone(),
@@ -103,26 +141,11 @@ impl Memory {
     }
 
     fn spill(&self, bytes: &[u8]) -> Answer<u64> {
-        let mut spill = self.shared.file.lock();
-        let slot = spill.free.pop().unwrap_or(spill.slots);
-        if spill.file.is_none() {
-            spill.file = Some(BaseFile::temporary(self.shared.base)?);
-        }
-        let written = match &mut spill.file {
-            Some(file) => file.write(slot * PIECE as u64, bytes),
-            None => Ok(()),
-        };
-        if slot == spill.slots {
-            spill.slots += 1;
-        }
-        if let Err(error) = written {
-            spill.free.push(slot);
-            return Err(error);
-        }
+        let at = self.shared.file.lock().store(self.shared.base, bytes)?;
         self.shared
             .spilled
             .fetch_add(bytes.len(), Ordering::Relaxed);
-        Ok(slot)
+        Ok(at)
     }
 }
 
@@ -131,11 +154,9 @@ impl Image {
     pub(crate) fn bytes(&self) -> Answer<Cow<'_, [u8]>> {
         match &self.place {
             Residence::Memory(bytes) => Ok(Cow::Borrowed(bytes)),
-            Residence::Slot(slot) => {
+            Residence::Spilled(at) => {
                 let mut bytes = vec![0; self.length];
-                if let Some(file) = &mut self.memory.shared.file.lock().file {
-                    file.read(slot * PIECE as u64, &mut bytes)?;
-                }
+                self.memory.shared.file.lock().read(*at, &mut bytes)?;
                 Ok(Cow::Owned(bytes))
             }
         }
@@ -156,7 +177,7 @@ impl Drop for Image {
                     .used
                     .fetch_sub(self.length, Ordering::Relaxed);
             }
-            Residence::Slot(slot) => self.memory.shared.file.lock().free.push(slot),
+            Residence::Spilled(at) => self.memory.shared.file.lock().free_up(at, self.length),
         }
     }
 }

@@ -131,6 +131,12 @@ pub(crate) fn is_marked(header: &[u8]) -> bool {
     header[WRITE_VERSION] >= READ_ONLY
 }
 
+/// True if the header of a database says how many pages it has. SQLite before 3.7.0 wrote none that is valid; then the
+/// length of the file says it (SQLite's file format, 1.3.7).
+fn has_size(header: &[u8]) -> bool {
+    header[28..32] != [0; 4] && header[24..28] == header[92..96]
+}
+
 /// Makes page 1 what SQLite wrote, without the mark that keeps other programs from writing.
 pub(crate) fn unmark(page: &mut [u8]) {
     if page.len() > READ_VERSION && is_marked(page) && is_plain(page) {

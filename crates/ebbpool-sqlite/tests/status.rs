@@ -58,6 +58,25 @@ fn years_of_a_card_follow_from_what_is_written() {
     }
 }
 
+#[test]
+fn a_bulk_load_writes_each_page_once() {
+    let bench = Bench::new("bulk");
+    let database = bench.open("window=0&log_limit=1M&memory=1M").unwrap();
+    database.execute_batch("CREATE TABLE t (a)").unwrap();
+    let written = || status(&database, "").unwrap()["written"]["bytes"].as_u64();
+    let before = written().unwrap();
+    let pages = || database.query_row("PRAGMA page_count", [], |row| row.get::<_, i64>(0));
+    let pages_before = pages().unwrap();
+    database
+        .execute_batch("INSERT INTO t SELECT zeroblob(900) FROM (WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 8000) SELECT i FROM n)")
+        .unwrap();
+    let new = (pages().unwrap() - pages_before) as u64 * 4096;
+    assert!(new > 7 << 20, "{new}");
+    let bytes = written().unwrap() - before;
+    // The pages that were there go to `-wal`, and from there in place.
+    assert!((new..new + (1 << 16)).contains(&bytes), "{bytes} for {new}");
+}
+
 /// Counters by name and labels.
 #[derive(Default)]
 struct RecordedCounters(Mutex<BTreeMap<String, Arc<AtomicU64>>>);

@@ -14,6 +14,10 @@ impl Family {
         self.asked.wal += bytes.len() as u64;
         if at == 0 {
             self.wal_begins_anew()?;
+            // No reader uses the frames of the generation before (SQLite's WAL format, 4.5): they make room.
+            if let Some(wal) = &mut self.wal {
+                wal.truncate(0)?;
+            }
         }
         let frame = wal_log::FRAME + self.page_size_of_wal()? as u64;
         let is_frame_header = bytes.len() as u64 == wal_log::FRAME

@@ -1,9 +1,10 @@
 //! Epochs and checkpoints: what is pending becomes durable, and goes in place.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use super::{Family, LONGEST_RECORD};
-use crate::code::Answer;
+use crate::code::{Answer, Code};
 use crate::delta_log::Draft;
 use crate::options::LogKind;
 use crate::store::Run;
@@ -93,6 +94,13 @@ impl Family {
                 self.durable(*page, |old| draft.add(*page, Some(old), &new))?;
             }
         }
+        // A failed attempt to write beyond the end may have left something in place of these (invariant 4 of the store).
+        let zeros = vec![0; self.page_size];
+        for page in before.saturating_add(1)..=self.size {
+            if !self.pending.contains_key(&page) {
+                draft.add(page, None, &zeros);
+            }
+        }
         if draft.is_empty() && self.size == before {
             return Ok(());
         }
@@ -137,13 +145,20 @@ impl Family {
         self.store.lock().commit_wal(self.size)
     }
 
-    /// An epoch too large for a record, or the first one of a database: it goes to `-wal`, and from there in place.
+    /// An epoch too large for a record, or the first one of a database: pages beyond the end go in place at once, others to
+    /// `-wal`, and from there in place.
     pub(super) fn epoch_in_place(&mut self) -> Answer<()> {
         if !self.store.lock().is_in_place() {
             self.bring_in_place()?;
         }
+        let end = self.store.lock().end_in_place()?;
         let pages: Vec<u32> = self.pending.keys().copied().collect();
-        self.log_pages(&pages, false)?;
+        let (pages, beyond) = pages.split_at(pages.partition_point(|page| *page <= end));
+        self.append_pages(beyond, |page| match self.pending.get(&page) {
+            Some(image) => image.bytes(),
+            None => Err(Code::IO),
+        })?;
+        self.log_pages(pages, false)?;
         self.store.lock().committed_without_deltas();
         let placed = self.store.lock().place();
         if let Err(error) = placed {
@@ -234,7 +249,9 @@ impl Family {
         if !pages.is_empty() || is_deltas {
             let end = self.store.lock().end_in_place()?;
             let (pages, beyond) = pages.split_at(pages.partition_point(|page| *page <= end));
-            self.append_durable_pages(beyond)?;
+            self.append_pages(beyond, |page| {
+                Ok(self.pages()?.read(page, <[u8]>::to_vec)?.into())
+            })?;
             self.log_durable_pages(pages)?;
         }
         self.store.lock().place()?;
@@ -243,15 +260,19 @@ impl Family {
         self.pages()?.note_checkpoint()
     }
 
-    /// Writes pages beyond the end of the database in place, as of the last epoch: no crash leaves a version behind that
-    /// has them, until `-wal` has a commit with the new size.
-    pub(super) fn append_durable_pages(&self, pages: &[u32]) -> Answer<()> {
+    /// Writes pages beyond the end of the database in place: no crash leaves a version behind that has them, until `-wal`
+    /// has a commit with the new size.
+    pub(super) fn append_pages<'a>(
+        &self,
+        pages: &[u32],
+        image: impl Fn(u32) -> Answer<Cow<'a, [u8]>>,
+    ) -> Answer<()> {
         if pages.is_empty() {
             return Ok(());
         }
         let mut run = Run::default();
         for page in pages {
-            let image = self.pages()?.read(*page, <[u8]>::to_vec)?;
+            let image = image(*page)?;
             self.store.lock().place_page(&mut run, *page, &image)?;
         }
         self.store.lock().end_run(&mut run)

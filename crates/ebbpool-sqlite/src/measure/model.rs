@@ -92,7 +92,8 @@ impl WindowModel {
         }
         self.epochs += 1;
         if bytes > self.options.log_limit {
-            // Too large for a record: it goes to `-wal` whole, and from there in place.
+            // Too large for a record: it goes to `-wal`, and from there in place. Pages beyond the end would go in place at
+            // once, but which those are is not known here, so these bytes are the most it takes.
             self.log_bytes += bytes + pages.len() as u64 * FRAME;
             self.in_place_bytes += bytes;
             for (number, page) in pages {

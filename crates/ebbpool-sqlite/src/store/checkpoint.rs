@@ -1,6 +1,6 @@
 //! Checkpoints: what the logs hold goes in place, and they begin anew.
 
-use super::{READ_ONLY, RUN, Run, Store, WRITE_VERSION, is_plain};
+use super::{READ_ONLY, RUN, Run, Store, WRITE_VERSION, has_size, is_plain};
 use crate::code::{Answer, Code};
 use crate::disk::whole_blocks;
 use crate::options::LogKind;
@@ -14,6 +14,8 @@ impl Store {
             // SQLite deletes a WAL beside an empty database, and `-wal` may hold a commit that is not in place.
             0 => u32::MAX,
             _ if self.wal_needed || self.wal_is_uncertain => u32::MAX,
+            // SQLite would take what a crash leaves beyond the end for a part of the database.
+            _ if !has_size(&self.header()?) => u32::MAX,
             _ => length.div_ceil(self.page_size as u64) as u32,
         })
     }

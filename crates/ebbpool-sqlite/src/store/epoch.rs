@@ -206,8 +206,9 @@ impl Store {
     }
 
     /// Notes that the commit was an epoch of its own, and not one that `-ebb` has: so `-ebb` begins anew before it gets
-    /// another record.
+    /// another record. Pages that the commit does not have are in place.
     pub(crate) fn committed_without_deltas(&mut self) {
+        self.zeros_beyond = self.size;
         self.deltas.ready = false;
         self.deltas.epochs = 0;
         self.deltas.chains.clear();
