@@ -85,6 +85,11 @@ enum Residence {
     Memory(Box<[u8]>),
     /// Where the image begins in the temporary file.
     Spilled(u64),
+    /// A part of a spilled image, and where it begins in the temporary file.
+    Part(
+        #[expect(dead_code, reason = "holds the space")] Arc<Image>,
+        u64,
+    ),
 }
 
 impl Memory {
@@ -154,7 +159,7 @@ impl Image {
     pub(crate) fn bytes(&self) -> Answer<Cow<'_, [u8]>> {
         match &self.place {
             Residence::Memory(bytes) => Ok(Cow::Borrowed(bytes)),
-            Residence::Spilled(at) => {
+            Residence::Spilled(at) | Residence::Part(_, at) => {
                 let mut bytes = vec![0; self.length];
                 self.memory.shared.file.lock().read(*at, &mut bytes)?;
                 Ok(Cow::Owned(bytes))
@@ -178,6 +183,7 @@ impl Drop for Image {
                     .fetch_sub(self.length, Ordering::Relaxed);
             }
             Residence::Spilled(at) => self.memory.shared.file.lock().free_up(at, self.length),
+            Residence::Part(..) => {}
         }
     }
 }
@@ -185,7 +191,7 @@ impl Drop for Image {
 /// A file that exists only here: a journal, or SQLite's own WAL.
 pub(crate) struct VirtualFile {
     memory: Memory,
-    pieces: Vec<Option<Image>>,
+    pieces: Vec<Option<Arc<Image>>>,
     /// The piece that was written last, which most writes go on with.
     open: Option<(usize, Vec<u8>)>,
     length: u64,
@@ -215,7 +221,7 @@ impl VirtualFile {
             let (index, within) = piece_of(at + done as u64);
             let count = (PIECE - within).min(there - done);
             let target = &mut into[done..done + count];
-            match (&self.open, self.pieces.get(index).and_then(Option::as_ref)) {
+            match (&self.open, self.piece(index)) {
                 (Some((open, bytes)), _) if *open == index => {
                     target.copy_from_slice(&bytes[within..within + count]);
                 }
@@ -225,6 +231,31 @@ impl VirtualFile {
             done += count;
         }
         Ok(there == into.len())
+    }
+
+    fn piece(&self, index: usize) -> Option<&Arc<Image>> {
+        self.pieces.get(index).and_then(Option::as_ref)
+    }
+
+    /// Stores a part of the file of at most 64 KiB. What is in the temporary file is not written there again.
+    pub(crate) fn image(&self, at: u64, length: usize) -> Answer<Image> {
+        let (index, within) = piece_of(at);
+        let is_open = self.open.as_ref().is_some_and(|(open, _)| *open == index);
+        let piece = self
+            .piece(index)
+            .filter(|_| !is_open && within + length <= PIECE);
+        if let Some(piece) = piece
+            && let Residence::Spilled(begin) = piece.place
+        {
+            return Ok(Image {
+                memory: self.memory.clone(),
+                place: Residence::Part(Arc::clone(piece), begin + within as u64),
+                length,
+            });
+        }
+        let mut bytes = vec![0; length];
+        self.read(at, &mut bytes)?;
+        self.memory.store(&bytes)
     }
 
     /// Writes bytes at an offset; the file becomes longer where that is needed.
@@ -243,7 +274,7 @@ impl VirtualFile {
 
     fn piece_to_write(&mut self, index: usize) -> Answer<&mut [u8]> {
         if self.open.as_ref().is_none_or(|(open, _)| *open != index) {
-            let bytes = match self.pieces.get(index).and_then(Option::as_ref) {
+            let bytes = match self.piece(index) {
                 Some(piece) => piece.bytes()?.into_owned(),
                 None => vec![0; PIECE],
             };
@@ -263,7 +294,7 @@ impl VirtualFile {
             }
             // The old image goes first: its memory is what the new one takes.
             self.pieces[*index] = None;
-            self.pieces[*index] = Some(self.memory.store(bytes)?);
+            self.pieces[*index] = Some(Arc::new(self.memory.store(bytes)?));
         }
         self.open = None;
         Ok(())

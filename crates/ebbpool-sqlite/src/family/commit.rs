@@ -94,10 +94,11 @@ impl Family {
             if !wal.read(cursor.position(), &mut bytes)? {
                 return Ok(false);
             }
+            let at = cursor.position() + wal_log::FRAME;
             let Some(frame) = cursor.take(&bytes) else {
                 return Ok(false);
             };
-            let image = self.memory.store(&bytes[wal_log::FRAME as usize..])?;
+            let image = wal.image(at, page_size)?;
             taken.push((frame.page, image));
         }
         for (page, image) in taken {
