@@ -65,6 +65,13 @@ impl SpillFile {
         }
     }
 
+    fn write(&mut self, at: u64, bytes: &[u8]) -> Answer<()> {
+        match &mut self.file {
+            Some(file) => file.write(at, bytes),
+            None => Err(Code::IO),
+        }
+    }
+
     fn free_up(&mut self, at: u64, length: usize) {
         self.images -= 1;
         match self.images {
@@ -74,7 +81,7 @@ impl SpillFile {
     }
 }
 
-/// Bytes that do not change, of at most 64 KiB.
+/// Bytes of at most 64 KiB, which change only while one owner has them.
 pub(crate) struct Image {
     memory: Memory,
     place: Residence,
@@ -167,6 +174,40 @@ impl Image {
         }
     }
 
+    /// Reads some of the bytes, which must be there.
+    fn read(&self, from: usize, into: &mut [u8]) -> Answer<()> {
+        match &self.place {
+            Residence::Memory(bytes) => {
+                into.copy_from_slice(&bytes[from..from + into.len()]);
+                Ok(())
+            }
+            Residence::Spilled(at) | Residence::Part(_, at) => {
+                let mut file = self.memory.shared.file.lock();
+                file.read(at + from as u64, into)
+            }
+        }
+    }
+
+    /// Changes some of the bytes, which must be there.
+    fn write(&mut self, from: usize, bytes: &[u8]) -> Answer<()> {
+        match &mut self.place {
+            Residence::Memory(image) => {
+                image[from..from + bytes.len()].copy_from_slice(bytes);
+                Ok(())
+            }
+            Residence::Spilled(at) => {
+                let mut file = self.memory.shared.file.lock();
+                self.memory
+                    .shared
+                    .spilled
+                    .fetch_add(bytes.len(), Ordering::Relaxed);
+                file.write(*at + from as u64, bytes)
+            }
+            // Others share these bytes.
+            Residence::Part(..) => Err(Code::IO),
+        }
+    }
+
     /// The number of bytes.
     pub(crate) fn length(&self) -> usize {
         self.length
@@ -192,7 +233,7 @@ impl Drop for Image {
 pub(crate) struct VirtualFile {
     memory: Memory,
     pieces: Vec<Option<Arc<Image>>>,
-    /// The piece that was written last, which most writes go on with.
+    /// The piece that was begun last, which most writes go on with.
     open: Option<(usize, Vec<u8>)>,
     length: u64,
 }
@@ -225,7 +266,7 @@ impl VirtualFile {
                 (Some((open, bytes)), _) if *open == index => {
                     target.copy_from_slice(&bytes[within..within + count]);
                 }
-                (_, Some(piece)) => target.copy_from_slice(&piece.bytes()?[within..within + count]),
+                (_, Some(piece)) => piece.read(within, target)?,
                 (_, None) => target.fill(0),
             }
             done += count;
@@ -264,11 +305,22 @@ impl VirtualFile {
         while done < bytes.len() {
             let (index, within) = piece_of(at + done as u64);
             let count = (PIECE - within).min(bytes.len() - done);
-            let piece = self.piece_to_write(index)?;
-            piece[within..within + count].copy_from_slice(&bytes[done..done + count]);
+            self.write_to_piece(index, within, &bytes[done..done + count])?;
             done += count;
         }
         self.length = self.length.max(at + bytes.len() as u64);
+        Ok(())
+    }
+
+    fn write_to_piece(&mut self, index: usize, within: usize, bytes: &[u8]) -> Answer<()> {
+        let is_open = self.open.as_ref().is_some_and(|(open, _)| *open == index);
+        if !is_open
+            && let Some(Some(piece)) = self.pieces.get_mut(index)
+            && let Some(piece) = Arc::get_mut(piece)
+        {
+            return piece.write(within, bytes);
+        }
+        self.piece_to_write(index)?[within..within + bytes.len()].copy_from_slice(bytes);
         Ok(())
     }
 
@@ -313,7 +365,7 @@ impl VirtualFile {
             self.open = None;
         }
         if within > 0 {
-            self.piece_to_write(index)?[within..].fill(0);
+            self.write_to_piece(index, within, &vec![0; PIECE - within])?;
         }
         self.length = length;
         Ok(())
@@ -328,10 +380,16 @@ fn piece_of(at: u64) -> (usize, usize) {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+    // It links SQLite.
+    use rusqlite as _;
 
-    /// No file of this VFS is opened: the limit is not reached.
-    fn memory() -> Memory {
-        Memory::new(BaseVfs(std::ptr::null_mut()), usize::MAX / 2)
+    #[allow(unsafe_code)]
+    fn memory(limit: usize) -> Memory {
+        // SAFETY: a name may be missing; then it is SQLite's default.
+        Memory::new(
+            BaseVfs(unsafe { (crate::linked_api().vfs_find)(std::ptr::null()) }),
+            limit,
+        )
     }
 
     #[derive(Clone, Debug)]
@@ -339,6 +397,8 @@ mod tests {
         Write(u64, Vec<u8>),
         Read(u64, usize),
         Truncate(u64),
+        TakeImage(u64, usize),
+        DropImage(usize),
     }
 
     fn steps() -> impl Strategy<Value = Vec<Step>> {
@@ -348,16 +408,28 @@ mod tests {
                 .prop_map(|(at, b)| Step::Write(at, b)),
             (at(), 0usize..400).prop_map(|(at, n)| Step::Read(at, n)),
             at().prop_map(Step::Truncate),
+            (at(), 1usize..400).prop_map(|(at, n)| Step::TakeImage(at, n)),
+            (0usize..10).prop_map(Step::DropImage),
         ];
-        proptest::collection::vec(step, 1..40)
+        proptest::collection::vec(step, 1..60)
+    }
+
+    fn expected(model: &[u8], at: u64, count: usize) -> Vec<u8> {
+        (0..count)
+            .map(|i| model.get(at as usize + i).copied().unwrap_or(0))
+            .collect()
     }
 
     proptest! {
         #[test]
-        fn a_virtual_file_reads_what_was_written(steps in steps()) {
-            let memory = memory();
+        fn a_virtual_file_reads_what_was_written(
+            steps in steps(),
+            limit in prop_oneof![Just(0), Just(PIECE + 1000), Just(usize::MAX / 2)],
+        ) {
+            let memory = memory(limit);
             let mut file = VirtualFile::new(&memory);
             let mut model: Vec<u8> = Vec::new();
+            let mut images: Vec<(Image, Vec<u8>)> = Vec::new();
             for step in steps {
                 match step {
                     Step::Write(at, bytes) => {
@@ -372,20 +444,31 @@ mod tests {
                     Step::Read(at, count) => {
                         let mut found = vec![7; count];
                         let whole = file.read(at, &mut found).unwrap();
-                        let expected: Vec<u8> = (0..count)
-                            .map(|i| model.get(at as usize + i).copied().unwrap_or(0))
-                            .collect();
-                        prop_assert_eq!(found, expected);
+                        prop_assert_eq!(found, expected(&model, at, count));
                         prop_assert_eq!(whole, at as usize + count <= model.len() || count == 0);
                     }
                     Step::Truncate(length) => {
                         file.truncate(length).unwrap();
                         model.resize(length as usize, 0);
                     }
+                    Step::TakeImage(at, count) => {
+                        let image = file.image(at, count).unwrap();
+                        images.push((image, expected(&model, at, count)));
+                    }
+                    Step::DropImage(index) => {
+                        if index < images.len() {
+                            images.remove(index);
+                        }
+                    }
+                }
+                for (image, bytes) in &images {
+                    prop_assert_eq!(&*image.bytes().unwrap(), &**bytes);
                 }
             }
-            drop(file);
+            drop((file, images));
             prop_assert_eq!(memory.used(), 0);
+            prop_assert!(memory.most() <= limit);
+            prop_assert!(memory.shared.file.lock().file.is_none(), "the temporary file is closed");
         }
     }
 }
