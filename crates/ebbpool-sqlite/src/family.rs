@@ -220,38 +220,38 @@ impl Family {
         while done < count {
             let (page, within) = self.page_of(at + done as u64);
             let part = &bytes[done..count.min(done + self.page_size - within)];
-            let image = match part.len() == self.page_size {
-                true => self.memory.store(part)?,
-                false => {
-                    let mut whole = self.read_view(page, <[u8]>::to_vec)?;
-                    whole[within..within + part.len()].copy_from_slice(part);
-                    self.memory.store(&whole)?
-                }
-            };
-            self.set_view(page, image, is_checkpoint)?;
+            if part.len() == self.page_size {
+                self.set_view(page, part, is_checkpoint)?;
+            } else {
+                let mut whole = self.read_view(page, <[u8]>::to_vec)?;
+                whole[within..within + part.len()].copy_from_slice(part);
+                self.set_view(page, &whole, is_checkpoint)?;
+            }
             done += part.len();
         }
         self.length = self.length.max(at + count as u64);
         Ok(())
     }
 
-    fn set_view(&mut self, page: u32, image: Image, is_checkpoint: bool) -> Answer<()> {
+    fn set_view(&mut self, page: u32, bytes: &[u8], is_checkpoint: bool) -> Answer<()> {
+        if is_checkpoint {
+            // Most copies are the last committed version, which need not be stored twice.
+            match self.pending.get(&page) {
+                Some(pending) if *pending.bytes()? == *bytes => {
+                    self.view.insert(page, Arc::clone(pending));
+                    return Ok(());
+                }
+                None if self.durable(page, |old| *old == *bytes)? => {
+                    self.view.remove(&page);
+                    return Ok(());
+                }
+                _ => {}
+            }
+        }
+        let image = self.memory.store(bytes)?;
+        self.view.insert(page, Arc::new(image));
         if !is_checkpoint {
             self.working.insert(page);
-            self.view.insert(page, Arc::new(image));
-            return Ok(());
-        }
-        // Most copies are the last committed version, which need not be stored twice.
-        match self.pending.get(&page) {
-            Some(pending) if pending.bytes()? == image.bytes()? => {
-                self.view.insert(page, Arc::clone(pending));
-            }
-            None if self.durable(page, |bytes| image.bytes().map(|new| *new == *bytes))?? => {
-                self.view.remove(&page);
-            }
-            _ => {
-                self.view.insert(page, Arc::new(image));
-            }
         }
         Ok(())
     }

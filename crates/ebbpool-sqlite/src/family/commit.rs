@@ -14,7 +14,7 @@ impl Family {
         self.asked.wal += bytes.len() as u64;
         if at == 0 {
             self.wal_begins_anew()?;
-            // No reader uses the frames of the generation before (SQLite's WAL format, 4.5): they make room.
+            // No reader uses the frames of the generation before (SQLite's file format, 4.4): they make room.
             if let Some(wal) = &mut self.wal {
                 wal.truncate(0)?;
             }

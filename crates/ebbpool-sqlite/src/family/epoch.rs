@@ -192,11 +192,13 @@ impl Family {
                 self.pages()?.forget(page)?;
             }
         }
+        // More pages than the pool has frames would only replace each other, and all that was there.
+        let fits = self.pending.len() as u64 <= u64::from(self.pages()?.frames());
         for (page, image) in std::mem::take(&mut self.pending) {
-            let bytes = image.bytes()?;
-            let replaced = self.pages()?.replace(page, &bytes);
-            if replaced.is_err() {
-                self.pages()?.forget(page)?;
+            let pages = self.pages()?;
+            let replace = || image.bytes().and_then(|bytes| pages.replace(page, &bytes));
+            if !fits || replace().is_err() {
+                pages.forget(page)?;
             }
             if self
                 .view
