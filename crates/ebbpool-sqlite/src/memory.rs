@@ -352,6 +352,12 @@ impl VirtualFile {
         Ok(())
     }
 
+    /// Makes all bytes zeros, which take no room. The length stays.
+    pub(crate) fn zero(&mut self) {
+        self.pieces.clear();
+        self.open = None;
+    }
+
     /// Cuts the file off.
     pub(crate) fn truncate(&mut self, length: u64) -> Answer<()> {
         if length >= self.length {
@@ -397,6 +403,7 @@ mod tests {
         Write(u64, Vec<u8>),
         Read(u64, usize),
         Truncate(u64),
+        Zero,
         TakeImage(u64, usize),
         DropImage(usize),
     }
@@ -408,6 +415,7 @@ mod tests {
                 .prop_map(|(at, b)| Step::Write(at, b)),
             (at(), 0usize..400).prop_map(|(at, n)| Step::Read(at, n)),
             at().prop_map(Step::Truncate),
+            Just(Step::Zero),
             (at(), 1usize..400).prop_map(|(at, n)| Step::TakeImage(at, n)),
             (0usize..10).prop_map(Step::DropImage),
         ];
@@ -450,6 +458,10 @@ mod tests {
                     Step::Truncate(length) => {
                         file.truncate(length).unwrap();
                         model.resize(length as usize, 0);
+                    }
+                    Step::Zero => {
+                        file.zero();
+                        model.fill(0);
                     }
                     Step::TakeImage(at, count) => {
                         let image = file.image(at, count).unwrap();

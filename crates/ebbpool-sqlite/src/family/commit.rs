@@ -14,9 +14,10 @@ impl Family {
         self.asked.wal += bytes.len() as u64;
         if at == 0 {
             self.wal_begins_anew()?;
-            // No reader uses the frames of the generation before (SQLite's file format, 4.4): they make room.
+            // No reader uses the frames of the generation before (SQLite's file format, 4.4): they make room. The length
+            // stays, because `PRAGMA journal_size_limit` looks at it.
             if let Some(wal) = &mut self.wal {
-                wal.truncate(0)?;
+                wal.zero();
             }
         }
         let frame = wal_log::FRAME + self.page_size_of_wal()? as u64;
