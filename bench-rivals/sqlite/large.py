@@ -124,7 +124,8 @@ def main() -> None:
         "By `sudo /usr/bin/python3 bench-rivals/sqlite/large.py DIRECTORY --write docs/sqlite.md`: transactions larger than the "
         f"library's memory, on a database of {arguments.mebibytes} MiB of content with an index. Bytes that the kernel wrote "
         "until the statement had returned and the page cache was written, and the time of the statement as a multiple of "
-        f"plain SQLite's in the same round, medians of {arguments.rounds} rounds, SQLite {sqlite3.sqlite_version}.\n\n" + table(header, lines)
+        f"plain SQLite's in the same round, medians of {arguments.rounds} rounds, SQLite {sqlite3.sqlite_version}.\n\n"
+        + table(header, lines)
     )
     print(text)
     if arguments.write:
