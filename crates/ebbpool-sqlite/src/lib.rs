@@ -26,10 +26,12 @@ mod code;
 mod counters;
 mod delta_log;
 mod disk;
+mod drive;
 mod encrypted;
 mod family;
 pub mod ffi;
 mod fit;
+mod fork;
 mod handle;
 mod home;
 #[cfg(target_os = "linux")]
@@ -41,13 +43,16 @@ pub mod measure;
 mod memory;
 mod mirror;
 mod options;
+mod owner;
 #[cfg(target_os = "linux")]
 pub mod plain;
 mod pragma;
 #[cfg(target_os = "linux")]
 pub mod preload;
+mod shared;
 mod status;
 mod store;
+mod sync;
 mod vfs;
 #[cfg(target_os = "linux")]
 mod wal_file;

@@ -434,6 +434,7 @@ pub fn run(bench: &Bench, case: &Case) -> Result<(), String> {
     if !disk.is_off() {
         return Err(format!("{worked:?}, and the power did not fail"));
     }
+    bench.instance.be_killed();
     disk.restart();
     if case.is_deltas {
         // Without the library there is a whole database, which may be older.
@@ -458,6 +459,7 @@ pub fn run(bench: &Bench, case: &Case) -> Result<(), String> {
         if !disk.is_off() {
             disk.crash(case.seed ^ index as u64);
         }
+        bench.instance.be_killed();
         disk.restart();
     }
     disk.heal();
