@@ -7,16 +7,19 @@ use ebbpool_sqlite::Instance;
 use fastrand::Rng;
 use rusqlite::{Connection, OpenFlags};
 
+use super::between::Between;
 use super::faulty_vfs::Machine;
 use super::workload::{Model, SCHEMA, judge, step};
 
 pub const PATH: &str = "/x.db";
 
-/// A simulated machine, its VFS, and ours over it.
+/// A simulated machine, its VFS, ours over it, and over that one which has others act between two calls of SQLite's.
+#[derive(Clone, Copy)]
 pub struct Bench {
     pub machine: &'static Machine,
     pub instance: &'static Instance,
     pub ours: &'static CStr,
+    pub between: &'static Between,
 }
 
 impl Bench {
@@ -35,6 +38,7 @@ impl Bench {
             machine,
             instance: instance.unwrap(),
             ours,
+            between: Between::register(&format!("between-{name}"), Some(ours)),
         }
     }
 
