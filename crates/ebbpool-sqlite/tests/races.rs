@@ -68,7 +68,7 @@ fn set_up(bench: Bench, seed: u64) -> (FaultyDisk, Arc<Ledger>) {
     bench.machine.insert(&disk);
     bench.machine.seed(seed);
     let _ = bench.instance.set_time(0.0);
-    let ledger = Arc::new(Ledger::new(Some(&disk)));
+    let ledger = Arc::new(Ledger::new(Some(&disk), 3));
     (disk, ledger)
 }
 

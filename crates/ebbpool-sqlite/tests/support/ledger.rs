@@ -12,6 +12,8 @@ use super::workload::judge;
 /// Transactions of any number of connections of one database, which has the tables of `workload::SCHEMA`.
 pub struct Ledger {
     disk: Option<FaultyDisk>,
+    /// So many transactions may be under way at once.
+    connections: i64,
     entries: Mutex<Entries>,
 }
 
@@ -52,9 +54,10 @@ impl Entries {
 
 impl Ledger {
     /// The ledger of a database on a disk. What fails because the power has failed is not refused.
-    pub fn new(disk: Option<&FaultyDisk>) -> Ledger {
+    pub fn new(disk: Option<&FaultyDisk>, connections: i64) -> Ledger {
         Ledger {
             disk: disk.cloned(),
+            connections,
             entries: Mutex::new(Entries {
                 durable: -1,
                 ..Entries::default()
@@ -215,6 +218,11 @@ impl Ledger {
                 entries.durable
             ));
         }
+        if found > self.most(since, last) {
+            return Err(format!(
+                "it has {found} transactions, and {last} were acknowledged"
+            ));
+        }
         for (number, id) in rows {
             match entries.acknowledged.get(number) {
                 Some(known) if known != id => {
@@ -224,7 +232,7 @@ impl Ledger {
                 }
                 Some(_) => {}
                 // After a power cut nothing has made the end of the log invalid yet.
-                None if since == Since::PowerCut && *number == last.max(0) + 1 => {}
+                None if since == Since::PowerCut && *number > last => {}
                 None if entries.refused.contains(id) => {
                     return Err(format!(
                         "transaction {number} with id {id} was refused, and is there"
@@ -234,6 +242,23 @@ impl Ledger {
             }
         }
         Ok(())
+    }
+
+    /// The most transactions that a database may have. Those of other connections are under way where one of them judges.
+    fn most(&self, since: Since, last: i64) -> i64 {
+        match since {
+            Since::Acknowledged if self.connections == 1 => last,
+            _ => last + self.connections,
+        }
+    }
+
+    /// Judges an older whole database, which plain SQLite finds without the library.
+    pub fn check_older(&self, database: &Connection, when: &str) -> Result<(), String> {
+        let found = judge(database).map_err(|why| format!("{when}: {why}"))?;
+        match found > self.most(Since::PowerCut, self.last()) {
+            true => Err(format!("{when}: {found} of {}", self.last())),
+            false => Ok(()),
+        }
     }
 
     /// Takes over what a database has after a power cut: the others are gone for good.

@@ -58,7 +58,7 @@ pub fn step(
         .map(|(key, (n, length))| key * 31 + n * 7 + *length)
         .sum();
     database
-        .prepare_cached("INSERT INTO log (n, sum) VALUES (?1, ?2)")?
+        .prepare_cached("INSERT INTO log VALUES (?1, ?2, -?1)")?
         .execute(params![n, sum])?;
     database
         .prepare_cached("UPDATE steps SET n=?1")?
