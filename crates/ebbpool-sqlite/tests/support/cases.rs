@@ -168,7 +168,7 @@ impl Case {
         }
     }
 
-    /// The connections that act between the calls of the first one, at random.
+    /// Further connections.
     fn others(
         &self,
         bench: &Bench,
@@ -182,23 +182,28 @@ impl Case {
         for actor in &mut actors {
             actor.may_fail = !self.faults.is_empty() || self.trouble.is_some();
         }
-        let others = Arc::new(Mutex::new(actors));
-        if self.has_others {
-            let acting = Arc::clone(&others);
-            let random = Mutex::new(Rng::with_seed(self.seed ^ 0x07e));
-            bench.between.observe(move |_| {
-                let mut random = random.lock().unwrap();
-                if random.u32(0..100) == 0 {
-                    let action = ACTIONS[random.usize(0..ACTIONS.len())];
-                    let index = random.usize(0..2);
-                    if action != Action::Wait {
-                        acting.lock().unwrap()[index].act(action);
-                    }
-                }
-                None
-            });
+        Arc::new(Mutex::new(actors))
+    }
+
+    /// From now on the other connections act between two calls of the first one, now and then.
+    fn let_others_act(&self, bench: &Bench, others: &Arc<Mutex<Vec<Actor>>>) {
+        if !self.has_others {
+            return;
         }
-        others
+        let acting = Arc::clone(others);
+        let random = Mutex::new(Rng::with_seed(self.seed ^ 0x07e));
+        bench.between.observe(move |_| {
+            let mut random = random.lock().unwrap();
+            if random.u32(0..100) == 0 {
+                let action = ACTIONS[random.usize(0..ACTIONS.len())];
+                let index = random.usize(0..2);
+                // The program has a clock of its own.
+                if action != Action::Wait {
+                    acting.lock().unwrap()[index].act(action);
+                }
+            }
+            None
+        });
     }
 }
 
@@ -291,15 +296,8 @@ impl<'a> Program<'a> {
 
     fn configure(&self) -> rusqlite::Result<()> {
         let set = format!("PRAGMA journal_mode={}", self.case.journal);
-        let mut answer = Ok(());
-        for _ in 0..20 {
-            answer = self.database.query_row(&set, [], |_| Ok(()));
-            match &answer {
-                Err(error) if is_busy(error) => self.finish_others(),
-                _ => break,
-            }
-        }
-        answer?;
+        self.finish_others();
+        self.database.query_row(&set, [], |_| Ok(()))?;
         self.database.execute_batch(&format!(
             "PRAGMA cache_size=10; PRAGMA wal_autocheckpoint={};",
             self.case.autocheckpoint
@@ -391,6 +389,7 @@ impl<'a> Program<'a> {
 
     /// Transactions, one each second, until the power fails or the program ends.
     fn run(&mut self) -> rusqlite::Result<()> {
+        self.case.let_others_act(self.bench, &self.others);
         self.begin()?;
         for second in 1..5000 {
             match &self.case.trouble {

@@ -186,32 +186,46 @@ impl Ledger {
         Ok(begun.number)
     }
 
-    /// Judges a database; the number of its last transaction, -1 if it has no tables.
+    /// Judges a database, as of one moment; the number of its last transaction, -1 if it has no tables.
     pub fn check(&self, database: &Connection, since: Since, when: &str) -> Result<i64, String> {
-        let found = judge(database).map_err(|why| format!("{when}: {why}"))?;
-        let mut rows = BTreeMap::new();
-        if found >= 0 {
-            let text = |error: rusqlite::Error| format!("{when}: {error}");
-            let mut statement = database
-                .prepare_cached("SELECT n, id FROM log")
-                .map_err(text)?;
-            let pairs = statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?)));
-            rows = pairs
-                .and_then(|pairs| pairs.collect::<rusqlite::Result<BTreeMap<i64, i64>>>())
-                .map_err(text)?;
+        let text = |error: rusqlite::Error| format!("{when}: {error}");
+        // Others may commit while this one reads.
+        let least = self.least(since);
+        let is_outermost = database.is_autocommit();
+        if is_outermost {
+            database.execute_batch("BEGIN").map_err(text)?;
         }
-        self.compare(&rows, found, since)
+        let judged = judge(database).map_err(|why| format!("{when}: {why}"));
+        let rows = match &judged {
+            Ok(0..) => rows_of(database).map_err(text),
+            _ => Ok(BTreeMap::new()),
+        };
+        if is_outermost {
+            database.execute_batch("ROLLBACK").map_err(text)?;
+        }
+        let (found, rows) = (judged?, rows?);
+        self.compare(&rows, found, since, least)
             .map_err(|why| format!("{when}: {why}"))?;
         Ok(found)
     }
 
-    fn compare(&self, rows: &BTreeMap<i64, i64>, found: i64, since: Since) -> Result<(), String> {
+    fn least(&self, since: Since) -> i64 {
+        let entries = self.entries.lock().unwrap();
+        match since {
+            Since::Acknowledged => entries.last().max(entries.durable),
+            Since::PowerCut => entries.durable,
+        }
+    }
+
+    fn compare(
+        &self,
+        rows: &BTreeMap<i64, i64>,
+        found: i64,
+        since: Since,
+        least: i64,
+    ) -> Result<(), String> {
         let entries = self.entries.lock().unwrap().clone();
         let last = entries.last();
-        let least = match since {
-            Since::Acknowledged => last.max(entries.durable),
-            Since::PowerCut => entries.durable,
-        };
         if found < least {
             return Err(format!(
                 "it has {found} transactions, {last} were acknowledged, {} must survive",
@@ -266,9 +280,7 @@ impl Ledger {
         let rows = if found < 0 {
             BTreeMap::new()
         } else {
-            let mut statement = database.prepare_cached("SELECT n, id FROM log")?;
-            let pairs = statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?;
-            pairs.collect::<rusqlite::Result<BTreeMap<i64, i64>>>()?
+            rows_of(database)?
         };
         let mut entries = self.entries.lock().unwrap();
         entries.durable = found;
@@ -279,4 +291,11 @@ impl Ledger {
         entries.acknowledged = rows;
         Ok(())
     }
+}
+
+/// The ids of the transactions that a database has, by their numbers.
+fn rows_of(database: &Connection) -> rusqlite::Result<BTreeMap<i64, i64>> {
+    let mut statement = database.prepare_cached("SELECT n, id FROM log")?;
+    let pairs = statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?;
+    pairs.collect()
 }
