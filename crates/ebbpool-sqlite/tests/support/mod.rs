@@ -6,4 +6,5 @@ pub mod between;
 pub mod cases;
 pub mod faulty_vfs;
 pub mod ledger;
+pub mod real;
 pub mod workload;
