@@ -34,6 +34,16 @@ fn after_failing_writes_and_syncs_nothing_is_damaged_or_lost() {
     );
 }
 
+#[test]
+fn on_a_disk_that_stays_full_nothing_acknowledged_is_lost() {
+    let cases = cases();
+    judge_all(
+        "full",
+        cases.start..cases.start + (cases.end - cases.start) / 4,
+        Case::with_trouble,
+    );
+}
+
 /// SQLite before 3.7.0 wrote no valid size into the header: then the length of the file is the size of the database.
 #[test]
 fn a_power_cut_in_a_bulk_load_adds_no_pages_to_a_database_without_a_size() {
