@@ -6,6 +6,10 @@ use crate::instance::{Instance, Shared};
 use crate::options::parse_seconds;
 use crate::status::{card, status};
 
+/// The environment variable without which `PRAGMA ebbpool_clock` is an unknown one: whoever may run SQL on one database
+/// could otherwise end the windows of all others of the process.
+const CLOCK_VARIABLE: &str = "EBBPOOL_SQLITE_CLOCK";
+
 /// Runs a PRAGMA; `None` if it is not one of ours. An error has a text for people.
 pub(crate) fn run(
     instance: &'static Instance,
@@ -38,15 +42,17 @@ pub(crate) fn run(
                 Ok(family.options.window.to_string())
             }),
         },
-        "ebbpool_clock" => match value.and_then(parse_seconds) {
-            Some(seconds) => {
-                let ended = instance.set_time(seconds);
-                ended
-                    .map(|()| done())
-                    .map_err(|code| (format!("{name}: {code}"), code))
+        "ebbpool_clock" if std::env::var_os(CLOCK_VARIABLE).is_some() => {
+            match value.and_then(parse_seconds) {
+                Some(seconds) => {
+                    let ended = instance.set_time(seconds);
+                    ended
+                        .map(|()| done())
+                        .map_err(|code| (format!("{name}: {code}"), code))
+                }
+                None => Ok(instance.now().to_string()),
             }
-            None => Ok(instance.now().to_string()),
-        },
+        }
         _ => return None,
     })
 }
