@@ -6,6 +6,7 @@
 
 mod locks;
 mod log;
+mod owner;
 mod recovered;
 
 use std::ffi::OsString;
@@ -19,17 +20,22 @@ use crate::wal_file::read_whole;
 use crate::wal_log::WalCursor;
 use crate::wal_log::be32;
 
+pub use crate::health::{DatabaseHealth, HealthNote};
+pub(crate) use locks::open_locked;
 pub use locks::{LockHolder, lock_holder};
 pub use log::{DeltaLogSummary, LogFit};
 #[doc(hidden)]
 pub use log::{check_bytes_of_log, sealed_log};
+#[doc(hidden)]
+pub use owner::sealed_health;
+pub use owner::{OwnerHealth, health_of};
 pub use recovered::write_recovered;
 
 /// Bytes of a database's header.
 const HEADER: usize = 100;
 
 /// What the files of a database say.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct SqliteInspection {
     /// The database.
     pub path: PathBuf,
@@ -45,6 +51,8 @@ pub struct SqliteInspection {
     pub log: Option<DeltaLogSummary>,
     /// A process that has a lock on the database.
     pub lock: Option<LockHolder>,
+    /// What a process with the VFS that has the database open says about it.
+    pub health: Option<OwnerHealth>,
 }
 
 /// The header of a database of SQLite's.
@@ -138,6 +146,7 @@ pub fn inspect(path: &Path) -> io::Result<SqliteInspection> {
         Some(file) => Some(log::summarize(&file, &first, bytes)?),
         None => None,
     };
+    let processes = owner::processes_of(&metadata);
     Ok(SqliteInspection {
         path: path.to_owned(),
         bytes: metadata.len(),
@@ -145,7 +154,8 @@ pub fn inspect(path: &Path) -> io::Result<SqliteInspection> {
         hot_journal: hot_journal(path)?,
         wal,
         log,
-        lock: lock_holder(&file),
+        lock: lock_holder(&file).map(|lock| lock.found_in(&processes)),
+        health: processes.health,
     })
 }
 

@@ -31,6 +31,7 @@ mod family;
 pub mod ffi;
 mod fit;
 mod handle;
+mod health;
 mod home;
 #[cfg(target_os = "linux")]
 pub mod inspect;

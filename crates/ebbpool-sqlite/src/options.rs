@@ -3,9 +3,11 @@
 use std::fmt;
 
 use ebbpool_cost::nearest;
+use serde::{Deserialize, Serialize};
 
 /// Which log epochs go to.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum LogKind {
     /// `-ebb`: what changed in each page. Without this library the files are a whole, older database.
     #[default]

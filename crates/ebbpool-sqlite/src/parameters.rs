@@ -49,9 +49,9 @@ mod tests {
     fn parameters_are_read_up_to_the_empty_name() {
         let pair = |name: &str, value: &str| (name.to_owned(), value.to_owned());
         assert_eq!(read(b"/a.db\0\0\0"), []);
-        let bytes = b"/a.db\0window\03\0mode\0\0vfs\0ebbpool\0\0after\0x\0\0";
+        let bytes = b"/a.db\0window\0x\0mode\0\0vfs\0ebbpool\0\0after\0x\0\0";
         let found = [
-            pair("window", "3"),
+            pair("window", "x"),
             pair("mode", ""),
             pair("vfs", "ebbpool"),
         ];
