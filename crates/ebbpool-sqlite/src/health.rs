@@ -115,10 +115,8 @@ impl DatabaseHealth {
 pub(crate) use board::HealthEntry;
 
 #[cfg(target_os = "linux")]
-#[allow(dead_code)]
+#[allow(dead_code, unsafe_code)]
 mod board {
-    #![allow(unsafe_code)]
-
     use std::collections::BTreeMap;
     use std::ffi::c_int;
     use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};

@@ -38,6 +38,8 @@ pub mod inspect;
 mod instance;
 mod locks;
 #[cfg(target_os = "linux")]
+pub mod mark;
+#[cfg(target_os = "linux")]
 pub mod measure;
 mod memory;
 mod mirror;
