@@ -25,6 +25,8 @@
 mod code;
 mod counters;
 mod delta_log;
+#[cfg(target_os = "linux")]
+pub mod discard;
 mod disk;
 mod drive;
 mod encrypted;
@@ -33,6 +35,7 @@ pub mod ffi;
 mod fit;
 mod fork;
 mod handle;
+mod health;
 mod home;
 #[cfg(target_os = "linux")]
 pub mod inspect;
@@ -44,11 +47,13 @@ mod memory;
 mod mirror;
 mod options;
 mod owner;
+mod parameters;
 #[cfg(target_os = "linux")]
 pub mod plain;
 mod pragma;
 #[cfg(target_os = "linux")]
 pub mod preload;
+mod scope;
 mod shared;
 mod status;
 mod store;
@@ -64,6 +69,7 @@ use std::sync::OnceLock;
 pub use code::{Answer, Code};
 pub use instance::Instance;
 pub use options::{LogKind, OptionError, Options};
+pub use scope::{FILES_VARIABLE, Scope, ScopeError};
 pub use status::{LEAST_SECONDS, USUAL_CARD};
 
 /// The name under which SQLite finds the VFS: `vfs=ebbpool` in a URI.
@@ -143,6 +149,9 @@ pub fn linked_api() -> ffi::Api {
 pub unsafe fn register_with(api: ffi::Api, as_default: bool) -> Answer<&'static Instance> {
     // SAFETY: the caller's.
     let instance = unsafe { vfs::register(api, NAME, None, as_default) }?;
+    if as_default {
+        scope::apply_to_default();
+    }
     if INSTANCE.set(instance).is_ok() {
         // SAFETY: the function may be called at any time until the process ends.
         unsafe { libc::atexit(end_of_process) };

@@ -7,6 +7,10 @@ use crate::options::parse_seconds;
 use crate::shared::Shared;
 use crate::status::{card, status};
 
+/// The environment variable without which `PRAGMA ebbpool_clock` is an unknown one: whoever may run SQL on one database
+/// could otherwise end the windows of all others of the process.
+const CLOCK_VARIABLE: &str = "EBBPOOL_SQLITE_CLOCK";
+
 /// Runs a PRAGMA; `None` if it is not one of ours. An error has a text for people.
 pub(crate) fn run(
     instance: &'static Instance,
@@ -53,10 +57,12 @@ pub(crate) fn run(
                 window.map_err(|code| (format!("{name}: {code}"), code))
             }
         },
-        "ebbpool_clock" => match value.and_then(parse_seconds) {
-            Some(seconds) => said(instance.set_time(seconds)),
-            None => Ok(instance.now().to_string()),
-        },
+        "ebbpool_clock" if std::env::var_os(CLOCK_VARIABLE).is_some() => {
+            match value.and_then(parse_seconds) {
+                Some(seconds) => said(instance.set_time(seconds)),
+                None => Ok(instance.now().to_string()),
+            }
+        }
         _ => return None,
     })
 }

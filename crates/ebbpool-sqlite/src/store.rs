@@ -33,7 +33,10 @@ use crate::owner::{FileIdentity, OwnerLock};
 use crate::wal_log::WalLog;
 
 pub(crate) use epoch::LONGEST_RECORD;
-pub(crate) use mark::{READ_VERSION, fingerprint, is_marked, is_plain, marked_generation, unmark};
+pub(crate) use mark::{
+    GENERATION, READ_VERSION, WRITE_VERSION, fingerprint, is_marked, is_plain, marked_generation,
+    unmark,
+};
 pub(crate) use stored::{Figures, PlaceChange, Stored};
 
 /// `-ebb` grows by at most this many bytes ahead, so that a sync of a short record changes no metadata of the file system.

@@ -12,6 +12,7 @@ use crate::handle::{self, Handle, Kind, Open};
 use crate::instance::Instance;
 use crate::mirror::Mirror;
 use crate::options::Options;
+use crate::scope;
 
 /// Runs `work`, and makes a panic an I/O error: no panic may cross into C.
 pub(crate) fn guarded(work: impl FnOnce() -> Answer<()>) -> c_int {
@@ -135,6 +136,10 @@ unsafe fn open_database(
     path: &str,
     flags: c_int,
 ) -> Answer<Option<Open>> {
+    // SAFETY: the caller's.
+    if !unsafe { scope::admits(instance, name, path) }? {
+        return Ok(None);
+    }
     // SAFETY: the caller's.
     let options = unsafe { options_of(instance, name) }?;
     let base = BaseFile::open(instance.base, path, flags & !ffi::OPEN_URI)?;

@@ -8,11 +8,11 @@ use crate::disk::whole_blocks;
 /// The file format version that makes SQLite refuse to write a database, and lets it read.
 const READ_ONLY: u8 = 3;
 /// Where the header of a database has its write and read version.
-const WRITE_VERSION: usize = 18;
+pub(crate) const WRITE_VERSION: usize = 18;
 pub(crate) const READ_VERSION: usize = 19;
 /// Where the mark has the number of the generation: in bytes that are zeros in SQLite's format (1.3.21, "reserved for
 /// expansion").
-const GENERATION: std::ops::Range<usize> = 72..80;
+pub(crate) const GENERATION: std::ops::Range<usize> = 72..80;
 /// All bytes that SQLite reserves.
 const RESERVED: std::ops::Range<usize> = 72..92;
 /// The bytes of the header that a change of the database changes.
