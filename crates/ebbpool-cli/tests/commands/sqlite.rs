@@ -4,7 +4,7 @@
 #![cfg(target_os = "linux")]
 
 use std::fs;
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
@@ -51,7 +51,8 @@ sys.exit('libsqlite3' not in open('/proc/self/maps').read())";
     };
     let found = ["python3", "/usr/bin/python3"].iter().find(works);
     if found.is_none() {
-        eprintln!("skipped: no python3 has the module sqlite3 with a shared library of SQLite");
+        let why = "no python3 has the module sqlite3 with a shared library of SQLite";
+        let _ = writeln!(std::io::stderr(), "skipped: {why}");
     }
     found.copied()
 }
