@@ -77,8 +77,11 @@ fn both_files_are_whole_after_a_power_cut() {
         let log = ["deltas", "wal"][random.usize(0..2)];
         let options = format!("window=3&log={log}&log_limit=50000&memory=1M");
         let _ = bench.instance.set_time(0.0);
-        let _ = work(&bench, &mut random, &disk, &options);
+        if let Err(error) = work(&bench, &mut random, &disk, &options) {
+            println!("{error}");
+        }
         assert!(disk.is_off(), "seed {seed}: the power did not fail");
+        bench.instance.be_killed();
         disk.restart();
         let transactions = [PATH, OTHER].map(|path| {
             let database = bench.open_at(path, &options).unwrap();

@@ -71,6 +71,7 @@ fn a_power_cut_in_a_bulk_load_adds_no_pages_to_a_database_without_a_size() {
         };
         // The power fails in one of the calls, or afterwards.
         let _ = load();
+        bench.instance.be_killed();
         disk.restart();
         // The library recovers what has become durable; the second time because a late cut may hit the first.
         for _ in 0..2 {
@@ -78,6 +79,8 @@ fn a_power_cut_in_a_bulk_load_adds_no_pages_to_a_database_without_a_size() {
                 .open("window=0")
                 .and_then(|database| database.query_row("SELECT count(*) FROM t", [], |_| Ok(())));
             assert!(recovered.is_ok() || disk.is_off(), "change {change}");
+            drop(recovered);
+            bench.instance.be_killed();
             disk.restart();
         }
         let plain = bench.open_plain().unwrap();

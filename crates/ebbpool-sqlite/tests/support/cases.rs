@@ -551,6 +551,7 @@ pub fn run(bench: &Bench, case: &Case) -> Result<(), String> {
     if !disk.is_off() {
         return Err(format!("{worked:?}, and the power did not fail"));
     }
+    bench.instance.be_killed();
     disk.restart();
     bench.forget();
     judge_after_power_cut(bench, case, &disk, &ledger)
@@ -645,6 +646,7 @@ fn judge_after_power_cut(
         if !disk.is_off() {
             disk.crash(case.seed ^ index as u64);
         }
+        bench.instance.be_killed();
         disk.restart();
         bench.forget();
     }

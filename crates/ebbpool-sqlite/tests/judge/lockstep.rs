@@ -1,0 +1,894 @@
+//! Runs a program in two worlds in lock step, and compares what they answer.
+
+use std::ffi::CStr;
+use std::rc::Rc;
+
+use ebbpool::storage::{DiskOperation, EIO, ENOSPC, Fault};
+use ebbpool_sqlite::Instance;
+use rusqlite::{Connection, ffi};
+
+use crate::history::{Content, History, open_scratch};
+use crate::machine::Machine;
+use crate::points;
+use crate::price::{self, Circumstances, Price, Tally};
+use crate::sql::{self, Outcome};
+use crate::step::{C, CONNECTIONS, Database, How, Opening, Operation, Program, Step, Wrong};
+use crate::world::{Hang, World};
+
+const BOTH: [Database; 2] = [Database::X, Database::Y];
+
+/// The machines of both worlds, and one on which states are looked at.
+pub struct Bench {
+    pub ours: &'static Machine,
+    pub plain: &'static Machine,
+    pub scratch: &'static Machine,
+    pub instances: [&'static Instance; 2],
+    ours_names: [[&'static CStr; 2]; 2],
+    plain_names: [[&'static CStr; 2]; 2],
+    pub scratch_name: &'static CStr,
+}
+
+impl Bench {
+    pub fn new() -> Bench {
+        let [ours, plain, scratch] = [true, false, false].map(Machine::new);
+        let mut instances = Vec::new();
+        let mut ours_names = [[c""; 2]; 2];
+        let mut plain_names = ours_names;
+        for process in 0..2 {
+            let below = ours.register(process, &format!("judge-disk-{process}"));
+            let name: &'static CStr = match process {
+                0 => c"judge-library-0",
+                _ => c"judge-library-1",
+            };
+            // SAFETY: the functions are those of the SQLite that the tests are linked with.
+            #[allow(unsafe_code)]
+            let instance = unsafe {
+                ebbpool_sqlite::register_over(ebbpool_sqlite::linked_api(), name, below)
+            };
+            instances.push(instance.unwrap());
+            ours_names[0][process] = points::register(&format!("judge-ours-{process}"), name);
+            ours_names[1][process] = points::register(&format!("judge-other-{process}"), below);
+            let below = plain.register(process, &format!("judge-plain-disk-{process}"));
+            let name = points::register(&format!("judge-plain-{process}"), below);
+            (plain_names[0][process], plain_names[1][process]) = (name, name);
+        }
+        Bench {
+            ours,
+            plain,
+            scratch,
+            instances: [instances[0], instances[1]],
+            ours_names,
+            plain_names,
+            scratch_name: scratch.register(0, "judge-scratch"),
+        }
+    }
+}
+
+/// A difference that no price explains.
+#[derive(Clone, Debug)]
+pub struct Finding {
+    /// The step after which it was seen; the number of steps stands for the end.
+    pub step: usize,
+    pub why: String,
+    /// A thread of this process waits for ever, so that nothing more can be run in it.
+    pub is_hang: bool,
+}
+
+/// Why a program's run ends before its end.
+pub enum Stop {
+    Finding(String),
+    Hang(String),
+    /// The database cannot be used any more, as is allowed.
+    Over,
+}
+
+impl From<String> for Stop {
+    fn from(why: String) -> Stop {
+        Stop::Finding(why)
+    }
+}
+
+pub type Run<T> = Result<T, Stop>;
+
+/// Two worlds in lock step.
+pub struct Lockstep<'a> {
+    pub bench: &'a Bench,
+    pub ours: World,
+    pub plain: World,
+    pub openings: [Option<Opening>; CONNECTIONS],
+    pub history: History,
+    pub now: u32,
+    /// What the disk has failed is not made good yet.
+    has_failed: bool,
+    /// A power cut or a killed process has left files that no one has looked at.
+    pub is_dirty: bool,
+    is_fixed: bool,
+    /// Faults, cuts or kills have happened, so that bytes say nothing.
+    is_disturbed: bool,
+    /// Statements were run in one world only since all connections were opened: its WAL has other frames.
+    is_loose: bool,
+    /// The last state of the other world when a connection's statement was held back.
+    parked_at: [usize; CONNECTIONS],
+    pub stored: Vec<(Database, Rc<Content>)>,
+    pub tally: &'a mut Tally,
+}
+
+/// Runs a program, and says where the worlds differ.
+pub fn run(bench: &Bench, program: &Program, tally: &mut Tally) -> Result<(), Finding> {
+    static RUNS: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(0);
+    // A name of its own, so that nothing of another program is met.
+    let number = RUNS.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+    let directory = format!("/{number:08}");
+    for machine in [bench.ours, bench.plain, bench.scratch] {
+        machine.reset(program.seed);
+    }
+    let mut run = Lockstep {
+        bench,
+        ours: World::new(bench.ours_names, &directory),
+        plain: World::new(bench.plain_names, &directory),
+        openings: [None; CONNECTIONS],
+        history: History::default(),
+        now: 0,
+        has_failed: false,
+        is_dirty: false,
+        is_fixed: false,
+        is_disturbed: false,
+        is_loose: false,
+        parked_at: [usize::MAX; CONNECTIONS],
+        stored: Vec::new(),
+        tally,
+    };
+    run.history.begin(bench.plain.files(), 0);
+    for instance in bench.instances {
+        let _ = instance.set_time(0.0);
+    }
+    let mut done = program.steps.len();
+    let mut answer = Ok(());
+    for (index, step) in program.steps.iter().enumerate() {
+        answer = run.step(step);
+        if answer.is_err() {
+            done = index;
+            break;
+        }
+    }
+    let answer = answer.and_then(|()| run.finish());
+    run.tally.programs += 1;
+    run.tally.steps += done as u64;
+    let (why, is_hang) = match answer {
+        Ok(()) => return Ok(()),
+        Err(Stop::Over) => return run.abandon(),
+        Err(Stop::Finding(why)) => (why, false),
+        Err(Stop::Hang(why)) => (why, true),
+    };
+    if !is_hang {
+        let _ = run.abandon();
+    }
+    Err(Finding {
+        step: done,
+        why,
+        is_hang,
+    })
+}
+
+impl Lockstep<'_> {
+    fn step(&mut self, step: &Step) -> Run<()> {
+        if std::env::var("TRACE").is_ok() { eprintln!("{step:?}"); }
+        if let Some(c) = step.connection() {
+            let is_open = self.openings[c].is_some();
+            let is_held = self.ours.is_held(c);
+            let fits = match step {
+                Step::Open(_) => !is_open,
+                Step::Resume(_) => is_held,
+                _ => is_open && !is_held,
+            };
+            if !fits {
+                self.tally.skipped += 1;
+                return Ok(());
+            }
+        }
+        match *step {
+            Step::Open(opening) => self.open(&opening)?,
+            Step::Close(c) => self.close(c)?,
+            Step::Sql(c, text) => self.sql(c, text)?,
+            Step::Park(c, text, point) => self.park(c, text, point)?,
+            Step::Resume(c) => self.resume(c)?,
+            Step::Time(seconds) => self.time(seconds)?,
+            Step::Fault(wrong) => self.fault(wrong),
+            Step::Heal => self.heal()?,
+            Step::Cut(seed) => self.bench.ours.cut(seed),
+            Step::CutLater(changes, seed) => self.cut_later(changes, seed),
+            Step::Kill(process) => return self.kill(process),
+            Step::Copy(c) => self.copy(c)?,
+            Step::Store(database) => self.store(database)?,
+            Step::PutBack(database, number) => return self.put_back(database, number),
+            Step::Unlink(database) => return self.unlink(database),
+            Step::Backup(c) => self.backup(c)?,
+            Step::WhileSync(work, nth, c, text) => self.while_sync(work, nth, c, text)?,
+            Step::FixDirectory(is_fixed) => self.fix_directory(is_fixed),
+            Step::Traffic => self.traffic()?,
+        }
+        if self.bench.ours.take_cut() {
+            self.end_life()?;
+        }
+        Ok(())
+    }
+
+    pub fn circumstances(&self, c: C) -> Circumstances {
+        Circumstances {
+            has_other_process: self.has_other_process(c),
+            has_failed: self.has_failed
+                || self.failures() > 0
+                || (self.bench.ours.has_cut() && self.has_pending_fault()),
+        }
+    }
+
+    pub fn failures(&self) -> u64 {
+        self.bench.ours.failures()
+    }
+
+    fn has_other_process(&self, c: C) -> bool {
+        let Some(own) = self.openings[c] else {
+            return false;
+        };
+        self.openings
+            .iter()
+            .flatten()
+            .any(|other| other.process != own.process)
+    }
+
+    pub fn any_held(&self) -> bool {
+        (0..CONNECTIONS).any(|c| self.ours.is_held(c))
+    }
+
+    pub fn is_in_use(&self) -> bool {
+        self.openings.iter().any(Option::is_some)
+    }
+
+    /// The seconds of commits that may be lost: the smallest window of those who may write.
+    fn window(&self, database: Database) -> Option<u32> {
+        let mut windows = self.openings.iter().flatten().filter_map(|opening| {
+            let is_ours = opening.how == How::Ours && opening.database == database;
+            is_ours.then_some(opening.window)
+        });
+        let first = windows.next()?;
+        Some(windows.fold(first, u32::min))
+    }
+
+    // Opening and closing.
+
+    fn open(&mut self, opening: &Opening) -> Run<()> {
+        if self.is_dirty {
+            self.judge()?;
+        }
+        if opening.process == 1 && self.any_held() {
+            self.tally.skipped += 1;
+            return Ok(());
+        }
+        let ours = self.ours.open(opening);
+        if self.bench.ours.take_cut() {
+            // Opening has been cut short; the other world has seen nothing.
+            self.ours.close(opening.c);
+            return self.end_life();
+        }
+        self.openings[opening.c] = Some(*opening);
+        let circumstances = self.circumstances(opening.c);
+        if let Some(price) = price::of(&ours, circumstances) {
+            self.tally.pay(price);
+            self.openings[opening.c] = None;
+            return Ok(());
+        }
+        let plain = self.plain.open(opening);
+        if !ours.agrees(&plain) {
+            return Err(format!("opening: ours {ours:?}, plain {plain:?}").into());
+        }
+        if !ours.is_ok() {
+            self.openings[opening.c] = None;
+        }
+        Ok(())
+    }
+
+    pub fn close(&mut self, c: C) -> Run<()> {
+        let Some(opening) = self.openings[c].take() else {
+            return Ok(());
+        };
+        self.ours.close(c);
+        self.plain.close(c);
+        self.note_state();
+        let database = opening.database;
+        let is_last = !self.openings.iter().flatten().any(|other| other.database == database);
+        if is_last && !self.bench.ours.has_cut() {
+            self.closed(database)?;
+        }
+        Ok(())
+    }
+
+    /// The last connection to a database was closed.
+    fn closed(&mut self, database: Database) -> Run<()> {
+        if self.failures() > 0 || self.has_failed {
+            return Ok(());
+        }
+        self.history.raise(database, self.history.last());
+        self.nothing_is_left(database)
+    }
+
+    /// A database that is closed has no log.
+    fn nothing_is_left(&self, database: Database) -> Run<()> {
+        let path = self.ours.path(database);
+        for suffix in ["-ebb", "-wal"] {
+            let left = self.bench.ours.content(&format!("{path}{suffix}")).len();
+            let of_plain = self.bench.plain.content(&format!("{path}{suffix}")).len();
+            if left > 0 && of_plain == 0 {
+                return Err(format!("{database:?}{suffix} was left behind, {left} bytes").into());
+            }
+        }
+        Ok(())
+    }
+
+    // Statements.
+
+    fn sql(&mut self, c: C, text: &'static str) -> Run<()> {
+        // After a failure this one answers with a mode where others answer with an error.
+        if text.starts_with("PRAGMA journal_mode") && self.has_pending_fault() {
+            return Ok(());
+        }
+        let ours = self.ours.run(c, text);
+        self.compare(c, text, ours, |run| Ok(run.plain.run(c, text)))
+    }
+
+    /// Compares an answer of our world, unless it has a price, with that of the other one.
+    pub fn compare(
+        &mut self,
+        c: C,
+        text: &str,
+        ours: Outcome,
+        plain: impl FnOnce(&mut Self) -> Run<Outcome>,
+    ) -> Run<()> {
+        if let Some(price) = price::of(&ours, self.circumstances(c)) {
+            self.tally.pay(price);
+            return self.reconcile(c, &ours);
+        }
+        let is_of_ours = text.starts_with("PRAGMA ebbpool_");
+        if is_of_ours {
+            if !ours.is_ok() {
+                return Err(format!("{text} of {c}: {ours:?}").into());
+            }
+        } else {
+            let plain = plain(self)?;
+            let numbers_differ = self.is_loose && text.contains("wal_checkpoint");
+            let same = ours.agrees(&plain) || (numbers_differ && ours.is_ok() == plain.is_ok());
+            if !same {
+                return Err(format!("{text} of {c}: ours {ours:?}, plain {plain:?}").into());
+            }
+        }
+        self.acknowledge(c, &ours, is_of_ours);
+        Ok(())
+    }
+
+    /// A statement was not run in the other world: there too its transaction is gone where it is in ours.
+    fn reconcile(&mut self, c: C, ours: &Outcome) -> Run<()> {
+        self.is_loose = true;
+        let Some(plain) = self.plain.get(c) else {
+            return Ok(());
+        };
+        if ours.is_idle && !plain.is_autocommit() {
+            let rolled_back = sql::run(plain, "ROLLBACK");
+            if !rolled_back.is_ok() {
+                return Err(format!("plain SQLite cannot roll back: {rolled_back:?}").into());
+            }
+        }
+        if !ours.is_idle && plain.is_autocommit() {
+            return Err("an error began a transaction".to_owned().into());
+        }
+        Ok(())
+    }
+
+    /// Adds the other world's state to the history if it may be a new one.
+    pub fn note_state(&mut self) -> bool {
+        let has_changed = self.bench.plain.take_changed();
+        if has_changed {
+            self.history.push(self.bench.plain.files(), self.now);
+        }
+        has_changed
+    }
+
+    /// Our world has said that a statement is done: what does that promise?
+    fn acknowledge(&mut self, c: C, ours: &Outcome, is_flush: bool) {
+        let first = std::mem::replace(&mut self.parked_at[c], usize::MAX);
+        let has_changed = self.note_state() || self.history.last() > first;
+        let Some(opening) = self.openings[c] else {
+            return;
+        };
+        // What was acknowledged while the power failed may be lost.
+        if !ours.is_ok() || self.bench.ours.has_cut() || self.any_held() {
+            return;
+        }
+        let database = opening.database;
+        let is_plain = opening.how == How::Plain;
+        let is_durable = is_plain || self.window(database) == Some(0);
+        if (is_flush && opening.how == How::Ours) || (is_durable && has_changed && ours.is_idle) {
+            self.history.raise(database, self.history.last());
+        }
+    }
+
+    fn park(&mut self, c: C, text: &'static str, point: points::Point) -> Run<()> {
+        let circumstances = self.circumstances(c);
+        let is_disturbed = circumstances.has_other_process || circumstances.has_failed;
+        if is_disturbed || self.has_pending_fault() {
+            return self.sql(c, text);
+        }
+        let hang = |Hang| Stop::Hang(format!("{text} of {c} does not end"));
+        let ours = self.ours.park(c, text, point).map_err(hang)?;
+        let plain = self.plain.park(c, text, point).map_err(hang)?;
+        match (ours, plain) {
+            (None, None) => {
+                self.parked_at[c] = self.history.last();
+                self.note_state();
+                Ok(())
+            }
+            (Some(ours), Some(plain)) => self.compare(c, text, ours, |_| Ok(plain)),
+            (ours, plain) => {
+                let ours = self.ended(ours, true, c)?;
+                let plain = self.ended(plain, false, c)?;
+                let same = ours.agrees(&plain);
+                let why = format!("{text} of {c} reaches {point:?} in one world only");
+                if same && self.is_loose {
+                    return Ok(());
+                }
+                Err(Stop::Finding(match same {
+                    true => why,
+                    false => format!("{why}: ours {ours:?}, plain {plain:?}"),
+                }))
+            }
+        }
+    }
+
+    /// The outcome of a statement that is held back in one world only.
+    fn ended(&mut self, outcome: Option<Outcome>, is_ours: bool, c: C) -> Run<Outcome> {
+        if let Some(outcome) = outcome {
+            return Ok(outcome);
+        }
+        let world = if is_ours { &mut self.ours } else { &mut self.plain };
+        match world.resume(c) {
+            Ok(Some(outcome)) => Ok(outcome),
+            _ => Err(Stop::Hang(format!("the statement of {c} does not end"))),
+        }
+    }
+
+    fn resume(&mut self, c: C) -> Run<()> {
+        let ours = self.ended(None, true, c)?;
+        let plain = self.ended(None, false, c)?;
+        self.compare(c, "the rest", ours, |_| Ok(plain))
+    }
+
+    // Time and faults.
+
+    fn time(&mut self, seconds: u32) -> Run<()> {
+        self.now += seconds;
+        let set = self.set_time();
+        if self.bench.ours.has_cut() {
+            return Ok(());
+        }
+        if !set {
+            return match self.failures() > 0 || self.has_failed {
+                true => Ok(()),
+                false => Err("an epoch fails without a fault".to_owned().into()),
+            };
+        }
+        self.time_has_passed();
+        Ok(())
+    }
+
+    pub fn set_time(&self) -> bool {
+        let mut answers = self
+            .bench
+            .instances
+            .map(|instance| instance.set_time(f64::from(self.now)).is_ok());
+        answers.iter_mut().all(|answer| *answer)
+    }
+
+    /// All epochs that are due were made.
+    pub fn time_has_passed(&mut self) {
+        // A statement that is held back has not acknowledged what the other world may have committed.
+        if self.any_held() || self.is_dirty {
+            return;
+        }
+        for database in BOTH {
+            match self.window(database) {
+                Some(window) => {
+                    if let Some(time) = self.now.checked_sub(window) {
+                        self.history.raise_by_time(database, time);
+                    }
+                }
+                None if !self.openings.iter().flatten().any(|one| one.database == database) => {
+                    self.history.raise(database, self.history.last());
+                }
+                None => {}
+            }
+        }
+    }
+
+    fn fault(&mut self, wrong: Wrong) {
+        if self.any_held() {
+            self.tally.skipped += 1;
+            return;
+        }
+        self.is_disturbed = true;
+        let errno = if wrong.is_full { ENOSPC } else { EIO };
+        let fault = match wrong.of {
+            Operation::Write => Fault::failing(DiskOperation::Write, errno),
+            Operation::Sync => Fault::failing(DiskOperation::Sync, errno),
+            Operation::DroppingSync => Fault::sync_that_drops(errno),
+            Operation::Change => Fault::failing(DiskOperation::Change, errno),
+        };
+        let fault = fault.nth(wrong.nth);
+        self.bench.ours.disk().inject(match wrong.forever {
+            true => fault.forever(),
+            false => fault,
+        });
+        self.bench.ours.set_pending_fault(true);
+    }
+
+    pub fn has_pending_fault(&self) -> bool {
+        self.bench.ours.has_pending_fault()
+    }
+
+    /// The disk works again, and two seconds later what it has failed was tried again.
+    fn heal(&mut self) -> Run<()> {
+        if !self.has_pending_fault() {
+            return Ok(());
+        }
+        self.bench.ours.disk().heal();
+        self.bench.ours.set_pending_fault(false);
+        let has_failed = self.bench.ours.forget_failures() > 0 || self.has_failed;
+        self.has_failed = false;
+        self.now += 2;
+        let set = self.set_time();
+        if self.bench.ours.has_cut() {
+            return Ok(());
+        }
+        if set {
+            self.time_has_passed();
+            return Ok(());
+        }
+        // What is left of an error is said once.
+        self.has_failed = has_failed;
+        match has_failed && self.set_time() {
+            true => {
+                self.has_failed = false;
+                self.time_has_passed();
+                Ok(())
+            }
+            false => Err("an epoch fails although the disk works again".to_owned().into()),
+        }
+    }
+
+    fn cut_later(&mut self, changes: u64, seed: u64) {
+        self.is_disturbed = true;
+        self.bench.ours.cut_later(changes, seed);
+    }
+
+    fn kill(&mut self, process: usize) -> Run<()> {
+        self.bench.ours.kill(process);
+        self.end_life()
+    }
+
+    /// All processes are gone, or about to go: their connections close, those of ghosts without a trace.
+    pub fn end_life(&mut self) -> Run<()> {
+        self.is_disturbed = true;
+        for c in 0..CONNECTIONS {
+            self.drain(c)?;
+        }
+        for c in 0..CONNECTIONS {
+            self.ours.close(c);
+            self.plain.close(c);
+            self.openings[c] = None;
+        }
+        self.note_state();
+        self.bench.ours.revive();
+        self.bench.ours.take_cut();
+        self.bench.ours.set_pending_fault(false);
+        self.is_fixed = false;
+        self.bench.plain.fix_directory(false);
+        self.has_failed = false;
+        self.is_loose = false;
+        self.parked_at = [usize::MAX; CONNECTIONS];
+        self.is_dirty = true;
+        Ok(())
+    }
+
+    fn drain(&mut self, c: C) -> Run<()> {
+        let hang = |Hang| Stop::Hang(format!("the statement of {c} does not end"));
+        if self.ours.is_held(c) {
+            self.ours.resume(c).map_err(hang)?;
+        }
+        if self.plain.is_held(c) {
+            self.plain.resume(c).map_err(hang)?;
+            self.note_state();
+        }
+        Ok(())
+    }
+
+    // Recovery.
+
+    pub fn content(&mut self, state: usize, database: Database) -> Result<Rc<Content>, String> {
+        let path = self.ours.path(database);
+        let (scratch, vfs) = (self.bench.scratch, self.bench.scratch_name);
+        self.history.content(state, database, &path, scratch, vfs)
+    }
+
+    /// What plain SQLite finds in the files of our world as they are, on a copy of them.
+    pub fn without_the_library(&self, database: Database) -> Result<Connection, String> {
+        let path = self.ours.path(database);
+        self.bench.scratch.reset(1);
+        for suffix in ["", "-wal", "-journal"] {
+            let name = format!("{path}{suffix}");
+            let content = self.bench.ours.content(&name);
+            self.bench.scratch.replace(&name, &content);
+        }
+        open_scratch(self.bench.scratch_name, &path).map_err(|error| error.to_string())
+    }
+
+    /// The latest state, from a first one on, with this content.
+    pub fn find(&mut self, dump: &[String], database: Database, first: usize) -> Result<Option<usize>, String> {
+        for state in (first..=self.history.last()).rev() {
+            if self.content(state, database)?.dump == dump {
+                return Ok(Some(state));
+            }
+        }
+        Ok(None)
+    }
+
+    /// True if a database was like this in any state, in whichever journal mode: the library's mark has one of its own.
+    fn was_once(&mut self, dump: &[String], database: Database) -> Result<bool, String> {
+        let without_mode = |dump: &[String]| -> Vec<String> {
+            let lines = dump.iter().filter(|line| !line.starts_with("wal: "));
+            lines.cloned().collect()
+        };
+        let found = without_mode(dump);
+        for state in (0..=self.history.last()).rev() {
+            if without_mode(&self.content(state, database)?.dump) == found {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// After a crash: plain SQLite finds a whole database of some age, the library one that is within the window. The other
+    /// world goes on with that.
+    fn judge(&mut self) -> Run<()> {
+        self.tally.recoveries += 1;
+        let mut found = Vec::new();
+        for database in BOTH {
+            if self.was_never_made(database) {
+                found.push(Rc::new(Content {
+                    file: Vec::new(),
+                    dump: Vec::new(),
+                }));
+                continue;
+            }
+            let plain = self.without_the_library(database)?;
+            if let Some(why) = sql::damage(&plain) {
+                return Err(format!("{database:?} without the library: {why}").into());
+            }
+            let dump = sql::dump(&plain)?;
+            drop(plain);
+            if !self.was_once(&dump, database)? {
+                let latest = self.content(self.history.last(), database)?;
+                return Err(format!(
+                    "{database:?} without the library is none of the states; {} of the last",
+                    sql::difference(&dump, &latest.dump)
+                )
+                .into());
+            }
+            found.push(self.recovered(database)?);
+        }
+        let mut files = crate::machine::Files::new();
+        for (database, content) in BOTH.into_iter().zip(found) {
+            files.insert(self.ours.path(database), content.file.clone().into());
+        }
+        self.bench.plain.put(files);
+        self.bench.plain.take_changed();
+        self.history.begin(self.bench.plain.files(), self.now);
+        self.is_dirty = false;
+        Ok(())
+    }
+
+    /// True if no world has a file of the name.
+    fn was_never_made(&self, database: Database) -> bool {
+        let path = self.ours.path(database);
+        let of_ours = ["", "-wal", "-ebb"].map(|suffix| self.bench.ours.content(&format!("{path}{suffix}")));
+        of_ours.iter().all(Vec::is_empty) && self.bench.plain.content(&path).is_empty()
+    }
+
+    /// What the library finds after a crash.
+    fn recovered(&mut self, database: Database) -> Run<Rc<Content>> {
+        let dump = self.recover(database)?;
+        let floor = self.history.floor(database);
+        if let Some(state) = self.find(&dump, database, floor)? {
+            return Ok(self.content(state, database)?);
+        }
+        let latest = self.history.last();
+        let least = self.content(floor, database)?;
+        Err(match self.find(&dump, database, 0)? {
+            Some(state) => format!(
+                "{database:?} recovered: state {state} of {latest}, although {floor} had to survive; {} of that",
+                sql::difference(&dump, &least.dump)
+            ),
+            None => format!(
+                "{database:?} recovered is none of {latest} states; {} of the last",
+                sql::difference(&dump, &self.content(latest, database)?.dump)
+            ),
+        }
+        .into())
+    }
+
+    /// Opens a database through the library after a crash, as often as the power fails meanwhile, and closes it.
+    pub fn recover(&mut self, database: Database) -> Run<Vec<String>> {
+        for _ in 0..5 {
+            let answer = self.look(database);
+            if self.bench.ours.take_cut() {
+                self.bench.ours.revive();
+                continue;
+            }
+            match answer {
+                Ok(dump) => return Ok(dump),
+                Err(_) if self.has_pending_fault() && self.failures() > 0 => {
+                    self.bench.ours.disk().heal();
+                    self.bench.ours.set_pending_fault(false);
+                    self.bench.ours.forget_failures();
+                    self.now += 2;
+                    self.set_time();
+                }
+                Err(why) => return Err(format!("{database:?} cannot be recovered: {why}").into()),
+            }
+        }
+        Err(format!("{database:?} cannot be recovered in five attempts").into())
+    }
+
+    /// What the library finds, on a connection of its own.
+    pub fn look(&mut self, database: Database) -> Result<Vec<String>, String> {
+        if std::env::var("TRACE").is_ok() { eprintln!("LOOK"); }
+        let opening = Opening {
+            c: 0,
+            database,
+            process: 0,
+            how: How::Ours,
+            window: 1000,
+            options: "",
+        };
+        let opened = self.ours.open(&opening);
+        let Some(connection) = self.ours.take(0) else {
+            return Err(format!("{opened:?}"));
+        };
+        let dump = sql::dump(&connection)?;
+        match sql::damage(&connection) {
+            Some(why) => Err(why),
+            None => Ok(dump),
+        }
+    }
+
+    // The end.
+
+    /// Everything is closed; then there is a plain database with what was committed.
+    fn finish(&mut self) -> Run<()> {
+        if std::env::var("TRACE").is_ok() { eprintln!("FINISH"); }
+        for c in 0..CONNECTIONS {
+            if self.ours.is_held(c) {
+                self.resume(c)?;
+            }
+        }
+        for c in 0..CONNECTIONS {
+            self.close(c)?;
+        }
+        if self.bench.ours.take_cut() {
+            self.end_life()?;
+        }
+        self.heal()?;
+        if self.bench.ours.take_cut() {
+            self.end_life()?;
+        }
+        if self.is_fixed {
+            self.is_fixed = false;
+            self.bench.ours.fix_directory(false);
+            self.bench.plain.fix_directory(false);
+        }
+        if self.is_dirty {
+            self.judge()?;
+        }
+        for database in BOTH {
+            self.nothing_is_left(database)?;
+            self.is_plain(database, "closed")?;
+        }
+        self.bench.ours.cut(self.now.into());
+        self.bench.ours.revive();
+        for database in BOTH {
+            self.is_plain(database, "closed, after a power cut")?;
+        }
+        Ok(())
+    }
+
+    /// A database that was closed is one of plain SQLite's, with everything that was committed.
+    fn is_plain(&mut self, database: Database, when: &str) -> Run<()> {
+        if self.was_never_made(database) {
+            return Ok(());
+        }
+        let plain = self.without_the_library(database)?;
+        if let Some(why) = sql::damage(&plain) {
+            return Err(format!("{database:?} {when}: {why}").into());
+        }
+        let dump = sql::dump(&plain)?;
+        let written = sql::run(&plain, "CREATE TABLE after_closing (a)");
+        drop(plain);
+        let latest = self.content(self.history.last(), database)?;
+        if dump != latest.dump {
+            let difference = sql::difference(&dump, &latest.dump);
+            return Err(format!("{database:?} {when}: {difference}").into());
+        }
+        match written.is_ok() {
+            true => Ok(()),
+            false => Err(format!("{database:?} {when}: plain SQLite cannot write: {written:?}").into()),
+        }
+    }
+
+    /// Ends both worlds wherever they are.
+    fn abandon(&mut self) -> Result<(), Finding> {
+        self.bench.ours.cut(0);
+        let _ = self.end_life();
+        Ok(())
+    }
+
+    // Less usual steps.
+
+    fn backup(&mut self, c: C) -> Run<()> {
+        let (Some(ours), Some(plain)) = (self.ours.get(c), self.plain.get(c)) else {
+            return Ok(());
+        };
+        let outcome = |answer: Result<Vec<String>, i32>, database: &Connection| Outcome {
+            answer,
+            is_idle: database.is_autocommit(),
+        };
+        let ours = outcome(sql::backup(ours), ours);
+        let plain = outcome(sql::backup(plain), plain);
+        match price::of(&ours, self.circumstances(c)) {
+            Some(price) => self.tally.pay(price),
+            None if ours.agrees(&plain) => {}
+            None => return Err(format!("backup of {c}: ours {ours:?}, plain {plain:?}").into()),
+        }
+        Ok(())
+    }
+
+    fn fix_directory(&mut self, is_fixed: bool) {
+        if self.is_in_use() || self.is_dirty {
+            self.tally.skipped += 1;
+            return;
+        }
+        self.is_fixed = is_fixed;
+        self.bench.ours.fix_directory(is_fixed);
+        self.bench.plain.fix_directory(is_fixed);
+    }
+
+    /// Programs that open and close write no more than with plain SQLite.
+    fn traffic(&mut self) -> Run<()> {
+        if self.is_disturbed || self.is_in_use() {
+            self.tally.skipped += 1;
+            return Ok(());
+        }
+        let ((bytes, syncs), (plain_bytes, plain_syncs)) =
+            (self.bench.ours.traffic(), self.bench.plain.traffic());
+        if bytes > plain_bytes || syncs > plain_syncs {
+            return Err(format!(
+                "{bytes} bytes and {syncs} syncs, of plain SQLite {plain_bytes} bytes and {plain_syncs} syncs"
+            )
+            .into());
+        }
+        Ok(())
+    }
+
+    pub fn is_busy(outcome: &Outcome) -> bool {
+        outcome.code() == ffi::SQLITE_BUSY
+    }
+
+    pub fn pay(&mut self, price: Price) {
+        self.tally.pay(price);
+    }
+}

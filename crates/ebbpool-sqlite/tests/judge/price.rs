@@ -1,0 +1,80 @@
+//! The differences between plain SQLite and the library that are allowed, each with its reason.
+
+use std::collections::BTreeMap;
+
+use rusqlite::ffi;
+
+use crate::sql::Outcome;
+
+/// A difference that is allowed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Price {
+    OneProcess,
+    Fault,
+    Committing,
+    LogAndDatabase,
+    NoLog,
+}
+
+/// Each with its reason.
+pub const PRICES: &[(Price, &str)] = &[
+    (
+        Price::OneProcess,
+        "SQLITE_BUSY while another process has a connection to the same database: one process at a time has it open",
+    ),
+    (
+        Price::Fault,
+        "SQLITE_IOERR, _FULL or _CANTOPEN after an operation of the simulated disk has failed: plain SQLite's disk has no faults. \
+         What was refused must not be there afterwards",
+    ),
+    (
+        Price::Committing,
+        "a reader finds a database without a WAL locked while another connection's commit syncs, as with plain SQLite, whose syncs \
+         are elsewhere",
+    ),
+    (
+        Price::LogAndDatabase,
+        "SQLITE_CANTOPEN where another version of the database is beside its `-ebb`: the library takes none of them in",
+    ),
+    (
+        Price::NoLog,
+        "SQLITE_CANTOPEN where `-ebb` was deleted beside a database that needs it",
+    ),
+];
+
+/// What a statement's answer is judged by, beside plain SQLite's.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Circumstances {
+    /// Another process has a connection to the database.
+    pub has_other_process: bool,
+    /// The disk has failed an operation, and the program has not healed it and waited since.
+    pub has_failed: bool,
+}
+
+/// Why our world may answer so, whatever plain SQLite says.
+pub fn of(outcome: &Outcome, circumstances: Circumstances) -> Option<Price> {
+    match outcome.code() {
+        ffi::SQLITE_BUSY if circumstances.has_other_process => Some(Price::OneProcess),
+        ffi::SQLITE_IOERR | ffi::SQLITE_FULL | ffi::SQLITE_CANTOPEN if circumstances.has_failed => {
+            Some(Price::Fault)
+        }
+        _ => None,
+    }
+}
+
+/// How often each difference was met.
+#[derive(Clone, Debug, Default)]
+pub struct Tally {
+    pub programs: u64,
+    pub steps: u64,
+    /// Steps that did nothing, because what they need was not there.
+    pub skipped: u64,
+    pub recoveries: u64,
+    pub prices: BTreeMap<Price, u64>,
+}
+
+impl Tally {
+    pub fn pay(&mut self, price: Price) {
+        *self.prices.entry(price).or_default() += 1;
+    }
+}

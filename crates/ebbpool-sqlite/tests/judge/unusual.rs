@@ -1,0 +1,273 @@
+//! Steps of programs that concern files as such, and threads that wait for the disk.
+
+use std::rc::Rc;
+
+use rusqlite::ffi;
+
+use crate::history::open_scratch;
+use crate::lockstep::{Lockstep, Run, Stop};
+use crate::points::{Event, Point};
+use crate::price::Price;
+use crate::sql::{self, Outcome};
+use crate::step::{C, Database, Work};
+use crate::world::{Held, Progress, statement};
+
+impl Lockstep<'_> {
+    /// A copy for a backup holds everything, and plain SQLite can write it.
+    pub fn copy(&mut self, c: C) -> Run<()> {
+        let Some(opening) = self.openings[c] else {
+            return Ok(());
+        };
+        let is_idle = self.ours.get(c).is_some_and(rusqlite::Connection::is_autocommit);
+        if self.any_held() || !is_idle || self.has_pending_fault() {
+            return Ok(());
+        }
+        let truncate = "PRAGMA wal_checkpoint(TRUNCATE)";
+        let ours = self.ours.run(c, truncate);
+        self.compare(c, truncate, ours.clone(), |run| Ok(run.plain.run(c, truncate)))?;
+        let has_wal = |outcome: &Outcome| outcome.answer.as_ref().is_ok_and(|rows| rows == &["0|0|0"]);
+        if !has_wal(&ours) || self.bench.ours.has_cut() {
+            return Ok(());
+        }
+        let begun = self.ours.run(c, "BEGIN IMMEDIATE");
+        if !begun.is_ok() {
+            return Ok(());
+        }
+        let database = opening.database;
+        self.history.raise(database, self.history.last());
+        let path = self.ours.path(database);
+        let file = self.bench.ours.content(&path);
+        self.ours.run(c, "ROLLBACK");
+        self.bench.scratch.reset(1);
+        self.bench.scratch.replace(&path, &file);
+        let copy = open_scratch(self.bench.scratch_name, &path).map_err(|error| error.to_string())?;
+        if let Some(why) = sql::damage(&copy) {
+            return Err(format!("the copy of {database:?}: {why}").into());
+        }
+        let dump = sql::dump(&copy)?;
+        let written = sql::run(&copy, "CREATE TABLE in_the_copy (a)");
+        drop(copy);
+        let latest = self.content(self.history.last(), database)?;
+        if dump != latest.dump {
+            let difference = sql::difference(&dump, &latest.dump);
+            return Err(format!("the copy of {database:?}: {difference}").into());
+        }
+        if !written.is_ok() {
+            return Err(format!("plain SQLite cannot write the copy of {database:?}: {written:?}").into());
+        }
+        self.stored.push((database, Rc::new(crate::history::Content { file, dump })));
+        Ok(())
+    }
+
+    /// Stores the file of a database that is closed.
+    pub fn store(&mut self, database: Database) -> Run<()> {
+        if self.is_in_use() || self.is_dirty || self.has_pending_fault() {
+            return Ok(());
+        }
+        let latest = self.content(self.history.last(), database)?;
+        let file = self.bench.ours.content(&self.ours.path(database));
+        let dump = latest.dump.clone();
+        self.stored.push((database, Rc::new(crate::history::Content { file, dump })));
+        Ok(())
+    }
+
+    /// A copy is put in the database's place, and what belongs to it by SQLite's rules is deleted. `-ebb` stays.
+    pub fn put_back(&mut self, database: Database, number: usize) -> Run<()> {
+        let stored = self.stored.iter().filter(|(of, _)| *of == database);
+        let copies: Vec<_> = stored.map(|(_, content)| Rc::clone(content)).collect();
+        if self.is_in_use() || copies.is_empty() || self.has_pending_fault() {
+            return Ok(());
+        }
+        let copy = &copies[number % copies.len()];
+        let path = self.ours.path(database);
+        let before = self.bench.ours.content(&path);
+        let log = format!("{path}-ebb");
+        self.replace(database, &copy.file);
+        if self.bench.ours.content(&log).is_empty() {
+            self.begin_with(database, copy.file.clone());
+            return Ok(());
+        }
+        let found = self.look(database);
+        if self.bench.ours.take_cut() {
+            return Err(Stop::Over);
+        }
+        match found {
+            Ok(dump) if dump == copy.dump => {}
+            Ok(dump) => {
+                let floor = self.history.floor(database);
+                if before != copy.file || self.find(&dump, database, floor)?.is_none() {
+                    let difference = sql::difference(&dump, &copy.dump);
+                    return Err(format!("an older copy of {database:?} beside a log: {difference}").into());
+                }
+            }
+            Err(why) if !is_refused(&why) => {
+                return Err(format!("an older copy of {database:?} beside a log: {why}").into());
+            }
+            Err(_) => {
+                self.pay(Price::LogAndDatabase);
+                self.bench.ours.replace(&log, &[]);
+                self.replace(database, &copy.file);
+                let dump = self.look(database)?;
+                if dump != copy.dump {
+                    let difference = sql::difference(&dump, &copy.dump);
+                    return Err(format!("a copy of {database:?} without a log: {difference}").into());
+                }
+            }
+        }
+        Err(Stop::Over)
+    }
+
+    fn replace(&self, database: Database, file: &[u8]) {
+        let path = self.ours.path(database);
+        self.bench.ours.replace(&path, file);
+        for suffix in ["-wal", "-journal"] {
+            self.bench.ours.replace(&format!("{path}{suffix}"), &[]);
+        }
+    }
+
+    /// The other world gets the same file.
+    fn begin_with(&mut self, database: Database, file: Vec<u8>) {
+        let path = self.plain.path(database);
+        self.bench.plain.replace(&path, &file);
+        for suffix in ["-wal", "-journal"] {
+            self.bench.plain.replace(&format!("{path}{suffix}"), &[]);
+        }
+        self.note_state();
+        self.history.raise(database, self.history.last());
+    }
+
+    /// `-ebb` is deleted beside a database that a crash has left: the library refuses, or has lost nothing.
+    pub fn unlink(&mut self, database: Database) -> Run<()> {
+        let log = format!("{}-ebb", self.ours.path(database));
+        if !self.is_dirty || self.bench.ours.content(&log).is_empty() {
+            return Ok(());
+        }
+        self.bench.ours.replace(&log, &[]);
+        let found = self.look(database);
+        if self.bench.ours.take_cut() {
+            return Err(Stop::Over);
+        }
+        match found {
+            Ok(dump) => {
+                let floor = self.history.floor(database);
+                if self.find(&dump, database, floor)?.is_none() {
+                    return Err(format!("{database:?} without its log is accepted, and older than its window").into());
+                }
+            }
+            Err(why) if is_refused(&why) => self.pay(Price::NoLog),
+            Err(why) => return Err(format!("{database:?} without its log: {why}").into()),
+        }
+        Err(Stop::Over)
+    }
+
+    /// In the n-th sync of one thread's work another thread runs a statement, and must not wait for it.
+    pub fn while_sync(&mut self, work: Work, nth: u32, c: C, text: &'static str) -> Run<()> {
+        if !self.may_sync(work, c) {
+            return Ok(());
+        }
+        let instance = self.bench.instances[0];
+        let before = self.plain.run(c, text);
+        let point = Some(Point(Event::DiskSync, nth));
+        let progress = match work {
+            Work::Sql(actor, text) => Held::begin(self.ours.take(actor), point, statement(text)),
+            Work::Close(actor) => Held::begin(self.ours.take(actor), point, |database| {
+                drop(database);
+                (None, done())
+            }),
+            Work::Time(seconds) => {
+                self.now += seconds;
+                let now = f64::from(self.now);
+                Held::begin(None, point, move |_| {
+                    let set = instance.set_time(now);
+                    let answer = set.map(|()| Vec::new()).map_err(|code| code.0);
+                    (None, Outcome { answer, is_idle: true })
+                })
+            }
+        };
+        let (database, ours, reader) = self.run_beside(progress, c, text)?;
+        if let Work::Sql(actor, _) | Work::Close(actor) = work {
+            self.ours.put(actor, database);
+        }
+        self.compare_work(work, ours)?;
+        let Some(reader) = reader else {
+            return Ok(());
+        };
+        let after = self.plain.run(c, text);
+        if reader.agrees(&before) || reader.agrees(&after) {
+            return Ok(());
+        }
+        if reader.code() == ffi::SQLITE_BUSY && matches!(work, Work::Sql(..)) {
+            self.pay(Price::Committing);
+            return Ok(());
+        }
+        Err(format!("{text} of {c} during a sync: {reader:?}; before {before:?}, after {after:?}").into())
+    }
+
+    fn may_sync(&self, work: Work, c: C) -> bool {
+        let is_one_process = self.openings.iter().flatten().all(|opening| opening.process == 0);
+        let is_idle = self.ours.get(c).is_some_and(rusqlite::Connection::is_autocommit);
+        let fits = match work {
+            Work::Sql(actor, _) | Work::Close(actor) => actor != c && self.ours.is_open(actor),
+            Work::Time(_) => true,
+        };
+        let is_disturbed = self.any_held() || self.has_pending_fault() || self.bench.ours.may_cut();
+        is_one_process && is_idle && fits && !is_disturbed
+    }
+
+    /// Runs a statement while work is held back in a sync, if it is, and lets the work end.
+    #[allow(clippy::type_complexity)]
+    fn run_beside(
+        &mut self,
+        progress: Progress,
+        c: C,
+        text: &'static str,
+    ) -> Run<(Option<rusqlite::Connection>, Outcome, Option<Outcome>)> {
+        let held = match progress {
+            Progress::Done(database, outcome) => return Ok((database, outcome, None)),
+            Progress::Hung => return Err(Stop::Hang("work that syncs does not end".into())),
+            Progress::Held(held) => held,
+        };
+        let reader = match Held::begin(self.ours.take(c), None, statement(text)) {
+            Progress::Done(database, outcome) => {
+                self.ours.put(c, database);
+                outcome
+            }
+            _ => {
+                // Both threads end now, with their connections.
+                let _ = held.resume();
+                std::thread::sleep(std::time::Duration::from_millis(100));
+                return Err(format!("{text} of {c} waits for another thread's sync").into());
+            }
+        };
+        match held.resume() {
+            Progress::Done(database, outcome) => Ok((database, outcome, Some(reader))),
+            _ => Err(Stop::Hang("work that syncs does not end".into())),
+        }
+    }
+
+    fn compare_work(&mut self, work: Work, ours: Outcome) -> Run<()> {
+        match work {
+            Work::Sql(actor, text) => {
+                self.compare(actor, text, ours, |run| Ok(run.plain.run(actor, text)))
+            }
+            Work::Close(actor) => self.close(actor),
+            Work::Time(_) if ours.is_ok() => {
+                self.time_has_passed();
+                Ok(())
+            }
+            Work::Time(_) => Err(format!("an epoch fails without a fault: {ours:?}").into()),
+        }
+    }
+}
+
+fn done() -> Outcome {
+    Outcome {
+        answer: Ok(Vec::new()),
+        is_idle: true,
+    }
+}
+
+/// True if the library has refused a database.
+fn is_refused(why: &str) -> bool {
+    why.contains("unable to open database file") || why.contains("CANTOPEN")
+}
