@@ -48,6 +48,7 @@ fn ids_are(database: &Connection, expected: &[i64]) -> bool {
 }
 
 fn table_on(bench: &Bench, disk: &FaultyDisk, mode: &str, options: &str) -> Connection {
+    bench.forget();
     bench.machine.insert(disk);
     let _ = bench.instance.set_time(0.0);
     let database = bench.open(options).unwrap();
