@@ -78,9 +78,10 @@ impl Store {
         Ok(())
     }
 
-    /// Brings in place what only `-wal` holds, unless it is the log.
+    /// Brings in place what only `-wal` holds, unless it is the log. Where `-ebb` has epochs, a checkpoint has begun and failed,
+    /// and `-wal` does not have all of them.
     pub(crate) fn place_what_is_only_in_wal(&mut self) -> Answer<()> {
-        match self.kind == LogKind::Deltas && self.wal_needed {
+        match self.kind == LogKind::Deltas && self.wal_needed && self.deltas.epochs == 0 {
             true => self.place(),
             false => Ok(()),
         }

@@ -77,7 +77,7 @@ impl Store {
             return Ok(());
         }
         mark(&mut header, generation);
-        self.write_mark(&header)?;
+        self.write_mark(&header, generation != 0)?;
         self.marked = Some(generation);
         Ok(())
     }
@@ -88,16 +88,19 @@ impl Store {
         let mut header = self.header()?;
         self.marked = None;
         if is_plain(&header) && (again || is_marked(&header)) {
+            let has_number = again || marked_generation(&header) != 0;
             header[WRITE_VERSION] = header[READ_VERSION];
             header[GENERATION].fill(0);
-            self.write_mark(&header)?;
+            self.write_mark(&header, has_number)?;
         }
         Ok(())
     }
 
-    fn write_mark(&mut self, header: &[u8]) -> Answer<()> {
-        // A power cut may leave anything in the bytes that are written, and only there.
-        for bytes in [GENERATION, WRITE_VERSION..WRITE_VERSION + 1] {
+    fn write_mark(&mut self, header: &[u8], has_number: bool) -> Answer<()> {
+        // A power cut may leave anything in the bytes that are written, and only there: a mark without a number must not get one.
+        let version = WRITE_VERSION..WRITE_VERSION + 1;
+        let number = has_number.then_some(GENERATION);
+        for bytes in number.into_iter().chain([version]) {
             let at = bytes.start as u64;
             self.database.write(at, &header[bytes])?;
         }

@@ -62,13 +62,22 @@ fn many_seeds() {
             let kind = shrink::kind(&finding);
             if let Some(known) = kinds.get_mut(&kind) {
                 known.0 += 1;
-                if finding.is_hang { break; }
+                if finding.is_hang {
+                    break;
+                }
                 continue;
             }
             let (program, finding) = shrink::shrink(&bench, &program, &finding);
-            println!("seed {seed} {:?}: {}\n{}", generate::theme(seed), finding.why, program.show());
+            println!(
+                "seed {seed} {:?}: {}\n{}",
+                generate::theme(seed),
+                finding.why,
+                program.show()
+            );
             kinds.insert(kind, (1, seed, finding.why.clone()));
-            if finding.is_hang { break; }
+            if finding.is_hang {
+                break;
+            }
         }
     }
     for (kind, (count, seed, why)) in &kinds {
@@ -86,6 +95,9 @@ fn pasted() {
     let programs = include!("pasted.rs");
     let bench = Bench::new();
     for program in programs {
-        println!("{:?}", lockstep::run(&bench, &program, &mut Tally::default()));
+        println!(
+            "{:?}",
+            lockstep::run(&bench, &program, &mut Tally::default())
+        );
     }
 }
