@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use crate::code::{Answer, Code};
 use crate::family::{Family, Source, Transaction};
+use crate::health::HealthNote;
 use crate::instance::Instance;
 use crate::shared::{Shared, State};
 use crate::store::Store;
@@ -64,6 +65,7 @@ impl Instance {
                     Ok(())
                 })?;
                 store.publish();
+                shared.publish_health(self.now());
                 return Err(code);
             }
         };
@@ -85,6 +87,7 @@ impl Instance {
             family.note_places();
             Ok(())
         })?;
+        shared.publish_health(self.now());
         landed
     }
 
@@ -112,12 +115,15 @@ impl Instance {
         let placed = store.bring_in_place(&pages, removes_mark);
         store.publish();
         shared.with_family(self.now(), |family| {
-            if placed.is_err() {
-                family.checkpoint_has_failed();
+            if let Err(code) = placed {
+                family.checkpoint_has_failed(code);
             }
             family.note_places();
             Ok(())
         })?;
+        if placed.is_err() {
+            shared.publish_health(self.now());
+        }
         match was_in_place {
             true => placed,
             false => placed.and_then(|()| pages.note_checkpoint()),
@@ -169,6 +175,25 @@ impl Instance {
     ///
     /// Then SQLite rolls the transaction back.
     fn prepare(&self, shared: &Shared, transaction: &Transaction) -> Answer<bool> {
+        let prepared = self.look_for_room(shared, transaction);
+        if let Err(code) = prepared {
+            self.note_refusal(shared, code)?;
+        }
+        prepared
+    }
+
+    /// Notes that a transaction was refused, for other processes.
+    fn note_refusal(&self, shared: &Shared, code: Code) -> Answer<()> {
+        shared.with_family(self.now(), |family| {
+            let text = format!("a transaction was refused: {code}");
+            family.notes.last_refusal = Some(HealthNote::now(text));
+            Ok(())
+        })?;
+        shared.publish_health(self.now());
+        Ok(())
+    }
+
+    fn look_for_room(&self, shared: &Shared, transaction: &Transaction) -> Answer<bool> {
         let (is_urgent, room, figures) = shared.with_family(self.now(), |family| {
             let figures = family.stored.figures();
             Ok((
@@ -256,6 +281,9 @@ impl Instance {
             false => Ok(()),
         };
         self.checkpoint_if_due(shared);
+        if has_changed {
+            shared.publish_commit(self.now());
+        }
         match is_prepared {
             // All that can be left is the length of the file.
             true => Ok(()),
@@ -270,6 +298,7 @@ impl Instance {
             Ok(())
         })?;
         self.checkpoint_if_due(shared);
+        shared.publish_commit(self.now());
         Ok(())
     }
 

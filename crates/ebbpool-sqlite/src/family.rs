@@ -19,6 +19,7 @@ use crate::code::{Answer, Code};
 use crate::counters::Counters;
 use crate::delta_log::is_page_size;
 use crate::disk::BaseVfs;
+use crate::health::HealthNote;
 use crate::home::Pages;
 use crate::locks::{FileLocks, WalIndex};
 use crate::memory::{Image, Memory, VirtualFile};
@@ -92,6 +93,11 @@ pub(crate) struct Family {
     pub(crate) began: f64,
     /// Why the last epoch has failed.
     pub(crate) failed: Option<Code>,
+    /// Commits that no epoch has, and those of them that fly.
+    unsaved: u64,
+    flying_commits: u64,
+    /// What other processes are to know beside this.
+    pub(crate) notes: HealthNotes,
     /// Seconds: when what has failed is tried again.
     retry_at: f64,
     checkpoint_retry_at: f64,
@@ -99,6 +105,15 @@ pub(crate) struct Family {
     pub(crate) is_closing: bool,
     /// Where the epochs go while the suite of SQLite runs.
     pub(crate) shadow: Option<Shadow>,
+}
+
+/// What has happened to a database, for other processes.
+#[derive(Clone, Default)]
+pub(crate) struct HealthNotes {
+    /// When the last epoch succeeded, in milliseconds since 1970.
+    pub(crate) last_epoch: Option<u64>,
+    pub(crate) last_error: Option<HealthNote>,
+    pub(crate) last_refusal: Option<HealthNote>,
 }
 
 /// Where the content of a page is that SQLite's main file shows.
@@ -158,6 +173,9 @@ impl Family {
             began: now,
             now,
             failed: None,
+            unsaved: 0,
+            flying_commits: 0,
+            notes: HealthNotes::default(),
             retry_at: 0.0,
             checkpoint_retry_at: 0.0,
             is_closing: false,

@@ -65,6 +65,14 @@ pub struct HealthNote {
     pub text: String,
 }
 
+impl HealthNote {
+    /// A text for people about this moment.
+    pub(crate) fn now(text: String) -> HealthNote {
+        let time = crate::store::now_in_milliseconds();
+        HealthNote { time, text }
+    }
+}
+
 /// What a process says.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct HealthDocument {
@@ -111,11 +119,23 @@ impl DatabaseHealth {
 }
 
 #[cfg(target_os = "linux")]
-#[allow(unused_imports)]
 pub(crate) use board::HealthEntry;
 
+/// Other systems have no place where a process could say something of this kind.
+#[cfg(not(target_os = "linux"))]
+pub(crate) struct HealthEntry;
+
+#[cfg(not(target_os = "linux"))]
+impl HealthEntry {
+    pub(crate) fn new() -> HealthEntry {
+        HealthEntry
+    }
+
+    pub(crate) fn publish(&self, _health: &DatabaseHealth) {}
+}
+
 #[cfg(target_os = "linux")]
-#[allow(dead_code, unsafe_code)]
+#[allow(unsafe_code)]
 mod board {
     use std::collections::BTreeMap;
     use std::ffi::c_int;

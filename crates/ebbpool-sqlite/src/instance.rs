@@ -425,6 +425,7 @@ impl Instance {
         inner.state = State::Owned(Box::new(family));
         *writer = Some(store);
         drop(inner);
+        shared.publish_health(self.now());
         self.arm(shared.due());
         Ok(())
     }

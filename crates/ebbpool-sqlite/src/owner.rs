@@ -33,8 +33,8 @@ static UNUSED: Mutex<Vec<(FileIdentity, File)>> = Mutex::new(Vec::new());
 /// A file of the file system, whatever its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct FileIdentity {
-    device: u64,
-    inode: u64,
+    pub(crate) device: u64,
+    pub(crate) inode: u64,
 }
 
 impl FileIdentity {

@@ -7,9 +7,14 @@ use std::time::Duration;
 
 use crate::code::{Answer, Code};
 use crate::family::Family;
+use crate::health::{DatabaseHealth, HealthEntry};
 use crate::options::Options;
+use crate::owner::FileIdentity;
 use crate::store::Store;
 use crate::sync::lock_within;
+
+/// Seconds after which commits are published again.
+const HEALTH_EVERY: f64 = 0.5;
 
 /// Whose the files of a database are.
 pub(crate) enum State {
@@ -50,6 +55,10 @@ pub(crate) struct Shared {
     due: AtomicU64,
     /// True while a thread does it.
     pub(crate) is_at_work: AtomicBool,
+    /// What other processes get to know.
+    health: HealthEntry,
+    /// Bits of the seconds at which they last did.
+    said_at: AtomicU64,
 }
 
 impl Shared {
@@ -70,6 +79,8 @@ impl Shared {
             writer: Mutex::new(None),
             due: AtomicU64::new(f64::INFINITY.to_bits()),
             is_at_work: AtomicBool::new(false),
+            health: HealthEntry::new(),
+            said_at: AtomicU64::new(f64::NEG_INFINITY.to_bits()),
         }
     }
 
@@ -154,6 +165,35 @@ impl Shared {
             self.set_due(family.next_work());
         }
         Ok(window)
+    }
+
+    /// Publishes how the database is, for other processes.
+    pub(crate) fn publish_health(&self, now: f64) {
+        self.said_at.store(now.to_bits(), Ordering::Relaxed);
+        let Ok(inner) = self.lock() else {
+            return;
+        };
+        let mut health = match &inner.state {
+            State::Owned(family) => family.health(),
+            _ => DatabaseHealth {
+                last_epoch_succeeded: true,
+                ..DatabaseHealth::default()
+            },
+        };
+        health.passed = inner.refusal.map(str::to_owned);
+        drop(inner);
+        health.path = self.path.clone();
+        (health.device, health.inode) = FileIdentity::of(&self.path)
+            .map_or((0, 0), |identity| (identity.device, identity.inode));
+        self.health.publish(&health);
+    }
+
+    /// Publishes how the database is, unless that was done a moment ago.
+    pub(crate) fn publish_commit(&self, now: f64) {
+        let said = f64::from_bits(self.said_at.load(Ordering::Relaxed));
+        if now - said >= HEALTH_EVERY {
+            self.publish_health(now);
+        }
     }
 
     /// Seconds at which there is something to do; infinity if never.

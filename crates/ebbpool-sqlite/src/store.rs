@@ -126,7 +126,8 @@ pub(crate) struct Store {
     _lock: Option<OwnerLock>,
 }
 
-fn now_in_milliseconds() -> u64 {
+/// Milliseconds since 1970.
+pub(crate) fn now_in_milliseconds() -> u64 {
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
     now.map_or(0, |now| now.as_millis() as u64)
 }

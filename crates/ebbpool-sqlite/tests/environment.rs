@@ -58,7 +58,7 @@ fn part() {
                     "PRAGMA journal_mode=WAL; CREATE TABLE t (a); INSERT INTO t VALUES (1);",
                 )
                 .unwrap();
-            println!("wal {}", directory.join("other.db-wal").exists());
+            println!("index {}", directory.join("other.db-shm").exists());
         }
         "named" => {
             let named = open(&directory, "other.db", "?vfs=ebbpool&window=9").unwrap();
@@ -94,15 +94,15 @@ fn a_default_vfs_takes_the_databases_of_its_scope() {
         let directory = tempfile::tempdir().unwrap();
         child("scope", directory.path(), variables)
     };
-    lines(&scope(&[]), &["home.db 5 9", "other.db 5 9", "wal false"]);
+    lines(&scope(&[]), &["home.db 5 9", "other.db 5 9", "index false"]);
     let only = [("EBBPOOL_SQLITE_FILES", "ho*.db:x.db")];
     let output = scope(&only);
-    lines(&output, &["home.db 5 9", "other.db plain 9", "wal true"]);
+    lines(&output, &["home.db 5 9", "other.db plain 9", "index true"]);
     // A mistake takes nothing, and says so once.
     let output = scope(&[("EBBPOOL_SQLITE_FILES", "home.db:[")]);
     lines(
         &output,
-        &["home.db plain 9", "other.db plain 9", "wal true"],
+        &["home.db plain 9", "other.db plain 9", "index true"],
     );
     let errors = String::from_utf8_lossy(&output.stderr);
     let said = errors

@@ -306,6 +306,7 @@ impl Family {
         self.size = transaction.size;
         self.wal_taken = transaction.taken.or(self.wal_taken.take());
         self.asked.commits += 1;
+        self.unsaved += 1;
         let size = self.size;
         let (pending, bytes) = (&mut self.pending, &mut self.pending_bytes);
         pending.retain(|page, image| {

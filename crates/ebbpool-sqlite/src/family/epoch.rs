@@ -5,8 +5,9 @@ use std::sync::Arc;
 
 use super::{Family, Transaction};
 use crate::code::{Answer, Code};
+use crate::health::{DatabaseHealth, HealthNote};
 use crate::memory::Image;
-use crate::store::PlaceChange;
+use crate::store::{PlaceChange, now_in_milliseconds};
 use crate::wal_log::WalCursor;
 
 /// A checkpoint is due when it would write this many bytes in place, however short the log is: it takes as much room in
@@ -78,9 +79,30 @@ impl Family {
     }
 
     /// Pages that are committed and that no epoch has.
-    pub(crate) fn unsaved_bytes(&self) -> u64 {
+    fn unsaved_bytes(&self) -> u64 {
         let flying: u64 = self.flying.values().map(|i| i.length() as u64).sum();
         self.pending_bytes + flying
+    }
+
+    /// What other processes are to know.
+    pub(crate) fn health(&self) -> DatabaseHealth {
+        let milliseconds = |seconds: f64| (seconds * 1e3) as u64;
+        let now = now_in_milliseconds();
+        let notes = self.notes.clone();
+        DatabaseHealth {
+            log: self.stored.figures().kind,
+            window_seconds: self.options.window,
+            last_epoch_succeeded: self.failed.is_none(),
+            last_epoch: notes.last_epoch,
+            last_error: notes.last_error,
+            unsaved_commits: self.unsaved + self.flying_commits,
+            unsaved_bytes: self.unsaved_bytes(),
+            oldest_unsaved: self
+                .oldest()
+                .map(|oldest| now.saturating_sub(milliseconds(self.now - oldest))),
+            last_refusal: notes.last_refusal,
+            ..DatabaseHealth::default()
+        }
     }
 
     /// Takes along what the next epoch is of; `None` if there is nothing. Only the thread with the store does this.
@@ -105,6 +127,7 @@ impl Family {
         self.flying = std::mem::take(&mut self.pending);
         self.pending_bytes = 0;
         self.flying_oldest = self.oldest.take();
+        self.flying_commits = std::mem::take(&mut self.unsaved);
         Some(flight)
     }
 
@@ -116,12 +139,16 @@ impl Family {
             }
         }
         self.oldest = self.flying_oldest.take().or(self.oldest);
+        self.unsaved += std::mem::take(&mut self.flying_commits);
         self.failed = Some(code);
+        self.notes.last_error = Some(HealthNote::now(format!("an epoch has failed: {code}")));
         self.retry_at = self.now + RETRY;
     }
 
     /// Notes that a checkpoint has failed.
-    pub(crate) fn checkpoint_has_failed(&mut self) {
+    pub(crate) fn checkpoint_has_failed(&mut self, code: Code) {
+        let text = format!("a checkpoint has failed: {code}");
+        self.notes.last_error = Some(HealthNote::now(text));
         self.checkpoint_retry_at = self.now + RETRY;
     }
 
@@ -172,7 +199,9 @@ impl Family {
         }
         self.flying.clear();
         self.flying_oldest = None;
+        self.flying_commits = 0;
         self.failed = None;
+        self.notes.last_epoch = Some(now_in_milliseconds());
         match flight.transaction {
             Some(Some(taken)) => {
                 self.size = flight.size;
