@@ -127,7 +127,11 @@ fn judge_all(name: &str, cases: std::ops::Range<u64>, case_of: fn(u64) -> Case) 
     });
     let shown = failures
         .iter()
-        .take(5)
+        .take(if std::env::var_os("EBBPOOL_SHOW_ALL").is_some() {
+            500
+        } else {
+            5
+        })
         .cloned()
         .collect::<Vec<_>>()
         .join("\n");

@@ -388,6 +388,32 @@ fn ends_without_closing() {
     std::process::exit(7);
 }
 
+/// A statement uses the database when the process ends: what was committed is in the log.
+#[test]
+fn a_process_that_ends_in_a_transaction_loses_nothing_committed() {
+    let (_directory, path) = directory();
+    let output = in_another_process("ends_in_a_transaction", &path);
+    assert_eq!(output.status.code(), Some(7), "{output:?}");
+    let database = open(&path, "").unwrap();
+    assert_eq!(count(&database), 2);
+    database.close().unwrap();
+    assert_eq!(count(&plain(&path)), 2);
+}
+
+#[test]
+#[ignore = "runs in a process of its own"]
+fn ends_in_a_transaction() {
+    let database = open(&path_of_parent(), "window=1000").unwrap();
+    database
+        .execute_batch(
+            "CREATE TABLE t (a); INSERT INTO t VALUES (1); INSERT INTO t VALUES (2);
+            BEGIN; INSERT INTO t VALUES (3); UPDATE t SET a=7",
+        )
+        .unwrap();
+    std::mem::forget(database);
+    std::process::exit(7);
+}
+
 #[test]
 fn a_child_cannot_use_what_it_inherited() {
     let (_directory, path) = directory();
@@ -439,4 +465,31 @@ fn an_old_log_goes_in_place_by_itself() {
     }
     let (_copies, copy) = copy_of(&path);
     assert_eq!(count(&plain(&copy)), 1);
+}
+
+/// Commits that come one after the other leave no pause to the thread that brings the log in place.
+#[test]
+fn a_long_log_goes_in_place_while_commits_go_on() {
+    for mode in ["delete", "wal"] {
+        for log in ["deltas", "wal"] {
+            let (_directory, path) = directory();
+            let options = format!("window=0&log_limit=50k&log={log}");
+            let database = open(&path, &options).unwrap();
+            database
+                .query_row(&format!("PRAGMA journal_mode={mode}"), [], |_| Ok(()))
+                .unwrap();
+            database
+                .execute_batch("CREATE TABLE t (a); INSERT INTO t VALUES (1)")
+                .unwrap();
+            let mut longest = 0;
+            for n in 0..1500 {
+                let update = "UPDATE t SET a=randomblob(?1)";
+                database.execute(update, [500 + n % 7]).unwrap();
+                let now = status(&database)["log_bytes_now"].as_u64().unwrap();
+                longest = longest.max(now);
+            }
+            // More than the limit by what is committed while a checkpoint is under way.
+            assert!(longest < 500_000, "{mode}, {log}: {longest} bytes");
+        }
+    }
 }

@@ -40,6 +40,7 @@ fn judge_end(
     let text = |error: rusqlite::Error| error.to_string();
     if disk.is_off() {
         disk.restart();
+        bench.forget();
         let database = bench.open(options).map_err(text)?;
         let found = ledger.check(&database, Since::PowerCut, "after recovery")?;
         ledger.take_up(&database, found).map_err(text)?;
@@ -64,6 +65,7 @@ fn judge_end(
 }
 
 fn set_up(bench: Bench, seed: u64) -> (FaultyDisk, Arc<Ledger>) {
+    bench.forget();
     let disk = FaultyDisk::new(seed);
     bench.machine.insert(&disk);
     bench.machine.seed(seed);

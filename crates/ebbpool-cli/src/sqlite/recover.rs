@@ -5,8 +5,8 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use ebbpool_lab::schema::{ResultSchema, ResultShape};
-use ebbpool_sqlite::inspect::{LogFit, SqliteHeader, SqliteInspection, beside};
 use ebbpool_sqlite::discard::discard_log;
+use ebbpool_sqlite::inspect::{LogFit, SqliteHeader, SqliteInspection, beside};
 use ebbpool_sqlite::plain::PlainSqlite;
 use schemars::JsonSchema;
 use serde::Serialize;

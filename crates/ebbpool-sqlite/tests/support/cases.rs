@@ -61,7 +61,9 @@ impl Bench {
     }
 
     /// What a process has in memory is gone with it.
-    pub fn forget(&self) {}
+    pub fn forget(&self) {
+        self.instance.be_killed();
+    }
 
     pub fn open_plain(&self) -> rusqlite::Result<Connection> {
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE;
@@ -527,6 +529,8 @@ fn work(bench: &Bench, case: &Case, disk: &FaultyDisk, ledger: &Arc<Ledger>) -> 
 
 /// Runs a case, and says what is wrong with what it leaves behind.
 pub fn run(bench: &Bench, case: &Case) -> Result<(), String> {
+    // A case that has failed may have left a database that could not be closed.
+    bench.forget();
     let disk = FaultyDisk::new(case.seed);
     bench.machine.insert(&disk);
     bench.machine.seed(case.seed);
@@ -551,7 +555,6 @@ pub fn run(bench: &Bench, case: &Case) -> Result<(), String> {
     if !disk.is_off() {
         return Err(format!("{worked:?}, and the power did not fail"));
     }
-    bench.instance.be_killed();
     disk.restart();
     bench.forget();
     judge_after_power_cut(bench, case, &disk, &ledger)
@@ -646,7 +649,6 @@ fn judge_after_power_cut(
         if !disk.is_off() {
             disk.crash(case.seed ^ index as u64);
         }
-        bench.instance.be_killed();
         disk.restart();
         bench.forget();
     }

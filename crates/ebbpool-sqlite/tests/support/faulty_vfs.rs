@@ -57,8 +57,13 @@ impl Step {
             return if at == 0 { Step::WalHeader } else { Step::Wal };
         }
         match (at, bytes) {
-            (18, [3]) => Step::Mark,
+            // The mark comes with the number of the log's generation, in bytes that SQLite reserves.
+            (18, [3, ..]) => Step::Mark,
             (18, [_]) => Step::Unmark,
+            (72, number) if number.len() == 8 => match number.iter().any(|byte| *byte != 0) {
+                true => Step::Mark,
+                false => Step::Unmark,
+            },
             (0, bytes) if length == 0 && bytes.iter().all(|byte| *byte == 0) => Step::FirstPage,
             (at, _) if length > 0 && at >= length => Step::Appended,
             _ => Step::InPlace,

@@ -200,7 +200,8 @@ impl Ledger {
             Ok(0..) => rows_of(database).map_err(text),
             _ => Ok(BTreeMap::new()),
         };
-        if is_outermost {
+        // SQLite rolls a transaction back in which reading failed.
+        if is_outermost && !database.is_autocommit() {
             database.execute_batch("ROLLBACK").map_err(text)?;
         }
         let (found, rows) = (judged?, rows?);
