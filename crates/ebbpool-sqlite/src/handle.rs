@@ -386,21 +386,8 @@ pub(crate) unsafe extern "C" fn lock(file: *mut File, level: c_int) -> c_int {
 fn lock_main(open: &mut Open, level: c_int) -> Answer<()> {
     let number = open.number;
     let mut reached = open.level;
-    let is_writer = reached < ffi::LOCK_RESERVED && level >= ffi::LOCK_RESERVED;
     let locked = open.with(|family| Ok(family.locks.lock(number, &mut reached, level)))?;
     open.level = reached;
-    if is_writer
-        && locked.is_ok()
-        && let Err(error) = open.instance.retry(&open.shared)
-    {
-        // A late epoch that failed is tried before more is written; the lock is given back where it fails again.
-        open.with(|family| {
-            family.locks.unlock(number, &mut reached, ffi::LOCK_SHARED);
-            Ok(())
-        })?;
-        open.level = reached;
-        return Err(error);
-    }
     locked
 }
 

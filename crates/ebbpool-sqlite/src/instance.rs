@@ -310,6 +310,7 @@ impl Instance {
             })
         };
         closing(true)?;
+        store.is_closing = true;
         let left = self
             .last_epoch(shared, store)
             .and_then(|()| self.bring_in_place(shared, store, false))
@@ -319,6 +320,7 @@ impl Instance {
             Ok(())
         })?;
         if left.is_err() {
+            store.is_closing = false;
             closing(false)?;
         }
         left
@@ -714,7 +716,7 @@ impl Instance {
         if shared.handles.load(Ordering::Acquire) == 0 {
             return self.close_unused(shared);
         }
-        let mut writer = shared.writer()?;
+        let mut writer = shared.writer_for_work()?;
         match writer.as_mut() {
             Some(store) => self.do_what_is_due(shared, store),
             None => Ok(()),
