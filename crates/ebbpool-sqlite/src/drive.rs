@@ -65,6 +65,7 @@ impl Instance {
                 })?;
                 store.publish();
                 shared.publish_health(self.now());
+                self.arm_for(shared);
                 return Err(code);
             }
         };
@@ -89,6 +90,7 @@ impl Instance {
             Ok(())
         })?;
         shared.publish_health(self.now());
+        self.arm_for(shared);
         landed
     }
 
@@ -240,8 +242,7 @@ impl Instance {
                 family.main_is_prepared = true;
                 Ok(())
             }),
-            // What was rolled back needs no room.
-            Err(code) => match self.with_family(shared, |family| family.main_is_unchanged())? {
+            Err(code) => match self.with_family(shared, |family| family.undo_main())? {
                 true => Ok(()),
                 false => Err(code),
             },

@@ -241,7 +241,11 @@ pub(crate) unsafe extern "C" fn read(
         is_whole = match open.kind {
             Kind::Main => read_main(open, at as u64, into)?,
             kind => open.with(|family| match virtual_file(family, kind) {
-                Some(virtual_file) => virtual_file.read(at as u64, into),
+                Some(virtual_file) => {
+                    let is_whole = virtual_file.read(at as u64, into);
+                    family.journal_was_read |= kind == Kind::Journal;
+                    is_whole
+                }
                 None => {
                     into.fill(0);
                     Ok(false)
@@ -293,6 +297,7 @@ pub(crate) unsafe extern "C" fn write(
             Kind::Wal => instance.write_wal(shared, at, bytes),
             Kind::Journal => open.with(|family| {
                 family.asked.journal += bytes.len() as u64;
+                family.journal_was_read = false;
                 match &mut family.journal {
                     Some(journal) => journal.write(at, bytes),
                     None => Err(Code::IO),

@@ -57,6 +57,8 @@ pub(crate) struct Shared {
     writer: Mutex<Option<Store>>,
     /// Bits of the seconds at which there is something to do.
     due: AtomicU64,
+    /// Bits of the seconds for which the timer is set.
+    armed: AtomicU64,
     /// True while a thread that does it waits for the files.
     work_waits: AtomicBool,
     /// True while a thread does it.
@@ -84,6 +86,7 @@ impl Shared {
             }),
             writer: Mutex::new(None),
             due: AtomicU64::new(f64::INFINITY.to_bits()),
+            armed: AtomicU64::new(f64::INFINITY.to_bits()),
             work_waits: AtomicBool::new(false),
             is_at_work: AtomicBool::new(false),
             health: HealthEntry::new(),
@@ -233,6 +236,21 @@ impl Shared {
     /// Seconds at which there is something to do; infinity if never.
     pub(crate) fn due(&self) -> f64 {
         f64::from_bits(self.due.load(Ordering::Acquire))
+    }
+
+    /// True if the timer has to be set for what there is to do, which then counts as done.
+    pub(crate) fn needs_timer(&self) -> bool {
+        let due = self.due();
+        let is_earlier = due < f64::from_bits(self.armed.load(Ordering::Acquire));
+        if is_earlier {
+            self.armed.store(due.to_bits(), Ordering::Release);
+        }
+        is_earlier
+    }
+
+    /// The timer looks at the database now.
+    pub(crate) fn forget_timer(&self) {
+        self.armed.store(f64::INFINITY.to_bits(), Ordering::Release);
     }
 
     pub(crate) fn set_due(&self, due: Option<f64>) {
