@@ -413,13 +413,13 @@ impl Store {
                 false => self.begin_deltas()?,
             }
         }
-        self.wal_is_uncertain |= !has_deltas && self.kind == LogKind::Deltas;
-        self.checkpoint_has_begun |= has_deltas && self.kind == LogKind::Deltas;
         self.open_wal()?;
         // A commit that is not in place yet stays valid until the next one is durable.
         if !self.wal.is_ready() {
             self.reset_wal()?;
         }
+        self.wal_is_uncertain |= !has_deltas && self.kind == LogKind::Deltas;
+        self.checkpoint_has_begun |= has_deltas && self.kind == LogKind::Deltas;
         self.wal.begin();
         Ok(())
     }
