@@ -409,6 +409,7 @@ fn unlock_main(open: &mut Open, level: c_int) -> Answer<()> {
     };
     open.with(|family| {
         family.locks.unlock(number, &mut reached, level);
+        family.has_committed_under_lock &= !was_writer;
         Ok(())
     })?;
     open.level = reached;

@@ -174,13 +174,13 @@ fn what_closing_could_not_sync_waits_in_the_process() {
                         .open(&options)
                         .map(|again| assert_eq!(ids(&again), expected)),
                 );
+                assert!(disk.bytes(&format!("{PATH}-ebb")).is_empty().unwrap());
                 disk.crash(7);
                 disk.restart();
                 bench.forget();
                 let plain = bench.open_plain().unwrap();
                 assert_eq!(ids(&plain), expected, "{mode}, {log}");
                 assert!(judge(&plain).is_ok());
-                assert!(disk.bytes(&format!("{PATH}-ebb")).is_empty().unwrap());
             }
         }
     }

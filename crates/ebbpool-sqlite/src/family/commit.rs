@@ -270,6 +270,7 @@ impl Family {
             return Ok(false);
         };
         self.working.clear();
+        self.has_committed_under_lock = true;
         self.take(transaction);
         Ok(true)
     }
@@ -277,6 +278,7 @@ impl Family {
     /// Notes that an epoch has the transaction in the main file.
     pub(super) fn main_is_durable(&mut self) {
         self.working.clear();
+        self.has_committed_under_lock = true;
         self.asked.commits += 1;
     }
 
@@ -296,18 +298,19 @@ impl Family {
         Ok(true)
     }
 
-    /// A commit changes page 1 (SQLite's file format, 1.3.8: the change counter), and writes to its journal last; a rollback restores
-    /// page 1, and has read the journal.
+    /// A commit changes page 1 (SQLite's file format, 1.3.8: the change counter), but for a later one under the same lock, and writes
+    /// to its journal last; a rollback restores page 1, and has read the journal.
     fn is_rolled_back(&self) -> Answer<bool> {
+        let has_read = self.journal.is_none() || self.journal_was_read;
         let Some(first) = self.view.get(&1).filter(|_| self.working.contains(&1)) else {
-            return Ok(self.working.is_empty());
+            return Ok(has_read && !self.has_committed_under_lock);
         };
         let first = first.bytes()?;
         let is_restored = match self.pending.get(&1).or_else(|| self.flying.get(&1)) {
             Some(committed) => *committed.bytes()? == *first,
             None => self.durable(1, |committed| *committed == *first)?,
         };
-        Ok(is_restored && (self.journal.is_none() || self.journal_was_read))
+        Ok(is_restored && has_read)
     }
 
     /// Makes a committed transaction pending.
