@@ -208,3 +208,99 @@ fn closing_is_tried_again_by_itself() {
     assert_eq!(ids(&plain), [1]);
     plain.execute_batch("INSERT INTO t VALUES (2, 2)").unwrap();
 }
+
+/// SQLite leaves the frames of a transaction that was refused in its WAL. The next connection does not take them for a commit.
+#[test]
+fn a_refused_commit_is_not_there_for_the_next_connection() {
+    let bench = Bench::new("refused");
+    for operation in [
+        DiskOperation::Write,
+        DiskOperation::Sync,
+        DiskOperation::Change,
+    ] {
+        for log in ["deltas", "wal"] {
+            for rounds in [0, 1, 3] {
+                for stays in [false, true] {
+                    let when =
+                        format!("{operation:?}, {log}, {rounds}, a connection stays: {stays}");
+                    let options = format!("window=0&log={log}");
+                    let disk = FaultyDisk::new(5);
+                    let database = table_on(&bench, &disk, "wal", &options);
+                    for round in 0..rounds {
+                        let insert = "INSERT INTO t VALUES (?1, zeroblob(9000))";
+                        database.execute(insert, [round]).unwrap();
+                    }
+                    let expected: Vec<i64> = (0..rounds).collect();
+                    let other = stays.then(|| bench.open(&options).unwrap());
+                    disk.inject(Fault::failing(operation, EIO).forever());
+                    for refused in [
+                        "INSERT INTO t VALUES (10, 1)",
+                        "DELETE FROM t; INSERT INTO t VALUES (11, 2)",
+                        "VACUUM",
+                        "BEGIN; DELETE FROM t; INSERT INTO t VALUES (12, zeroblob(20000)); COMMIT",
+                    ] {
+                        assert!(database.execute_batch(refused).is_err(), "{when}");
+                        if !database.is_autocommit() {
+                            database.execute_batch("ROLLBACK").unwrap();
+                        }
+                        assert_eq!(ids(&database), expected, "{when}: after {refused}");
+                    }
+                    drop(database);
+                    disk.heal();
+                    let again = bench.open(&options).unwrap();
+                    assert_eq!(ids(&again), expected, "{when}");
+                    again.execute_batch("INSERT INTO t VALUES (20, 1)").unwrap();
+                    drop((again, other));
+                    disk.crash(9);
+                    disk.restart();
+                    bench.forget();
+                    let plain = bench.open_plain().unwrap();
+                    let last = [&expected[..], &[20]].concat();
+                    assert_eq!(ids(&plain), last, "{when}: plain SQLite");
+                    let ok: String = plain
+                        .query_row("PRAGMA integrity_check", [], |row| row.get(0))
+                        .unwrap();
+                    assert_eq!(ok, "ok", "{when}");
+                }
+            }
+        }
+    }
+}
+
+/// Reading needs no room: also for the first connection, and after a transaction was refused.
+#[test]
+fn what_was_refused_does_not_keep_readers_away() {
+    let bench = Bench::new("readers-of-full");
+    for mode in ["wal", "delete", "truncate", "persist", "memory"] {
+        for window in [0, 30] {
+            for log in ["deltas", "wal"] {
+                let when = format!("{mode}, window={window}, {log}");
+                let options = format!("window={window}&log={log}&memory=1M");
+                let disk = FaultyDisk::new(6);
+                let database = table_on(&bench, &disk, mode, &options);
+                // Pages of the list of free ones, which SQLite does not write into its journal.
+                database
+                    .execute_batch(
+                        "INSERT INTO t VALUES (1, zeroblob(100000)); INSERT INTO t VALUES (2, zeroblob(100000));
+                        DELETE FROM t WHERE id=2; UPDATE t SET x=zeroblob(100001)",
+                    )
+                    .unwrap();
+                bench.instance.set_time(100.0).unwrap();
+                database
+                    .execute_batch("UPDATE t SET x=zeroblob(100002)")
+                    .unwrap();
+                disk.set_capacity(disk.used());
+                let big = "INSERT INTO t VALUES (3, randomblob(90000)); INSERT INTO t VALUES (4, randomblob(300000))";
+                let refused = database.execute_batch(big);
+                assert!(refused.is_err(), "{when}: the disk is not full");
+                let found = ids(&database);
+                assert!(found == [1] || found == [1, 3], "{when}: {found:?}");
+                let second = bench.open(&options).unwrap();
+                assert_eq!(ids(&second), found, "{when}: a second connection");
+                drop((database, second));
+                let next = bench.open(&options).unwrap();
+                assert_eq!(ids(&next), found, "{when}: the next connection");
+            }
+        }
+    }
+}
