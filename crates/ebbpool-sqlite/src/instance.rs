@@ -748,7 +748,14 @@ impl Instance {
                 Ok(()) => {}
                 Err(code) => {
                     store.abandon();
-                    let text = format!("{}: the process ends, and not all is durable", shared.path);
+                    let unsaved = shared.with_family(self.now(), |family| Ok(family.oldest()));
+                    let why = match unsaved {
+                        Ok(None) => {
+                            "every commit is durable; the next program that opens it has to bring the log in place"
+                        }
+                        _ => "its last commits are not durable, and lost",
+                    };
+                    let text = format!("{}: the process ends: {why}", shared.path);
                     self.log(code, &text);
                     eprintln!("ebbpool: {text}: {code}");
                 }

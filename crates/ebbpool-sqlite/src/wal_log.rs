@@ -286,6 +286,11 @@ impl WalLog {
         self.ready && self.open.frames > 0
     }
 
+    /// The end of the frames that were appended.
+    pub(crate) fn open_end(&self) -> u64 {
+        self.end() + self.open.frames * (FRAME + self.page_size as u64)
+    }
+
     /// Makes the frames invalid that were appended and not committed.
     pub(crate) fn cover(&mut self, file: &mut BaseFile) -> Answer<()> {
         let end = self.end();

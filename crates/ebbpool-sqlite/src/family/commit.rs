@@ -340,7 +340,8 @@ impl Family {
     pub(crate) fn room_for(&self, transaction: &Transaction) -> u64 {
         let pages = self.flying.len() + self.pending.len() + transaction.pages.len();
         let new = transaction.size.saturating_sub(self.stored.size());
-        pages as u64 * (self.page_size as u64 + PAGE_HEADER)
+        // One more: the first page of an empty database.
+        (pages as u64 + 1) * (self.page_size as u64 + PAGE_HEADER)
             + u64::from(new) * PAGE_HEADER
             + EPOCH_HEADER
     }

@@ -446,7 +446,14 @@ impl Store {
         self.written.syncs += 1;
         if !self.has_first_page {
             // SQLite deletes a WAL beside an empty database.
-            self.database.write(0, &vec![0; self.page_size])?;
+            if self.database.write(0, &vec![0; self.page_size]).is_err() {
+                // On a full disk `-wal` has the room: more than its frames take.
+                let end = self.wal.open_end();
+                let file = self.wal_file.as_mut().ok_or(Code::IO)?;
+                file.truncate(end)?;
+                self.wal_allocated = end;
+                self.database.write(0, &vec![0; self.page_size])?;
+            }
             self.database.sync()?;
             self.written.in_place += whole_blocks(0, self.page_size as u64);
             self.written.syncs += 1;
