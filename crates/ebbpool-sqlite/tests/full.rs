@@ -114,10 +114,7 @@ fn the_window_ends_on_a_full_disk() {
                 database
                     .execute("INSERT INTO t VALUES (?1, 1)", [-second])
                     .unwrap();
-                bench
-                    .instance
-                    .set_time(f64::from(second as i32) * 40.0)
-                    .unwrap();
+                bench.instance.set_time(f64::from(second) * 40.0).unwrap();
             }
             database.execute_batch("DELETE FROM t").unwrap();
             disk.set_capacity(300_000);

@@ -23,12 +23,12 @@ enum End {
     /// All connections are closed.
     Close,
     /// The power fails after the last call of the program.
-    CutAtTheEnd,
+    CutLast,
     /// The power fails as soon as the other connections have acted.
     CutAtOnce,
 }
 
-const ENDS: [End; 3] = [End::Close, End::CutAtTheEnd, End::CutAtOnce];
+const ENDS: [End; 3] = [End::Close, End::CutLast, End::CutAtOnce];
 
 /// The answer of a database after the end.
 fn judge_end(
@@ -138,7 +138,7 @@ fn between_unlock_and_commit(
             _ => {}
         }
     }
-    if end == End::CutAtTheEnd {
+    if end == End::CutLast {
         disk.crash(12);
     }
     let mut other = other.lock().unwrap();
@@ -327,7 +327,7 @@ impl Interleaving {
                 number.map(drop)
             })?;
         }
-        if self.end == End::CutAtTheEnd {
+        if self.end == End::CutLast {
             disk.crash(self.at);
         }
         close(first);
