@@ -1,5 +1,7 @@
 //! Random programs. A seed makes the same program each time.
 
+use std::sync::LazyLock;
+
 use fastrand::Rng;
 
 use crate::points::{Event, Point};
@@ -32,8 +34,16 @@ const THEMES: [(Theme, u32); 7] = [
     (Theme::Company, 10),
 ];
 
-/// The seed's theme.
+/// The seed's theme, or that of all programs, which `EBBPOOL_THEME` names.
 pub fn theme(seed: u64) -> Theme {
+    static ONLY: LazyLock<Option<Theme>> = LazyLock::new(|| {
+        let name = std::env::var("EBBPOOL_THEME").ok()?.to_lowercase();
+        let mut themes = THEMES.iter().map(|(theme, _)| *theme);
+        themes.find(|theme| format!("{theme:?}").to_lowercase() == name)
+    });
+    if let Some(theme) = *ONLY {
+        return theme;
+    }
     let mut left = Rng::with_seed(seed ^ 0x7e).u32(0..100);
     for (theme, weight) in THEMES {
         if left < weight {

@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use ebbpool::storage::{DiskOperation, EIO, ENOSPC, Fault};
 use ebbpool_sqlite::Instance;
-use rusqlite::{Connection, ffi};
+use rusqlite::Connection;
 
 use crate::history::{Content, History, open_scratch};
 use crate::machine::Machine;
@@ -14,6 +14,9 @@ use crate::price::{self, Circumstances, Price, Tally};
 use crate::sql::{self, Outcome};
 use crate::step::{C, CONNECTIONS, Database, How, Opening, Operation, Program, Step, Wrong};
 use crate::world::{Hang, World};
+
+/// How statements begin that only our world knows.
+const OURS: &str = "PRAGMA ebbpool_";
 
 const BOTH: [Database; 2] = [Database::X, Database::Y];
 
@@ -294,12 +297,22 @@ impl Lockstep<'_> {
         self.ours.close(c);
         self.plain.close(c);
         self.note_state();
+        self.settle(&opening);
         let database = opening.database;
         let is_last = !self.openings.iter().flatten().any(|other| other.database == database);
         if is_last && !self.bench.ours.has_cut() {
             self.closed(database)?;
         }
         Ok(())
+    }
+
+    /// Plain SQLite's deletion of a journal becomes durable some time later.
+    fn settle(&self, opening: &Opening) {
+        if matches!(opening.how, How::Plain | How::PlainReadOnly) && !self.has_pending_fault() {
+            let path = self.ours.path(opening.database);
+            let paths = ["", "-journal", "-wal"].map(|suffix| format!("{path}{suffix}"));
+            self.bench.ours.settle(&paths);
+        }
     }
 
     /// The last connection to a database was closed.
@@ -347,7 +360,8 @@ impl Lockstep<'_> {
             self.tally.pay(price);
             return self.reconcile(c, &ours);
         }
-        let is_of_ours = text.starts_with("PRAGMA ebbpool_");
+        if std::env::var("TRACE").is_ok() { eprintln!("   = {ours:?} at {}", self.history.last()); }
+        let is_of_ours = text.starts_with(OURS);
         if is_of_ours {
             if !ours.is_ok() {
                 return Err(format!("{text} of {c}: {ours:?}").into());
@@ -403,8 +417,7 @@ impl Lockstep<'_> {
             return;
         }
         let database = opening.database;
-        let is_plain = opening.how == How::Plain;
-        let is_durable = is_plain || self.window(database) == Some(0);
+        let is_durable = opening.how == How::Ours && self.window(database) == Some(0);
         if (is_flush && opening.how == How::Ours) || (is_durable && has_changed && ours.is_idle) {
             self.history.raise(database, self.history.last());
         }
@@ -413,7 +426,7 @@ impl Lockstep<'_> {
     fn park(&mut self, c: C, text: &'static str, point: points::Point) -> Run<()> {
         let circumstances = self.circumstances(c);
         let is_disturbed = circumstances.has_other_process || circumstances.has_failed;
-        if is_disturbed || self.has_pending_fault() {
+        if is_disturbed || self.has_pending_fault() || text.starts_with(OURS) {
             return self.sql(c, text);
         }
         let hang = |Hang| Stop::Hang(format!("{text} of {c} does not end"));
@@ -581,7 +594,9 @@ impl Lockstep<'_> {
         for c in 0..CONNECTIONS {
             self.ours.close(c);
             self.plain.close(c);
-            self.openings[c] = None;
+            if let Some(opening) = self.openings[c].take() {
+                self.settle(&opening);
+            }
         }
         self.note_state();
         self.bench.ours.revive();
@@ -882,10 +897,6 @@ impl Lockstep<'_> {
             .into());
         }
         Ok(())
-    }
-
-    pub fn is_busy(outcome: &Outcome) -> bool {
-        outcome.code() == ffi::SQLITE_BUSY
     }
 
     pub fn pay(&mut self, price: Price) {

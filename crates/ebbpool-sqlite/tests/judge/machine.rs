@@ -356,6 +356,14 @@ impl Machine {
         }
     }
 
+    /// The kernel has written everything.
+    pub fn settle(&self, paths: &[String]) {
+        let drive = self.drive();
+        for path in paths {
+            let _ = drive.sync(&drive.bytes(path));
+        }
+    }
+
     /// From now on no file can be made or deleted, or again.
     pub fn fix_directory(&self, is_fixed: bool) {
         self.drive().is_fixed.store(is_fixed, Ordering::Relaxed);
@@ -603,7 +611,8 @@ unsafe extern "C" fn open(
         let is_main = flags & ffi::OPEN_MAIN_DB != 0;
         let is_new = !is_temporary && drive.length(&bytes) == 0;
         let may_make = flags & ffi::OPEN_CREATE != 0 && !drive.is_fixed.load(Ordering::Relaxed);
-        if is_new && !is_main && !may_make {
+        let is_refused = drive.is_fixed.load(Ordering::Relaxed) || !is_main;
+        if is_new && !may_make && is_refused {
             return ffi::CANTOPEN;
         }
         let id = port.machine.next.fetch_add(1, Ordering::Relaxed);
@@ -695,13 +704,17 @@ passed_on! {
     dl_error => xDlError(length: c_int, out: *mut c_char) -> ();
     dl_sym => xDlSym(library: *mut c_void, name: *const c_char) -> Symbol;
     dl_close => xDlClose(library: *mut c_void) -> ();
-    sleep => xSleep(microseconds: c_int) -> c_int;
     current_time => xCurrentTime(out: *mut f64) -> c_int;
     last_error => xGetLastError(length: c_int, out: *mut c_char) -> c_int;
     current_time_in_milliseconds => xCurrentTimeInt64(out: *mut i64) -> c_int;
     set_system_call => xSetSystemCall(name: *const c_char, call: Symbol) -> c_int;
     system_call => xGetSystemCall(name: *const c_char) -> Symbol;
     next_system_call => xNextSystemCall(name: *const c_char) -> *const c_char;
+}
+
+/// No time passes.
+unsafe extern "C" fn sleep(_vfs: *mut Vfs, microseconds: c_int) -> c_int {
+    microseconds
 }
 
 /// The same bytes in each run of a program.

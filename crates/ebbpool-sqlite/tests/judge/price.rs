@@ -20,7 +20,8 @@ pub enum Price {
 pub const PRICES: &[(Price, &str)] = &[
     (
         Price::OneProcess,
-        "SQLITE_BUSY while another process has a connection to the same database: one process at a time has it open",
+        "SQLITE_BUSY while another process has a connection to the same database: one process at a time has it open. SQLITE_ERROR \
+         where SQLite has read the tables before, and finds the database locked when it looks for a new one",
     ),
     (
         Price::Fault,
@@ -54,7 +55,9 @@ pub struct Circumstances {
 /// Why our world may answer so, whatever plain SQLite says.
 pub fn of(outcome: &Outcome, circumstances: Circumstances) -> Option<Price> {
     match outcome.code() {
-        ffi::SQLITE_BUSY if circumstances.has_other_process => Some(Price::OneProcess),
+        ffi::SQLITE_BUSY | ffi::SQLITE_ERROR if circumstances.has_other_process => {
+            Some(Price::OneProcess)
+        }
         ffi::SQLITE_IOERR | ffi::SQLITE_FULL | ffi::SQLITE_CANTOPEN if circumstances.has_failed => {
             Some(Price::Fault)
         }
