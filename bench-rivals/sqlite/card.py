@@ -76,8 +76,9 @@ def fresh_card(directory: Path, mebibytes: int = 1024) -> Iterator[Card]:
 def load_library(library: Path = LIBRARY) -> None:
     """Loads the library into this process: then databases may be opened with `vfs=ebbpool`.
 
-    The connection that loads it may be closed: SQLite never unloads it.
+    The connection that loads it may be closed: SQLite never unloads it. `PRAGMA ebbpool_clock` works from then on.
     """
+    os.environ["EBBPOOL_SQLITE_CLOCK"] = "1"
     if not library.exists():
         sys.exit(f"{library} is missing: cargo build --release -p ebbpool-sqlite")
     database = sqlite3.connect(":memory:")

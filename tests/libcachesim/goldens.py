@@ -104,6 +104,9 @@ def main():
     parser.add_argument("--write", action="store_true", help="write goldens.tsv")
     write = parser.parse_args().write
     counted = list(count())
+    missing = {name for name, _ in traces()} ^ {line.split("\t")[0] for line in counted[2:]}
+    if len(counted) <= 2 or missing:
+        sys.exit(f"goldens.py has counted nothing of {', '.join(missing) or 'any trace; see traces.txt'}")
     if write:
         GOLDENS.write_text("\n".join(counted) + "\n")
         return

@@ -5,6 +5,7 @@ mod card;
 mod check;
 mod error;
 mod measure;
+mod program;
 mod recover;
 mod run;
 mod status;

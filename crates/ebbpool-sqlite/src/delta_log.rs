@@ -5,12 +5,15 @@
 //! | offset | bytes | |
 //! | ---: | ---: | --- |
 //! | 0 | 7 | `ebbpool` |
-//! | 7 | 1 | version, 1 |
+//! | 7 | 1 | version, 2 |
 //! | 8 | 4 | page size |
-//! | 16 | 8 | salt: another one for each generation |
+//! | 16 | 8 | number of the generation, which the mark in the database repeats |
 //! | 24 | 8 | fingerprint of the database in place when the generation began |
 //! | 32 | 8 | when that was, in milliseconds since 1970 |
+//! | 40 | 8 | a random number, since a generation without records may begin twice |
 //! | 56 | 8 | checksum of the bytes before |
+//!
+//! In version 1 the mark has no number, and the random number is 0.
 //!
 //! Records follow, one for each epoch. A record is a header of 32 bytes, a section for each changed page, and zeros up to
 //! a multiple of 8 bytes:
@@ -38,7 +41,9 @@ pub(crate) const RECORD: usize = 32;
 const SECTION: usize = 8;
 
 const MAGIC: &[u8; 7] = b"ebbpool";
-const VERSION: u8 = 1;
+const VERSION: u8 = 2;
+/// The version of the first release, whose marks have no number.
+const FIRST_VERSION: u8 = 1;
 const FRESH: u32 = 1 << 31;
 const FOLLOWS_CHECKPOINT: u32 = 1 << 31;
 /// Bytes of a word; what changed is found in words.
@@ -49,10 +54,18 @@ const JOINED: usize = 1;
 /// The header of the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Header {
+    pub(crate) version: u8,
     pub(crate) page_size: u32,
-    pub(crate) salt: u64,
+    /// The number of the generation.
+    pub(crate) generation: u64,
     pub(crate) base: u64,
     pub(crate) began: u64,
+    pub(crate) nonce: u64,
+}
+
+/// The number of the generation after another one.
+pub(crate) fn next_generation(generation: u64) -> u64 {
+    xxh3_64(&generation.to_le_bytes()).max(1)
 }
 
 /// The header of a record.
@@ -120,14 +133,38 @@ pub(crate) fn later_version(head: &[u8]) -> Option<u8> {
 }
 
 impl Header {
+    /// The header of a generation that begins now, in the latest version.
+    pub(crate) fn new(
+        page_size: u32,
+        generation: u64,
+        base: u64,
+        began: u64,
+        nonce: u64,
+    ) -> Header {
+        Header {
+            version: VERSION,
+            page_size,
+            generation,
+            base,
+            began,
+            nonce,
+        }
+    }
+
+    /// True if the mark in the database has the number of the generation.
+    pub(crate) fn is_numbered(&self) -> bool {
+        self.version > FIRST_VERSION
+    }
+
     pub(crate) fn encode(&self) -> [u8; HEADER] {
         let mut bytes = [0; HEADER];
         bytes[..7].copy_from_slice(MAGIC);
-        bytes[7] = VERSION;
+        bytes[7] = self.version;
         bytes[8..12].copy_from_slice(&self.page_size.to_le_bytes());
-        bytes[16..24].copy_from_slice(&self.salt.to_le_bytes());
+        bytes[16..24].copy_from_slice(&self.generation.to_le_bytes());
         bytes[24..32].copy_from_slice(&self.base.to_le_bytes());
         bytes[32..40].copy_from_slice(&self.began.to_le_bytes());
+        bytes[40..48].copy_from_slice(&self.nonce.to_le_bytes());
         let sum = xxh3_64(&bytes[..56]);
         bytes[56..].copy_from_slice(&sum.to_le_bytes());
         bytes
@@ -135,14 +172,17 @@ impl Header {
 
     /// The header, if the bytes are one.
     pub(crate) fn decode(bytes: &[u8]) -> Option<Header> {
-        if version_of(bytes)? != VERSION {
+        let version = version_of(bytes)?;
+        if !(FIRST_VERSION..=VERSION).contains(&version) {
             return None;
         }
         let header = Header {
+            version,
             page_size: u32_at(bytes, 8)?,
-            salt: u64_at(bytes, 16)?,
+            generation: u64_at(bytes, 16)?,
             base: u64_at(bytes, 24)?,
             began: u64_at(bytes, 32)?,
+            nonce: u64_at(bytes, 40)?,
         };
         is_page_size(header.page_size as usize).then_some(header)
     }

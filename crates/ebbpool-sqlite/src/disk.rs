@@ -218,6 +218,20 @@ impl BaseFile {
         Ok(())
     }
 
+    /// Raises the level of the lock.
+    pub(crate) fn lock(&mut self, level: c_int) -> Answer<()> {
+        let methods = self.methods();
+        // SAFETY: the handle is open.
+        Code::check(unsafe { (methods.xLock)(self.handle(), level) })
+    }
+
+    /// Lowers the level of the lock.
+    pub(crate) fn unlock_to(&mut self, level: c_int) -> Answer<()> {
+        let methods = self.methods();
+        // SAFETY: the handle is open.
+        Code::check(unsafe { (methods.xUnlock)(self.handle(), level) })
+    }
+
     /// Gives the lock up.
     pub(crate) fn unlock(&mut self) {
         let methods = self.methods();

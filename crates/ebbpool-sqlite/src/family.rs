@@ -1,10 +1,13 @@
 //! One database: what SQLite sees of its files, and what is committed and not durable yet.
 //!
-//! A page has up to four versions. *In place* is that of the last checkpoint. The *pool* has it as of the last epoch
-//! ([`Store`]). `pending` has it as of the last commit, where that differs. `view` has it as SQLite's main file shows it,
-//! where that differs from the pool: newer while a transaction writes, older while commits are in SQLite's own WAL only.
-//! SQLite's journal and WAL exist in memory only. A commit moves pages from the view, or from SQLite's WAL, to `pending`;
-//! an epoch logs `pending`, and moves it to the pool.
+//! A page has up to five versions. *In place* is that of the last checkpoint. The *pool* has it as of the last epoch
+//! ([`Stored`]). `flying` has it as the epoch has it that a thread writes at the moment. `pending` has it as of the last
+//! commit, where that differs. `view` has it as SQLite's main file shows it, where that differs from the pool: newer while a
+//! transaction writes, older while commits are in SQLite's own WAL only. SQLite's journal and WAL exist in memory only. A
+//! commit moves pages from the view, or from SQLite's WAL, to `pending`; an epoch logs `pending`, and moves it to the pool.
+//!
+//! The lock of a family is held for steps in memory: a thread that writes or syncs files has taken what it needs along
+//! ([`Flight`]), and does not have the lock.
 
 mod commit;
 mod epoch;
@@ -12,22 +15,21 @@ mod epoch;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
-use parking_lot::Mutex;
-
 use crate::code::{Answer, Code};
 use crate::counters::Counters;
 use crate::delta_log::is_page_size;
-use crate::disk::{BaseFile, BaseVfs};
+use crate::disk::BaseVfs;
+use crate::health::HealthNote;
 use crate::home::Pages;
 use crate::locks::{FileLocks, WalIndex};
 use crate::memory::{Image, Memory, VirtualFile};
 use crate::mirror::Shadow;
-use crate::options::{LogKind, Options};
-use crate::store::Store;
+use crate::options::Options;
+use crate::store::{Store, Stored};
 use crate::wal_log::WalCursor;
 
-/// A record of deltas is put together in memory: what is larger goes to `-wal` at once.
-const LONGEST_RECORD: u64 = 64 << 20;
+pub(crate) use commit::Transaction;
+pub(crate) use epoch::Flight;
 
 /// The page size before SQLite says otherwise.
 const USUAL_PAGE: usize = 4096;
@@ -57,8 +59,8 @@ pub(crate) struct Family {
     pub(crate) locks: FileLocks,
     pub(crate) index: WalIndex,
     pub(crate) memory: Memory,
-    pub(crate) store: Arc<Mutex<Store>>,
-    pages: Option<Pages>,
+    pub(crate) stored: Arc<Stored>,
+    pages: Option<Arc<Pages>>,
     page_size: usize,
     // What SQLite sees.
     view: HashMap<u32, Arc<Image>>,
@@ -67,94 +69,144 @@ pub(crate) struct Family {
     pub(crate) wal: Option<VirtualFile>,
     /// Pages that the transaction has written to the main file.
     working: BTreeSet<u32>,
+    /// True if the transaction in the main file may be committed without another look at the disk.
+    pub(crate) main_is_prepared: bool,
     // What is committed.
     pending: BTreeMap<u32, Arc<Image>>,
     pending_bytes: u64,
+    flying: BTreeMap<u32, Arc<Image>>,
     size: u32,
-    /// Seconds: when the first commit was made that no epoch has.
+    /// Seconds: when the first commit was made that no epoch has; and of those that fly.
     oldest: Option<f64>,
+    flying_oldest: Option<f64>,
     /// Frames of SQLite's WAL that are in `pending` or durable, and the checksum up to there.
     wal_taken: Option<WalCursor>,
-    /// The last commit frame that was written since, and the size that it has.
-    wal_commit: Option<(u32, u32)>,
+    /// What the writer of SQLite's WAL is about to commit.
+    writing: commit::WalWriting,
+    prepared: Option<commit::Prepared>,
+    /// The super-journal of the transaction in the main file.
+    pub(crate) super_journal: Option<String>,
     /// Seconds: when the logs got the first epoch that is not in place.
     log_began: Option<f64>,
     pub(crate) now: f64,
     /// Seconds: when the process took the database over.
     pub(crate) began: f64,
+    /// Why the last epoch has failed.
+    pub(crate) failed: Option<Code>,
+    /// Commits that no epoch has, and those of them that fly.
+    unsaved: u64,
+    flying_commits: u64,
+    /// What other processes are to know beside this.
+    pub(crate) notes: HealthNotes,
+    /// Seconds: when what has failed is tried again.
+    retry_at: f64,
+    checkpoint_retry_at: f64,
+    /// True while the last handle closes the database: nothing may be changed any more.
+    pub(crate) is_closing: bool,
     /// Where the epochs go while the suite of SQLite runs.
     pub(crate) shadow: Option<Shadow>,
+}
+
+/// What has happened to a database, for other processes.
+#[derive(Clone, Default)]
+pub(crate) struct HealthNotes {
+    /// When the last epoch succeeded, in milliseconds since 1970.
+    pub(crate) last_epoch: Option<u64>,
+    pub(crate) last_error: Option<HealthNote>,
+    pub(crate) last_refusal: Option<HealthNote>,
+}
+
+/// Where the content of a page is that SQLite's main file shows.
+pub(crate) enum Source {
+    /// In an image, which never changes.
+    Image(Arc<Image>),
+    /// In the pool, as long as the places of pages have not changed.
+    Pool {
+        pages: Arc<Pages>,
+        stored: Arc<Stored>,
+        moves: u64,
+    },
+    Zeros,
 }
 
 impl Family {
     /// Takes a database over whose file is locked.
     pub(crate) fn new(
         base: BaseVfs,
-        store: Store,
-        length: u64,
+        store: &mut Store,
         options: Options,
         now: f64,
     ) -> Answer<Family> {
         let (page_size, size) = (store.page_size(), store.size());
         let is_in_place = store.is_in_place();
-        let counters = Counters::new(store.path());
-        let store = Arc::new(Mutex::new(store));
         let mut family = Family {
             options,
             asked: Requested::default(),
-            counters,
+            counters: Counters::new(store.path()),
             locks: FileLocks::default(),
             index: WalIndex::default(),
             memory: Memory::new(base, options.memory_of_writes() as usize),
-            store,
+            stored: Arc::clone(store.stored()),
             pages: None,
             page_size: 0,
             view: HashMap::new(),
             length: if is_in_place {
-                length
+                store.length_in_place()?
             } else {
                 u64::from(size) * page_size as u64
             },
             journal: None,
             wal: None,
             working: BTreeSet::new(),
+            main_is_prepared: false,
             pending: BTreeMap::new(),
             pending_bytes: 0,
+            flying: BTreeMap::new(),
             size,
             oldest: None,
+            flying_oldest: None,
             wal_taken: None,
-            wal_commit: None,
+            writing: commit::WalWriting::default(),
+            prepared: None,
+            super_journal: None,
             log_began: (!is_in_place).then_some(now),
             began: now,
             now,
+            failed: None,
+            unsaved: 0,
+            flying_commits: 0,
+            notes: HealthNotes::default(),
+            retry_at: 0.0,
+            checkpoint_retry_at: 0.0,
+            is_closing: false,
             shadow: None,
         };
         if page_size > 0 {
             family.use_page_size(page_size)?;
         }
-        if options.log == LogKind::Wal && family.store.lock().kind() == LogKind::Deltas {
-            if !is_in_place {
-                family.checkpoint()?;
-            }
-            family.store.lock().use_wal()?;
-        }
         Ok(family)
     }
 
-    fn use_page_size(&mut self, page_size: usize) -> Answer<()> {
+    pub(crate) fn use_page_size(&mut self, page_size: usize) -> Answer<()> {
         self.page_size = page_size;
         let memory = self.options.memory - self.options.memory_of_writes();
-        self.pages = Some(Pages::new(&self.store, page_size, memory)?);
+        self.stored.note_move();
+        self.pages = Some(Arc::new(Pages::new(&self.stored, page_size, memory)?));
         Ok(())
     }
 
+    /// The pool; `None` while the page size is unknown.
+    pub(crate) fn pool(&self) -> Option<Arc<Pages>> {
+        self.pages.clone()
+    }
+
     fn pages(&self) -> Answer<&Pages> {
-        self.pages.as_ref().ok_or(Code::IO)
+        self.pages.as_deref().ok_or(Code::IO)
     }
 
     /// Calls `with` with a page as of the last epoch.
     fn durable<R>(&self, page: u32, with: impl FnOnce(&[u8]) -> R) -> Answer<R> {
-        if page > self.store.lock().size() {
+        if page > self.stored.size() {
             return Ok(with(&vec![0; self.page_size]));
         }
         self.pages()?.read(page, with)
@@ -167,12 +219,37 @@ impl Family {
         self.length
     }
 
+    /// Where a part of the main file is: the page, the offset within it, and the bytes up to its end; `None` while the page size
+    /// is unknown.
+    pub(crate) fn part_at(&self, at: u64) -> Option<(u32, usize, usize)> {
+        if self.page_size == 0 {
+            return None;
+        }
+        let (page, within) = self.page_of(at);
+        Some((page, within, self.page_size - within))
+    }
+
+    /// Where the content of a page is.
+    pub(crate) fn source(&self, page: u32) -> Source {
+        if let Some(image) = self.view.get(&page) {
+            return Source::Image(Arc::clone(image));
+        }
+        match &self.pages {
+            Some(pages) if page <= self.stored.size() => Source::Pool {
+                pages: Arc::clone(pages),
+                stored: Arc::clone(&self.stored),
+                moves: self.stored.moves(),
+            },
+            _ => Source::Zeros,
+        }
+    }
+
     /// Reads the main file, zeros beyond the end, and returns true if all bytes were there.
-    pub(crate) fn read_main(&self, at: u64, into: &mut [u8]) -> Answer<bool> {
+    pub(super) fn read_main(&self, at: u64, into: &mut [u8]) -> Answer<bool> {
         let there = self.length.saturating_sub(at).min(into.len() as u64) as usize;
         into[there..].fill(0);
         if self.page_size == 0 {
-            self.store.lock().read_in_place(at, &mut into[..there])?;
+            self.stored.read_in_place(at, &mut into[..there])?;
             return Ok(there == into.len());
         }
         let mut done = 0;
@@ -200,22 +277,36 @@ impl Family {
         }
     }
 
+    /// The page size that a write to the main file begins a new database with, if it does.
+    pub(crate) fn page_size_of_write(&self, count: usize) -> Option<usize> {
+        let is_new = self.length == 0 && self.is_all_durable() && self.stored.figures().is_in_place;
+        if self.page_size == 0 {
+            return Some(if is_page_size(count) {
+                count
+            } else {
+                USUAL_PAGE
+            });
+        }
+        (is_new && count != self.page_size && is_page_size(count)).then_some(count)
+    }
+
+    fn is_all_durable(&self) -> bool {
+        self.pending.is_empty() && self.flying.is_empty()
+    }
+
+    /// Makes the database, which is empty, one of pages of another size.
+    pub(crate) fn begin_with_page_size(&mut self, store: &mut Store, size: usize) -> Answer<()> {
+        store.set_page_size(size)?;
+        self.use_page_size(size)?;
+        self.view.clear();
+        Ok(())
+    }
+
     /// Writes to the main file: as part of a transaction, or of a checkpoint of SQLite's, which copies what is committed
     /// already.
     pub(crate) fn write_main(&mut self, at: u64, bytes: &[u8], is_checkpoint: bool) -> Answer<()> {
         self.asked.main += bytes.len() as u64;
         let count = bytes.len();
-        let is_new = self.length == 0 && self.pending.is_empty() && self.store.lock().is_in_place();
-        if self.page_size == 0 || (is_new && count != self.page_size && is_page_size(count)) {
-            let page_size = if is_page_size(count) {
-                count
-            } else {
-                USUAL_PAGE
-            };
-            self.store.lock().set_page_size(page_size)?;
-            self.use_page_size(page_size)?;
-            self.view.clear();
-        }
         let mut done = 0;
         while done < count {
             let (page, within) = self.page_of(at + done as u64);
@@ -236,7 +327,7 @@ impl Family {
     fn set_view(&mut self, page: u32, bytes: &[u8], is_checkpoint: bool) -> Answer<()> {
         if is_checkpoint {
             // Most copies are the last committed version, which need not be stored twice.
-            match self.pending.get(&page) {
+            match self.pending.get(&page).or_else(|| self.flying.get(&page)) {
                 Some(pending) if *pending.bytes()? == *bytes => {
                     self.view.insert(page, Arc::clone(pending));
                     return Ok(());
@@ -268,7 +359,7 @@ impl Family {
 
     /// The size of pages that page 1 has from now on, if that is another one: VACUUM has written the database anew, in
     /// pieces of the old size.
-    fn new_page_size(&self) -> Answer<Option<usize>> {
+    pub(crate) fn new_page_size(&self) -> Answer<Option<usize>> {
         if !self.working.contains(&1) {
             return Ok(None);
         }
@@ -279,8 +370,9 @@ impl Family {
         })
     }
 
-    /// Cuts the database of a transaction that has written all of it into pages of another size.
-    fn change_page_size(&mut self, page_size: usize) -> Answer<()> {
+    /// Cuts the database of a transaction that has written all of it into pages of another size. What was committed before, in
+    /// pages of the old size, is in place.
+    pub(crate) fn change_page_size(&mut self, store: &mut Store, page_size: usize) -> Answer<()> {
         let size = self.length.div_ceil(page_size as u64) as u32;
         let mut pages = BTreeMap::new();
         let mut bytes = vec![0; page_size];
@@ -288,36 +380,25 @@ impl Family {
             self.read_main(u64::from(page - 1) * page_size as u64, &mut bytes)?;
             pages.insert(page, Arc::new(self.memory.store(&bytes)?));
         }
-        // What was committed before has pages of the old size, and goes in place first.
-        self.checkpoint()?;
-        self.store.lock().set_page_size(page_size)?;
+        store.set_page_size(page_size)?;
         self.use_page_size(page_size)?;
         self.working = pages.keys().copied().collect();
         self.view = pages.into_iter().collect();
         Ok(())
     }
 
-    /// The last handle goes: leaves a plain database behind.
-    pub(crate) fn leave(&mut self) -> Answer<()> {
-        let left = self.checkpoint().and_then(|()| self.store.lock().leave());
-        if left.is_err() {
-            self.store.lock().abandon();
-        }
-        self.publish();
-        left
-    }
-
-    /// True if another file has the database's name by now, or none.
-    pub(crate) fn has_moved(&mut self) -> bool {
-        match &mut self.shadow {
-            Some(shadow) => shadow.has_moved(),
-            None => self.store.lock().has_moved(),
+    /// True if no handle reads or writes.
+    pub(crate) fn is_idle(&self) -> bool {
+        // With a WAL a handle has a lock of the file as long as it is open.
+        match self.wal.is_some() {
+            true => self.index.is_free(),
+            false => self.locks.are_free(),
         }
     }
 
     /// Passes the figures on to the recorder of metrics, if the program has one.
-    pub(super) fn publish(&mut self) {
-        let written = self.store.lock().written;
+    pub(crate) fn publish(&mut self) {
+        let written = self.stored.figures().written;
         self.counters.update(&written, &self.asked);
     }
 
@@ -336,19 +417,4 @@ impl Family {
     pub(crate) fn extent(&self) -> (u32, usize) {
         (self.size, self.page_size)
     }
-}
-
-/// The two ways of opening a database fail differently: see [`Store::take_over`].
-pub(crate) fn take_over(
-    base: BaseVfs,
-    path: &str,
-    database: BaseFile,
-    options: Options,
-    random: u64,
-    now: f64,
-) -> Result<Family, (Option<BaseFile>, Code)> {
-    let mut store = Store::take_over(base, path, options.log, database, random)
-        .map_err(|(database, error)| (Some(database), error))?;
-    let length = store.length_in_place().map_err(|error| (None, error))?;
-    Family::new(base, store, length, options, now).map_err(|error| (None, error))
 }

@@ -129,6 +129,7 @@ pub const NOTICE: c_int = 27;
 pub const WARNING: c_int = 28;
 pub const IOERR_SHORT_READ: c_int = IOERR | (2 << 8);
 pub const IOERR_FSYNC: c_int = IOERR | (4 << 8);
+pub const IOERR_LOCK: c_int = IOERR | (15 << 8);
 pub const IOERR_DELETE_NOENT: c_int = IOERR | (23 << 8);
 pub const OK_LOAD_PERMANENTLY: c_int = 1 << 8;
 
@@ -155,6 +156,7 @@ pub const LOCK_EXCLUSIVE: c_int = 4;
 
 pub const SYNC_NORMAL: c_int = 2;
 pub const ACCESS_EXISTS: c_int = 0;
+pub const ACCESS_READWRITE: c_int = 1;
 
 pub const SHM_UNLOCK: c_int = 1;
 pub const SHM_EXCLUSIVE: c_int = 8;

@@ -1,16 +1,20 @@
 //! Whether a log of deltas belongs to a database in place.
 
-use crate::delta_log::{self, Header, Record, Section};
-use crate::store::{fingerprint, is_marked, is_plain};
+use crate::delta_log::{self, Header, Record, Section, next_generation};
+use crate::store::{fingerprint, is_marked, is_plain, marked_generation};
 
 /// Looks at the records of a log, one after the other.
 ///
 /// The database in place is that on which the log began; or, after a crash in a checkpoint, that of the last record; or,
-/// after a checkpoint that failed, that before a record which says so. Records up to that state change nothing in it.
+/// after a checkpoint that failed, that before a record which says so. Records up to that state change nothing in it. The mark
+/// of the first has the number of the log's generation, and that of the others the number of the next one, so that a copy of
+/// the database from before is none of them.
 pub(crate) struct FitCheck {
     /// The fingerprint of the database in place.
     print: u64,
     is_marked: bool,
+    /// The number in the mark.
+    generation: u64,
     /// Page 1 as the records make it from that in place.
     first: Vec<u8>,
     /// True if a record has changed page 1: otherwise its fingerprint is that in place, whatever the database is.
@@ -24,6 +28,7 @@ impl FitCheck {
         FitCheck {
             print: fingerprint(first),
             is_marked: !is_plain(first) || is_marked(first),
+            generation: marked_generation(first),
             first: first.to_vec(),
             has_changed: false,
             is_of_a_checkpoint: false,
@@ -53,11 +58,15 @@ impl FitCheck {
 
     /// True if the database is that on which the log began.
     pub(crate) fn is_base(&self, header: &Header) -> bool {
-        self.print == header.base
+        self.print == header.base && (!header.is_numbered() || self.generation == header.generation)
     }
 
     /// True if the log belongs to the database, which is marked.
     pub(crate) fn fits(&self, header: &Header) -> bool {
-        self.is_base(header) || self.is_last_state() || self.is_of_a_checkpoint
+        let is_checkpoint =
+            !header.is_numbered() || self.generation == next_generation(header.generation);
+        // Where no record has changed page 1, the state that a checkpoint has brought in place begins as the base does.
+        let is_state = self.print == header.base || self.is_last_state() || self.is_of_a_checkpoint;
+        self.is_base(header) || (is_checkpoint && is_state)
     }
 }

@@ -2,19 +2,22 @@
 
 #![allow(unsafe_code)]
 
+mod passed;
 mod shm;
 
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::sync::Arc;
 
 use crate::code::{Answer, Code};
+use crate::disk::BaseFile;
 use crate::family::Family;
 use crate::ffi::{self, File};
-use crate::instance::{Instance, Shared, State};
+use crate::instance::Instance;
 use crate::locks::Slots;
 use crate::memory::VirtualFile;
 use crate::mirror::{self, Mirror};
 use crate::pragma;
+use crate::shared::{Shared, State};
 use crate::vfs::guarded;
 
 pub(crate) use shm::{shm_barrier, shm_lock, shm_map, shm_unmap};
@@ -47,6 +50,11 @@ pub(crate) struct Open {
     slots: Slots,
     has_index: bool,
     mirror: Mirror,
+    /// The database as the VFS below has it; journals and WALs of a family have none.
+    base: Option<BaseFile>,
+    is_read_only: bool,
+    /// True while the VFS below serves the handle, which has a lock then, or an index of the WAL.
+    is_passed: bool,
 }
 
 impl Open {
@@ -56,12 +64,16 @@ impl Open {
         shared: Arc<Shared>,
         flags: c_int,
         mirror: Mirror,
+        base: Option<BaseFile>,
     ) -> Open {
         Open {
             instance,
             number: instance.next_handle(),
             kind,
             shared,
+            base,
+            is_read_only: flags & ffi::OPEN_READONLY != 0,
+            is_passed: false,
             level: 0,
             is_checkpointing: false,
             persists_wal: 0,
@@ -70,6 +82,11 @@ impl Open {
             has_index: false,
             mirror,
         }
+    }
+
+    /// The number by which the database knows the handle.
+    pub(crate) fn number(&self) -> u64 {
+        self.number
     }
 
     fn with<R>(&self, with: impl FnOnce(&mut Family) -> Answer<R>) -> Answer<R> {
@@ -101,7 +118,7 @@ fn virtual_file(family: &mut Family, kind: Kind) -> &mut Option<VirtualFile> {
     }
 }
 
-/// The family and kind of a path that would be virtual.
+/// The database and kind of a path that would be virtual.
 fn virtual_owner(instance: &Instance, path: &str) -> Option<(Arc<Shared>, Kind)> {
     let of = |suffix: &str, kind| {
         let owner = path.strip_suffix(suffix)?;
@@ -110,20 +127,27 @@ fn virtual_owner(instance: &Instance, path: &str) -> Option<(Arc<Shared>, Kind)>
     of("-journal", Kind::Journal).or_else(|| of("-wal", Kind::Wal))
 }
 
+/// True if the journal and the WAL of a database are virtual; otherwise those that there are belong to the VFS below.
+fn has_virtual_files(shared: &Shared) -> Answer<bool> {
+    Ok(matches!(shared.lock()?.state, State::Owned(_)))
+}
+
 /// True if a virtual file exists; `None` if the path is not one of a virtual file.
-pub(crate) fn virtual_exists(instance: &Instance, path: &str) -> Option<bool> {
+pub(crate) fn virtual_exists(instance: &Instance, path: &str) -> Answer<Option<bool>> {
     if mirror::is_on() {
-        return None;
+        return Ok(None);
     }
-    let (shared, kind) = virtual_owner(instance, path)?;
-    match &mut *shared.lock().ok()? {
-        State::Owned(family) => {
-            let file = virtual_file(family, kind);
-            // As SQLite's unix VFS: an empty file does not exist.
-            Some(file.as_ref().is_some_and(|file| file.length() > 0))
-        }
-        _ => None,
+    let Some((shared, kind)) = virtual_owner(instance, path) else {
+        return Ok(None);
+    };
+    if !has_virtual_files(&shared)? {
+        return Ok(None);
     }
+    instance.with_family(&shared, |family| {
+        let file = virtual_file(family, kind);
+        // As SQLite's unix VFS: an empty file does not exist.
+        Ok(Some(file.as_ref().is_some_and(|file| file.length() > 0)))
+    })
 }
 
 /// Deletes a virtual file; false if the path is not one of a virtual file.
@@ -131,7 +155,7 @@ pub(crate) fn delete_virtual(instance: &Instance, path: &str, durable: bool) -> 
     let Some((shared, kind)) = virtual_owner(instance, path) else {
         return Ok(false);
     };
-    if !matches!(&*shared.lock()?, State::Owned(_)) {
+    if !has_virtual_files(&shared)? {
         return Ok(false);
     }
     instance.with_family(&shared, |family| {
@@ -144,11 +168,24 @@ pub(crate) fn delete_virtual(instance: &Instance, path: &str, durable: bool) -> 
         }
         mirror::delete(instance.base, path, durable)?;
         match kind {
-            Kind::Wal => family.wal_is_gone()?,
+            Kind::Wal => family.wal_is_gone(),
             _ => family.journal = None,
         }
         Ok(true)
     })
+}
+
+/// True if the journal or WAL of a database that is opened now is virtual.
+pub(crate) fn is_virtual(instance: &Instance, shared: &Shared) -> Answer<bool> {
+    let is_passed = {
+        let inner = shared.lock()?;
+        matches!(inner.state, State::Free) && (inner.passing > 0 || inner.refusal.is_some())
+    };
+    // A connection without locks opens its journal before anything else.
+    match is_passed {
+        true => Ok(false),
+        false => instance.with_family(shared, |_| Ok(true)),
+    }
 }
 
 /// # Safety
@@ -168,8 +205,12 @@ pub(crate) unsafe extern "C" fn close(file: *mut File) -> c_int {
     };
     guarded(|| {
         if open.kind == Kind::Main {
-            let unlocked = unlock_main(&mut open, 0);
-            return open.instance.leave(&open.shared).and(unlocked);
+            let unlocked = passed::unlock_or(&mut open, 0, unlock_main);
+            let passed = passed::stop(&mut open);
+            // Before the lock goes with the last handle: closing a descriptor drops locks of the usual kind.
+            open.base = None;
+            let left = open.instance.leave(&open.shared, open.number);
+            return left.and(unlocked).and(passed);
         }
         if open.is_deleted_on_close {
             let kind = open.kind;
@@ -216,14 +257,15 @@ pub(crate) unsafe extern "C" fn read(
 }
 
 fn read_main(open: &mut Open, at: u64, into: &mut [u8]) -> Answer<bool> {
-    match &mut *open.shared.lock()? {
-        State::Owned(family) => family.read_main(at, into),
-        State::Opened(file) => {
-            file.read(at, into)?;
-            Ok(at + into.len() as u64 <= file.length()?)
-        }
-        State::Lost => Err(Code::IO),
+    if !open.is_passed && has_virtual_files(&open.shared)? {
+        return open.instance.read_main(&open.shared, at, into);
     }
+    if matches!(open.shared.lock()?.state, State::Lost) {
+        return Err(Code::IO);
+    }
+    let base = open.base.as_mut().ok_or(Code::IO)?;
+    base.read(at, into)?;
+    Ok(at + into.len() as u64 <= base.length()?)
 }
 
 pub(crate) unsafe extern "C" fn write(
@@ -241,18 +283,22 @@ pub(crate) unsafe extern "C" fn write(
     };
     let (kind, is_checkpoint, at) = (open.kind, open.is_checkpointing, at as u64);
     guarded(|| {
+        if let Some(base) = passed::file(open) {
+            return base.write(at, bytes);
+        }
         open.mirror.write(at, bytes)?;
-        open.with(|family| match kind {
-            Kind::Main => family.write_main(at, bytes, is_checkpoint),
-            Kind::Wal => family.write_wal(at, bytes),
-            Kind::Journal => {
+        let (instance, shared) = (open.instance, &*open.shared);
+        match kind {
+            Kind::Main => instance.write_main(shared, at, bytes, is_checkpoint),
+            Kind::Wal => instance.write_wal(shared, at, bytes),
+            Kind::Journal => open.with(|family| {
                 family.asked.journal += bytes.len() as u64;
                 match &mut family.journal {
                     Some(journal) => journal.write(at, bytes),
                     None => Err(Code::IO),
                 }
-            }
-        })
+            }),
+        }
     })
 }
 
@@ -261,22 +307,29 @@ pub(crate) unsafe extern "C" fn truncate(file: *mut File, length: i64) -> c_int 
     let open = unsafe { open_of(file) };
     let (kind, length) = (open.kind, length as u64);
     guarded(|| {
+        if let Some(base) = passed::file(open) {
+            return base.truncate(length);
+        }
         open.mirror.truncate(length)?;
-        open.with(|family| {
+        let is_asked = open.with(|family| {
             if kind == Kind::Main {
                 family.truncate_main(length);
-                return Ok(());
+                return Ok(false);
             }
             if let Some(file) = virtual_file(family, kind) {
                 file.truncate(length)?;
             }
-            if kind == Kind::Wal && length == 0 {
-                // TRUNCATE is what a program asks for that is about to copy the files.
-                family.wal_begins_anew()?;
-                family.checkpoint()?;
+            let begins_anew = kind == Kind::Wal && length == 0;
+            if begins_anew {
+                family.wal_begins_anew();
             }
-            Ok(())
-        })
+            Ok(begins_anew)
+        })?;
+        match is_asked {
+            // TRUNCATE is what a program asks for that is about to copy the files.
+            true => open.instance.checkpoint(&open.shared, true),
+            false => Ok(()),
+        }
     })
 }
 
@@ -284,6 +337,9 @@ pub(crate) unsafe extern "C" fn sync(file: *mut File, flags: c_int) -> c_int {
     // SAFETY: SQLite passes an open handle.
     let open = unsafe { open_of(file) };
     guarded(|| {
+        if let Some(base) = passed::file(open) {
+            return base.sync();
+        }
         open.mirror.sync(flags)?;
         open.with(|family| {
             // Commits are durable by epochs, and nothing else need be.
@@ -299,14 +355,16 @@ pub(crate) unsafe extern "C" fn file_size(file: *mut File, out: *mut i64) -> c_i
     let kind = open.kind;
     let mut length = 0;
     let code = guarded(|| {
-        length = match &mut *open.shared.lock()? {
-            State::Opened(file) => file.length()?,
-            State::Owned(family) if kind == Kind::Main => family.length(),
-            State::Owned(family) => virtual_file(family, kind)
+        if kind == Kind::Main && (open.is_passed || !has_virtual_files(&open.shared)?) {
+            length = open.base.as_mut().ok_or(Code::IO)?.length()?;
+            return Ok(());
+        }
+        length = open.with(|family| match kind {
+            Kind::Main => Ok(family.length()),
+            kind => Ok(virtual_file(family, kind)
                 .as_ref()
-                .map_or(0, VirtualFile::length),
-            State::Lost => return Err(Code::IO),
-        };
+                .map_or(0, VirtualFile::length)),
+        })?;
         Ok(())
     });
     // SAFETY: SQLite passes a place for the answer.
@@ -321,22 +379,29 @@ pub(crate) unsafe extern "C" fn lock(file: *mut File, level: c_int) -> c_int {
         if open.kind != Kind::Main || open.level >= level {
             return Ok(());
         }
-        let (number, mut reached) = (open.number, open.level);
-        let answer = open.with(|family| {
-            let is_writer = reached < ffi::LOCK_RESERVED && level >= ffi::LOCK_RESERVED;
-            let locked = family.locks.lock(number, &mut reached, level);
-            if is_writer && locked.is_ok() {
-                // A late epoch that failed is tried before more is written; the lock is given back where it fails again.
-                if let Err(error) = family.retry() {
-                    family.locks.unlock(number, &mut reached, ffi::LOCK_SHARED);
-                    return Err(error);
-                }
-            }
-            locked
-        });
-        open.level = reached;
-        answer
+        passed::lock_or(open, level, lock_main)
     })
+}
+
+fn lock_main(open: &mut Open, level: c_int) -> Answer<()> {
+    let number = open.number;
+    let mut reached = open.level;
+    let is_writer = reached < ffi::LOCK_RESERVED && level >= ffi::LOCK_RESERVED;
+    let locked = open.with(|family| Ok(family.locks.lock(number, &mut reached, level)))?;
+    open.level = reached;
+    if is_writer
+        && locked.is_ok()
+        && let Err(error) = open.instance.retry(&open.shared)
+    {
+        // A late epoch that failed is tried before more is written; the lock is given back where it fails again.
+        open.with(|family| {
+            family.locks.unlock(number, &mut reached, ffi::LOCK_SHARED);
+            Ok(())
+        })?;
+        open.level = reached;
+        return Err(error);
+    }
+    locked
 }
 
 fn unlock_main(open: &mut Open, level: c_int) -> Answer<()> {
@@ -345,24 +410,24 @@ fn unlock_main(open: &mut Open, level: c_int) -> Answer<()> {
     }
     let (number, mut reached) = (open.number, open.level);
     let was_writer = reached >= ffi::LOCK_RESERVED;
-    let answer = open.with(|family| {
+    // A hot journal says that the transaction has failed and is still to be rolled back.
+    let committed = match was_writer && !open.with(|family| family.has_hot_journal())? {
+        true => open.instance.commit_main(&open.shared),
+        false => Ok(()),
+    };
+    open.with(|family| {
         family.locks.unlock(number, &mut reached, level);
-        // A hot journal says that the transaction has failed and is still to be rolled back.
-        if was_writer && !family.has_hot_journal()? {
-            family.commit(false)
-        } else {
-            Ok(())
-        }
-    });
+        Ok(())
+    })?;
     open.level = reached;
-    answer
+    committed
 }
 
 pub(crate) unsafe extern "C" fn unlock(file: *mut File, level: c_int) -> c_int {
     // SAFETY: SQLite passes an open handle.
     let open = unsafe { open_of(file) };
     guarded(|| match open.kind {
-        Kind::Main => unlock_main(open, level),
+        Kind::Main => passed::unlock_or(open, level, unlock_main),
         _ => Ok(()),
     })
 }
@@ -372,7 +437,11 @@ pub(crate) unsafe extern "C" fn check_reserved_lock(file: *mut File, out: *mut c
     let open = unsafe { open_of(file) };
     let mut is_reserved = false;
     let code = guarded(|| {
-        is_reserved = match &*open.shared.lock()? {
+        if open.is_passed {
+            is_reserved = passed::is_reserved(open)?;
+            return Ok(());
+        }
+        is_reserved = match &open.shared.lock()?.state {
             State::Owned(family) => family.locks.is_reserved(),
             _ => false,
         };
@@ -393,8 +462,30 @@ pub(crate) unsafe extern "C" fn file_control(
     if open.kind != Kind::Main {
         return ffi::NOTFOUND;
     }
+    let is_ours = matches!(operation, ffi::FCNTL_PRAGMA | ffi::FCNTL_VFSNAME);
+    if open.is_passed && !is_ours {
+        return passed::control(open, operation, argument);
+    }
     match operation {
-        ffi::FCNTL_COMMIT_PHASETWO => guarded(|| open.with(|family| family.commit(true))),
+        ffi::FCNTL_COMMIT_PHASETWO => guarded(|| {
+            // In this order: what the main file has is not in a WAL.
+            open.instance.commit_main(&open.shared)?;
+            open.instance.commit_wal(&open.shared)
+        }),
+        ffi::FCNTL_SYNC => {
+            let code = guarded(|| {
+                // SAFETY: the argument of this operation is the name of a super-journal, or null.
+                let super_journal = unsafe { text_of(argument.cast()) };
+                prepare_main(open, super_journal)
+            });
+            match code {
+                ffi::OK => open
+                    .mirror
+                    .control(operation, argument)
+                    .unwrap_or(ffi::NOTFOUND),
+                code => code,
+            }
+        }
         ffi::FCNTL_CKPT_START => {
             open.is_checkpointing = true;
             ffi::OK
@@ -427,32 +518,43 @@ pub(crate) unsafe extern "C" fn file_control(
         }
         // SAFETY: the argument of this operation is an array of three texts.
         ffi::FCNTL_PRAGMA => unsafe { run_pragma(open, argument.cast()) },
-        ffi::FCNTL_SIZE_HINT | ffi::FCNTL_CHUNK_SIZE | ffi::FCNTL_SYNC => {
+        ffi::FCNTL_SIZE_HINT | ffi::FCNTL_CHUNK_SIZE => {
             let answer = open.mirror.control(operation, argument);
             answer.unwrap_or(ffi::NOTFOUND)
         }
         ffi::FCNTL_MMAP_SIZE => ffi::NOTFOUND,
         _ => {
             let answer = open.mirror.control(operation, argument);
-            answer.unwrap_or_else(|| pass_on(open, operation, argument))
+            answer.unwrap_or_else(|| passed::control(open, operation, argument))
         }
     }
 }
 
-/// Passes a control to the real file.
-fn pass_on(open: &mut Open, operation: c_int, argument: *mut c_void) -> c_int {
-    let Ok(mut state) = open.shared.lock() else {
-        return ffi::MISUSE;
-    };
-    // SAFETY: the handle of the real file is open, and the argument is SQLite's.
-    let control = |handle: *mut File| unsafe {
-        ((*(*handle).methods).xFileControl)(handle, operation, argument)
-    };
-    match &mut *state {
-        State::Opened(file) => control(file.handle()),
-        State::Owned(family) => control(family.store.lock().handle()),
-        State::Lost => ffi::NOTFOUND,
+/// SQLite is about to commit what it has written to the main file, with a super-journal if others take part.
+fn prepare_main(open: &mut Open, super_journal: Option<String>) -> Answer<()> {
+    if open.is_checkpointing || open.level < ffi::LOCK_RESERVED {
+        return Ok(());
     }
+    if let Some(name) = super_journal {
+        open.instance.join(&name, &open.shared);
+        open.with(|family| {
+            family.super_journal = Some(name);
+            Ok(())
+        })?;
+    }
+    open.instance.prepare_main(&open.shared)
+}
+
+/// # Safety
+///
+/// The text is null or ends with a zero.
+unsafe fn text_of(text: *const c_char) -> Option<String> {
+    // SAFETY: the caller's.
+    (!text.is_null()).then(|| {
+        unsafe { CStr::from_ptr(text) }
+            .to_string_lossy()
+            .into_owned()
+    })
 }
 
 /// # Safety
@@ -461,17 +563,17 @@ fn pass_on(open: &mut Open, operation: c_int, argument: *mut c_void) -> c_int {
 unsafe fn run_pragma(open: &mut Open, arguments: *mut *mut c_char) -> c_int {
     // SAFETY: the caller's.
     let (name, value) = unsafe {
-        let text = |index| {
-            let text: *mut c_char = *arguments.add(index);
-            (!text.is_null()).then(|| CStr::from_ptr(text).to_string_lossy().into_owned())
-        };
-        (text(1).unwrap_or_default(), text(2))
+        (
+            text_of(*arguments.add(1)).unwrap_or_default(),
+            text_of(*arguments.add(2)),
+        )
     };
     let mut answer = None;
     let code = guarded(|| {
         answer = pragma::run(
             open.instance,
             &open.shared,
+            open.number,
             &name.to_ascii_lowercase(),
             value.as_deref(),
         );

@@ -1,23 +1,22 @@
-//! The pool in front of a [`Store`]: pages as of the last epoch, chosen by the policy `ebb`.
+//! The pool in front of a [`Stored`]: pages as of the last epoch, chosen by the policy `ebb`.
 
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use crate::code::{Answer, Code};
+use crate::fork;
+use crate::store::Stored;
 use ebbpool::storage::{Read, Storage, Write};
 use ebbpool::{Log, Lsn, OperationCosts, PageFormat, Pool, PoolError, PoolOptions, Unit};
-use parking_lot::Mutex;
-
-use crate::code::{Answer, Code};
-use crate::store::Store;
 
 /// The fewest frames: the policies' lists need a few.
 const LEAST_FRAMES: u64 = 64;
 
-/// The pages of the store as a pool's storage. The pool's pages are numbered from 0, SQLite's from 1.
+/// The pages as of the last epoch as a pool's storage. The pool's pages are numbered from 0, SQLite's from 1.
 struct Home {
-    store: Arc<Mutex<Store>>,
+    stored: Arc<Stored>,
     page_size: usize,
 }
 
@@ -27,7 +26,7 @@ impl Storage for Home {
     }
 
     fn pages(&self) -> io::Result<u64> {
-        Ok(u64::from(self.store.lock().size()))
+        Ok(u64::from(self.stored.size()))
     }
 
     fn grow(&self, _pages: u64) -> io::Result<()> {
@@ -35,9 +34,8 @@ impl Storage for Home {
     }
 
     fn read(&self, reads: &mut [Read<'_>]) -> Option<f64> {
-        let mut store = self.store.lock();
         for read in reads {
-            let answer = store.read(read.page as u32 + 1, read.buffer);
+            let answer = self.stored.read(read.page as u32 + 1, read.buffer);
             read.outcome = answer.map_err(|code| io::Error::other(code.to_string()));
         }
         None
@@ -95,12 +93,12 @@ fn failed(error: &PoolError) -> Code {
 }
 
 impl Pages {
-    /// A pool of about `memory` bytes over a store.
-    pub(crate) fn new(store: &Arc<Mutex<Store>>, page_size: usize, memory: u64) -> Answer<Pages> {
+    /// A pool of about `memory` bytes.
+    pub(crate) fn new(stored: &Arc<Stored>, page_size: usize, memory: u64) -> Answer<Pages> {
         let epochs = Arc::new(Epochs::default());
         let frames = (memory / page_size as u64).clamp(LEAST_FRAMES, 1 << 24);
         let home = Home {
-            store: Arc::clone(store),
+            stored: Arc::clone(stored),
             page_size,
         };
         // A dirty page is one whose home is the log: writing it back costs nothing, and reading it again a little more.
@@ -123,6 +121,7 @@ impl Pages {
 
     /// Calls `with` with the content of a page as of the last epoch.
     pub(crate) fn read<R>(&self, page: u32, with: impl FnOnce(&[u8]) -> R) -> Answer<R> {
+        let _gate = fork::gate();
         let guard = self.pool.fix_read(u64::from(page) - 1);
         let guard = guard.map_err(|error| failed(&error))?;
         Ok(with(&guard))
@@ -130,6 +129,7 @@ impl Pages {
 
     /// Takes over a page as an epoch has changed it. The epoch is durable.
     pub(crate) fn replace(&self, page: u32, image: &[u8]) -> Answer<()> {
+        let _gate = fork::gate();
         let guard = self.pool.fix_new(u64::from(page) - 1);
         let mut guard = guard.map_err(|error| failed(&error))?;
         guard.copy_from_slice(image);
@@ -139,6 +139,7 @@ impl Pages {
 
     /// Forgets a page, which the next read takes from the store.
     pub(crate) fn forget(&self, page: u32) -> Answer<()> {
+        let _gate = fork::gate();
         let page = u64::from(page) - 1;
         // A clean page needs no redo after it was discarded.
         let dropped = self.pool.flush(page).and_then(|()| self.pool.discard(page));
@@ -147,6 +148,7 @@ impl Pages {
 
     /// Notes that all pages are in place.
     pub(crate) fn note_checkpoint(&self) -> Answer<()> {
+        let _gate = fork::gate();
         let done = self.pool.checkpoint();
         done.map(drop).map_err(|error| failed(&error))
     }

@@ -6,6 +6,7 @@
 
 mod locks;
 mod log;
+mod owner;
 mod recovered;
 
 use std::ffi::OsString;
@@ -14,22 +15,28 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::delta_log::is_page_size;
-use crate::store::{READ_VERSION, is_marked, is_plain};
+use crate::options::LogKind;
+use crate::store::{GENERATION, READ_VERSION, is_marked, is_plain};
 use crate::wal_file::read_whole;
 use crate::wal_log::WalCursor;
 use crate::wal_log::be32;
 
+pub use crate::health::{DatabaseHealth, HealthNote};
+pub(crate) use locks::open_locked;
 pub use locks::{LockHolder, lock_holder};
 pub use log::{DeltaLogSummary, LogFit};
 #[doc(hidden)]
 pub use log::{check_bytes_of_log, sealed_log};
+#[doc(hidden)]
+pub use owner::sealed_health;
+pub use owner::{OwnerHealth, health_of};
 pub use recovered::write_recovered;
 
 /// Bytes of a database's header.
 const HEADER: usize = 100;
 
 /// What the files of a database say.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct SqliteInspection {
     /// The database.
     pub path: PathBuf,
@@ -45,6 +52,8 @@ pub struct SqliteInspection {
     pub log: Option<DeltaLogSummary>,
     /// A process that has a lock on the database.
     pub lock: Option<LockHolder>,
+    /// What a process with the VFS that has the database open says about it.
+    pub health: Option<OwnerHealth>,
 }
 
 /// The header of a database of SQLite's.
@@ -54,6 +63,8 @@ pub struct SqliteHeader {
     pub page_size: u32,
     /// True if byte 18 keeps SQLite from writing the database, because `-ebb` has newer content.
     pub is_marked: bool,
+    /// True if the mark has the number of a generation of `-ebb`, without which the database is not whole.
+    pub has_generation: bool,
     /// True if the journal mode is WAL.
     pub is_wal: bool,
     /// A number that each commit in a rollback mode raises.
@@ -70,6 +81,7 @@ impl SqliteHeader {
         is_page_size(page_size).then(|| SqliteHeader {
             page_size: page_size as u32,
             is_marked: is_marked(bytes),
+            has_generation: bytes[GENERATION] != [0; 8],
             is_wal: bytes[READ_VERSION] == 2,
             change_counter: be32(bytes, 24),
         })
@@ -138,6 +150,7 @@ pub fn inspect(path: &Path) -> io::Result<SqliteInspection> {
         Some(file) => Some(log::summarize(&file, &first, bytes)?),
         None => None,
     };
+    let processes = owner::processes_of(&metadata);
     Ok(SqliteInspection {
         path: path.to_owned(),
         bytes: metadata.len(),
@@ -145,7 +158,8 @@ pub fn inspect(path: &Path) -> io::Result<SqliteInspection> {
         hot_journal: hot_journal(path)?,
         wal,
         log,
-        lock: lock_holder(&file),
+        lock: lock_holder(&file).map(|lock| lock.found_in(&processes)),
+        health: processes.health,
     })
 }
 
@@ -215,6 +229,38 @@ impl SqliteInspection {
         !is_marked && self.log.is_none() && self.hot_journal.is_none() && self.wal.is_none()
     }
 
+    /// True if the database is marked as having a log in `-ebb`, and there is none: what it held is lost.
+    pub fn lacks_log(&self) -> bool {
+        let Some(header) = self.header.as_ref().filter(|header| header.is_marked) else {
+            return false;
+        };
+        // With `log=wal` the mark is that of `-wal`.
+        let is_of_wal = !header.has_generation
+            && (self.wal.as_ref().is_some_and(|wal| wal.commits > 0)
+                || self
+                    .owner()
+                    .is_some_and(|it| it.database.log == LogKind::Wal));
+        self.log.is_none() && !is_of_wal
+    }
+
+    /// What the process says that owns the database through the VFS; `None` if there is none that says something.
+    pub fn owner(&self) -> Option<&OwnerHealth> {
+        let health = self.health.as_ref();
+        health.filter(|health| health.database.passed.is_none())
+    }
+
+    /// A process that has the database open: by its lock, or because it says so.
+    pub fn holder(&self) -> Option<LockHolder> {
+        let owner = || {
+            self.owner().map(|owner| LockHolder {
+                process: Some(owner.process),
+                is_exclusive: true,
+                may_be_hidden: false,
+            })
+        };
+        self.lock.or_else(owner)
+    }
+
     /// What is wrong with the files, a sentence each.
     pub fn findings(&self) -> Vec<String> {
         let mut findings = Vec::new();
@@ -232,8 +278,7 @@ impl SqliteInspection {
             )),
             _ => {}
         }
-        let is_marked = self.header.as_ref().is_some_and(|header| header.is_marked);
-        if is_marked && log.is_none() {
+        if self.lacks_log() {
             findings.push(format!(
                 "{name} is marked as having a log, and there is no {name}-ebb; if it was deleted, what it held is lost"
             ));

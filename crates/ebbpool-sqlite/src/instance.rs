@@ -1,60 +1,62 @@
-//! One VFS of SQLite's, its databases, and the thread that ends their windows.
+//! One VFS of SQLite's, its databases, and the threads that end their windows.
 
 use std::collections::HashMap;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
-
-use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use crate::code::{Answer, Code};
 use crate::disk::{BaseFile, BaseVfs};
 use crate::encrypted;
-use crate::family::{self, Family};
+use crate::family::Family;
 use crate::ffi::{self, Api};
+use crate::fork;
 use crate::mirror::{self, Shadow};
-use crate::options::Options;
+use crate::options::{LogKind, Options};
+use crate::owner;
+use crate::shared::{Shared, State};
+use crate::store::{Store, Taking};
+use crate::sync::lock;
+use crate::vfs::guarded;
 
-/// How long a thread waits for a database while the process ends, or after a fork, where the thread that has it may be
-/// gone.
+/// How long a thread waits for a database at the end of the process, where the thread that has it may be gone.
 const PATIENCE: Duration = Duration::from_secs(5);
-
-/// The state of a database: opened, and from the first lock on owned.
-pub(crate) enum State {
-    /// The real file, not locked yet.
-    Opened(BaseFile),
-    /// The files belong to this process.
-    Owned(Box<Family>),
-    /// Taking the database over has failed, and the file is closed.
-    Lost,
-}
-
-/// A database that handles of this process share.
-pub(crate) struct Shared {
-    pub(crate) path: String,
-    pub(crate) options: Options,
-    /// The process that opened it.
-    process: u32,
-    pub(crate) handles: AtomicU32,
-    pub(crate) state: Mutex<State>,
-}
+/// How often closing a database is tried again that could not be closed.
+const RETRY: f64 = 1.0;
 
 /// A VFS that is registered with SQLite. It lives until the process ends.
 pub struct Instance {
     pub(crate) base: BaseVfs,
     pub(crate) api: Api,
     pub(crate) name: &'static std::ffi::CStr,
-    families: Mutex<Families>,
+    databases: Mutex<Databases>,
     handles: AtomicU64,
     clock: Clock,
     timer: Mutex<Timer>,
     wake: Condvar,
 }
 
+/// The databases of this process, by their paths. No thread does I/O while it has the lock of the table.
 #[derive(Default)]
-struct Families {
-    process: u32,
+pub(crate) struct Databases {
     by_path: HashMap<String, Arc<Shared>>,
+    /// Those that take part in a transaction over several files, by the name of its super-journal.
+    together: HashMap<String, Vec<Arc<Shared>>>,
+}
+
+impl Databases {
+    /// Forgets all databases, in a child of `fork`: closing them would write the parent's files.
+    pub(crate) fn forget(&mut self) {
+        std::mem::forget(std::mem::take(self));
+    }
+
+    /// Has a database take part in no transaction over several.
+    fn part(&mut self, shared: &Arc<Shared>) {
+        self.together.retain(|_, together| {
+            together.retain(|known| !Arc::ptr_eq(known, shared));
+            !together.is_empty()
+        });
+    }
 }
 
 /// Seconds: of the machine, or set by [`Instance::set_time`].
@@ -66,32 +68,17 @@ struct Clock {
 
 const NEVER: u64 = u64::MAX;
 
+/// The thread that wakes when there is something to do.
 #[derive(Default)]
-struct Timer {
+pub(crate) struct Timer {
     is_running: bool,
     next: Option<Instant>,
 }
 
-impl Shared {
-    /// The state, for the process that opened the database.
-    ///
-    /// # Errors
-    ///
-    /// `MISUSE` in a child that inherited the handle.
-    pub(crate) fn lock(&self) -> Answer<MutexGuard<'_, State>> {
-        if self.process != std::process::id() {
-            return Err(Code::MISUSE);
-        }
-        Ok(self.state.lock())
-    }
-
-    /// True if another file has the database's name by now, or none.
-    fn has_moved(&self) -> Answer<bool> {
-        Ok(match &mut *self.lock()? {
-            State::Opened(file) => file.has_moved(),
-            State::Owned(family) => family.has_moved(),
-            State::Lost => false,
-        })
+impl Timer {
+    /// Forgets the thread, which a child of `fork` does not have.
+    pub(crate) fn forget(&mut self) {
+        *self = Timer::default();
     }
 }
 
@@ -101,7 +88,7 @@ impl Instance {
             base,
             api,
             name,
-            families: Mutex::default(),
+            databases: Mutex::default(),
             handles: AtomicU64::new(1),
             clock: Clock {
                 begin: Instant::now(),
@@ -110,6 +97,16 @@ impl Instance {
             timer: Mutex::default(),
             wake: Condvar::new(),
         }
+    }
+
+    /// The table of databases.
+    pub(crate) fn lock_databases(&self) -> MutexGuard<'_, Databases> {
+        lock(&self.databases)
+    }
+
+    /// The timer.
+    pub(crate) fn lock_timer(&self) -> MutexGuard<'_, Timer> {
+        lock(&self.timer)
     }
 
     /// A number for the next handle.
@@ -125,6 +122,11 @@ impl Instance {
         }
     }
 
+    /// True if the clock is set by hand: then no thread works by itself.
+    pub(crate) fn is_simulated(&self) -> bool {
+        self.clock.manual.load(Ordering::Relaxed) != NEVER
+    }
+
     /// Stops the clock, sets it to a time in seconds, and makes the epochs that are due then: for simulations, in which
     /// hours pass in minutes.
     ///
@@ -135,99 +137,222 @@ impl Instance {
         self.clock
             .manual
             .store(seconds.to_bits(), Ordering::Relaxed);
-        self.end_windows()
-    }
-
-    fn families(&self) -> Option<MutexGuard<'_, Families>> {
-        let process = std::process::id();
-        let mut families = self.families.try_lock_for(PATIENCE)?;
-        if families.process != process {
-            // A child has none of its parent's databases. Closing them here would write its parent's files.
-            std::mem::forget(std::mem::take(&mut families.by_path));
-            families.process = process;
-            self.timer.try_lock_for(PATIENCE)?.is_running = false;
+        let mut answer = Ok(());
+        for shared in self.all() {
+            answer = answer.and(self.work(&shared));
         }
-        Some(families)
+        answer
     }
 
-    /// The database with a path, if a handle has it open.
-    pub(crate) fn find(&self, path: &str) -> Option<Arc<Shared>> {
-        self.families()?.by_path.get(path).cloned()
-    }
-
-    /// The database with a path, for another handle; `open` opens its file.
-    pub(crate) fn share(
-        &self,
-        path: &str,
-        open: impl FnOnce() -> Answer<Option<(BaseFile, Options)>>,
-    ) -> Answer<Option<Arc<Shared>>> {
-        let mut families = self.families().ok_or(Code::MISUSE)?;
-        let known = families.by_path.get(path).cloned();
-        let mut moved = None;
-        if let Some(shared) = known {
-            if !shared.has_moved()? {
-                shared.handles.fetch_add(1, Ordering::Relaxed);
-                return Ok(Some(shared));
+    /// Forgets all databases as a process does that is killed: for simulations. Their handles are good for nothing more.
+    #[doc(hidden)]
+    pub fn be_killed(&self) {
+        for shared in self.all() {
+            if let Ok(mut writer) = shared.writer()
+                && let Ok(mut inner) = shared.lock()
+            {
+                inner.state = State::Lost;
+                *writer = None;
             }
-            moved = Some(shared);
         }
-        let Some((file, options)) = open()? else {
-            return Ok(None);
+        *self.lock_databases() = Databases::default();
+    }
+
+    fn all(&self) -> Vec<Arc<Shared>> {
+        self.lock_databases().by_path.values().cloned().collect()
+    }
+
+    /// The database with a path, if a handle has it open, or one could not be closed.
+    pub(crate) fn find(&self, path: &str) -> Option<Arc<Shared>> {
+        self.lock_databases().by_path.get(path).cloned()
+    }
+
+    /// The database with a path, for another handle; `options` are those of the handle.
+    pub(crate) fn share(&self, path: &str, options: Options) -> Answer<Arc<Shared>> {
+        loop {
+            let (shared, is_known) = {
+                let mut databases = self.lock_databases();
+                let known = databases.by_path.get(path).cloned();
+                let is_known = known.is_some();
+                let shared = known
+                    .unwrap_or_else(|| Arc::new(Shared::new(path, options, std::process::id())));
+                shared.handles.fetch_add(1, Ordering::AcqRel);
+                databases
+                    .by_path
+                    .entry(path.to_owned())
+                    .or_insert_with(|| Arc::clone(&shared));
+                (shared, is_known)
+            };
+            if !is_known || !self.has_moved(&shared)? {
+                self.warn_of_contradiction(&shared, &options);
+                return Ok(shared);
+            }
+            // A later handle finds the file that has the name now.
+            self.give_up(&shared)?;
+            shared.handles.fetch_sub(1, Ordering::AcqRel);
+        }
+    }
+
+    fn warn_of_contradiction(&self, shared: &Shared, options: &Options) {
+        let window = shared.options.window;
+        if shared.options != (Options { window, ..*options }) {
+            let text = format!(
+                "{}: this connection asks for other options than the first one, which stay, but for the window",
+                shared.path
+            );
+            self.log(Code(ffi::WARNING), &text);
+        }
+    }
+
+    /// True if another file has the database's name by now, or none.
+    fn has_moved(&self, shared: &Shared) -> Answer<bool> {
+        let mut writer = shared.writer()?;
+        let Some(store) = writer.as_mut() else {
+            return Ok(false);
         };
-        if let Some(moved) = moved {
-            // Only now: SQLite makes no log beside a database that does not exist.
-            self.give_up(&moved)?;
-        }
-        let shared = Arc::new(Shared {
-            path: path.to_owned(),
-            options,
-            process: families.process,
-            handles: AtomicU32::new(1),
-            state: Mutex::new(State::Opened(file)),
-        });
-        families
-            .by_path
-            .insert(path.to_owned(), Arc::clone(&shared));
-        Ok(Some(shared))
+        let mut inner = shared.lock()?;
+        Ok(match &mut inner.state {
+            State::Owned(family) => match &mut family.shadow {
+                Some(shadow) => shadow.has_moved(),
+                None => store.has_moved(),
+            },
+            _ => false,
+        })
     }
 
     /// Closes a database whose file was deleted, moved or replaced while it was open. Its commits go to where the file is now,
     /// and its handles, which can do nothing for the file of that name, are good for nothing more.
-    fn give_up(&self, shared: &Shared) -> Answer<()> {
+    fn give_up(&self, shared: &Arc<Shared>) -> Answer<()> {
         let text = format!("{} was deleted or moved while it was open", shared.path);
         self.log(Code::CANT_OPEN, &text);
-        let state = std::mem::replace(&mut *shared.lock()?, State::Lost);
-        if let State::Owned(mut family) = state {
-            family.now = self.now();
-            if let Err(code) = family.leave() {
-                self.log(code, "its last commits could not be made durable");
-            }
+        let mut writer = shared.writer()?;
+        if let Some(store) = writer.as_mut()
+            && let Err(code) = self.leave_files(shared, store)
+        {
+            self.log(code, "its last commits could not be made durable");
         }
+        shared.lock()?.state = State::Lost;
+        *writer = None;
+        drop(writer);
+        self.remove(shared);
         Ok(())
     }
 
-    /// A handle goes; the last one closes the database and leaves plain files behind.
-    pub(crate) fn leave(&self, shared: &Arc<Shared>) -> Answer<()> {
-        let mut families = self.families().ok_or(Code::MISUSE)?;
-        if shared.process != families.process {
-            return Err(Code::MISUSE);
+    fn remove(&self, shared: &Arc<Shared>) {
+        let mut databases = self.lock_databases();
+        databases.part(shared);
+        let known = databases.by_path.get(&shared.path);
+        if known.is_some_and(|known| Arc::ptr_eq(known, shared)) {
+            databases.by_path.remove(&shared.path);
         }
-        if shared.handles.fetch_sub(1, Ordering::Relaxed) > 1 {
+    }
+
+    /// A handle goes; the last one closes the database and leaves plain files behind. Where that fails the process keeps the
+    /// database, tries again, and gives it to the next handle.
+    ///
+    /// # Errors
+    ///
+    /// Why the files could not be closed.
+    pub(crate) fn leave(&self, shared: &Arc<Shared>, handle: u64) -> Answer<()> {
+        shared.set_window(handle, None)?;
+        if shared.handles.fetch_sub(1, Ordering::AcqRel) > 1 {
             return Ok(());
         }
-        let known = families.by_path.get(&shared.path);
-        if known.is_some_and(|known| Arc::ptr_eq(known, shared)) {
-            families.by_path.remove(&shared.path);
+        self.close_unused(shared)
+    }
+
+    /// Closes a database that no handle uses.
+    pub(crate) fn close_unused(&self, shared: &Arc<Shared>) -> Answer<()> {
+        let mut writer = shared.writer()?;
+        let is_unused = || shared.handles.load(Ordering::Acquire) == 0;
+        if !is_unused() {
+            return Ok(());
         }
-        // The lock on all databases is held, so that a handle that opens this one waits until its files are closed.
-        let state = std::mem::replace(&mut *shared.state.lock(), State::Lost);
-        match state {
-            State::Owned(mut family) => {
-                family.now = self.now();
-                family.leave()
+        let mut closed = Ok(());
+        if let Some(store) = writer.as_mut() {
+            closed = self.leave_files(shared, store);
+            match closed {
+                Ok(()) => {
+                    shared.lock()?.state = State::Free;
+                    *writer = None;
+                }
+                Err(code) => {
+                    shared.set_due(Some(self.now() + RETRY));
+                    self.log(
+                        code,
+                        &format!(
+                            "{} could not be closed; what is not durable stays in memory and is tried again every second, until the process ends",
+                            shared.path
+                        ),
+                    );
+                    self.arm(self.now() + RETRY);
+                }
             }
-            State::Opened(_) | State::Lost => Ok(()),
         }
+        drop(writer);
+        if closed.is_ok() {
+            let mut databases = self.lock_databases();
+            let known = databases.by_path.get(&shared.path);
+            if is_unused() && known.is_some_and(|known| Arc::ptr_eq(known, shared)) {
+                databases.by_path.remove(&shared.path);
+                databases.part(shared);
+            }
+        }
+        closed
+    }
+
+    /// Makes a database's files plain ones. The state stays; its handles wait meanwhile.
+    fn leave_files(&self, shared: &Shared, store: &mut Store) -> Answer<()> {
+        let closing = |is_closing| {
+            shared.with_family(self.now(), |family| {
+                family.is_closing = is_closing;
+                Ok(())
+            })
+        };
+        closing(true)?;
+        let left = self
+            .last_epoch(shared, store)
+            .and_then(|()| self.bring_in_place(shared, store, false))
+            .and_then(|()| store.leave());
+        shared.with_family(self.now(), |family| {
+            family.publish();
+            Ok(())
+        })?;
+        if left.is_err() {
+            closing(false)?;
+        }
+        left
+    }
+
+    /// Leaves a database to SQLite's own VFS where no logs can be made beside it.
+    #[allow(unsafe_code)]
+    pub(crate) fn refuse_if_unwritable(&self, shared: &Shared) -> Answer<()> {
+        let path = std::path::Path::new(&shared.path);
+        let Some(directory) = path.parent().filter(|_| path.is_file()) else {
+            return Ok(());
+        };
+        let text = directory.as_os_str().as_encoded_bytes();
+        let Ok(text) = std::ffi::CString::new(text) else {
+            return Ok(());
+        };
+        // SAFETY: the path ends with a zero.
+        let can_write = unsafe {
+            libc::faccessat(libc::AT_FDCWD, text.as_ptr(), libc::W_OK, libc::AT_EACCESS) == 0
+        };
+        if can_write || self.base.exists(&format!("{}-ebb", shared.path))? {
+            return Ok(());
+        }
+        let mut inner = shared.lock()?;
+        if matches!(inner.state, State::Free) && inner.refusal.is_none() {
+            inner.refusal = Some("its directory cannot be written");
+            drop(inner);
+            let text = format!(
+                "{}: its directory cannot be written, so that SQLite's own VFS serves it",
+                shared.path
+            );
+            self.log(Code(ffi::NOTICE), &text);
+        }
+        Ok(())
     }
 
     /// Calls `with` for a database whose files belong to this process, and takes them over before the first time.
@@ -240,26 +365,86 @@ impl Instance {
         shared: &Shared,
         with: impl FnOnce(&mut Family) -> Answer<R>,
     ) -> Answer<R> {
-        let mut state = shared.lock()?;
-        if let State::Opened(_) = &*state {
-            self.own(shared, &mut state)?;
+        loop {
+            let mut inner = shared.lock()?;
+            match &mut inner.state {
+                State::Owned(family) if !family.is_closing => {
+                    let before = shared.due();
+                    family.now = self.now();
+                    let answer = with(family);
+                    let due = family.next_work();
+                    shared.set_due(due);
+                    drop(inner);
+                    if let Some(due) = due.filter(|due| *due < before) {
+                        self.arm(due);
+                    }
+                    return answer;
+                }
+                State::Owned(_) => {
+                    drop(inner);
+                    shared.wait_for_writer()?;
+                }
+                State::Free => {
+                    drop(inner);
+                    self.own(shared)?;
+                }
+                State::Lost => return Err(Code::CANT_OPEN),
+            }
         }
-        let State::Owned(family) = &mut *state else {
-            return Err(Code::CANT_OPEN);
-        };
-        family.now = self.now();
-        let before = family.next_work().unwrap_or(f64::INFINITY);
-        let answer = with(family);
-        let due = family.next_work();
-        drop(state);
-        if let Some(due) = due.filter(|due| *due < before) {
-            self.arm(due);
-        }
-        answer
     }
 
     /// Makes the files this process's alone, after SQLite has brought them to a state without journal and WAL.
-    fn own(&self, shared: &Shared, state: &mut State) -> Answer<()> {
+    ///
+    /// # Errors
+    ///
+    /// `BUSY` if another process has the database, or a handle of this one that SQLite's own VFS serves.
+    pub(crate) fn own(&self, shared: &Shared) -> Answer<()> {
+        let mut writer = shared.writer()?;
+        {
+            let mut inner = shared.lock()?;
+            match &inner.state {
+                State::Free if inner.passing > 0 => return Err(Code::BUSY),
+                State::Free => inner.is_owning = true,
+                _ => return Ok(()),
+            }
+        }
+        let taken = self.take_over(shared);
+        let mut inner = shared.lock()?;
+        inner.is_owning = false;
+        let (store, mut family) = taken.inspect_err(|code| {
+            if *code == Code::CANT_OPEN {
+                let text = format!(
+                    "{0}: its log belongs to another version of it, was deleted, or a later release of Ebbpool has written it; see: ebbpool sqlite check {0}",
+                    shared.path
+                );
+                self.log(*code, &text);
+            }
+        })?;
+        family.options.window = inner.window().unwrap_or(family.options.window);
+        shared.set_due(family.next_work());
+        inner.state = State::Owned(Box::new(family));
+        *writer = Some(store);
+        drop(inner);
+        shared.publish_health(self.now());
+        self.arm(shared.due());
+        Ok(())
+    }
+
+    fn take_over(&self, shared: &Shared) -> Answer<(Store, Family)> {
+        let flags = ffi::OPEN_READWRITE | ffi::OPEN_MAIN_DB;
+        let mut file = BaseFile::open(self.base, &shared.path, flags)?;
+        let lock = self.lock_recovered(shared, &mut file)?;
+        let taken = self.take_files(shared, file, lock);
+        taken.map_err(|(code, file)| {
+            if let Some(mut file) = file {
+                file.unlock();
+            }
+            code
+        })
+    }
+
+    /// Locks the database when it has no journal and no WAL, and has SQLite take them in where it has.
+    fn lock_recovered(&self, shared: &Shared, file: &mut BaseFile) -> Answer<owner::OwnerLock> {
         let (journal, wal) = (
             format!("{}-journal", shared.path),
             format!("{}-wal", shared.path),
@@ -272,24 +457,28 @@ impl Instance {
                 recovered = self.recover(&shared.path);
                 has_recovered = true;
             }
-            let State::Opened(file) = &mut *state else {
-                return Err(Code::CANT_OPEN);
+            let lock = owner::lock_alone(&shared.path, file)?;
+            let mut finish = || {
+                encrypted::take_in_wal(self.base, &shared.path, file)?;
+                if is_left()? {
+                    // Another process was here in between.
+                    return Ok(false);
+                }
+                if has_recovered {
+                    self.forget_recovered(&journal, &wal)?;
+                }
+                Ok(true)
             };
-            file.lock_exclusively().map_err(|_| Code::BUSY)?;
-            encrypted::take_in_wal(self.base, &shared.path, file)?;
-            if is_left()? {
-                // Another process was here in between.
-                file.unlock();
-                continue;
+            match finish() {
+                Ok(true) => return Ok(lock),
+                Ok(false) => {}
+                Err(code) => {
+                    file.unlock();
+                    return Err(code);
+                }
             }
-            if has_recovered {
-                self.forget_recovered(&journal, &wal)
-                    .inspect_err(|_| file.unlock())?;
-            }
-            let State::Opened(file) = std::mem::replace(state, State::Lost) else {
-                return Err(Code::CANT_OPEN);
-            };
-            return self.take_over(shared, state, file);
+            drop(lock);
+            file.unlock();
         }
         recovered.and(Err(Code::BUSY))
     }
@@ -323,41 +512,40 @@ impl Instance {
         Ok(first != [0])
     }
 
-    fn take_over(&self, shared: &Shared, state: &mut State, file: BaseFile) -> Answer<()> {
+    fn take_files(
+        &self,
+        shared: &Shared,
+        file: BaseFile,
+        lock: owner::OwnerLock,
+    ) -> Result<(Store, Family), (Code, Option<BaseFile>)> {
         let mut random = [0u8; 8];
         self.base.randomness(&mut random);
         let random = u64::from_le_bytes(random);
-        let (base, path, file, shadow) = match mirror::divide(self.base, &shared.path, file) {
-            Ok(divided) => divided,
-            Err((mut file, error)) => {
-                file.unlock();
-                *state = State::Opened(file);
-                return Err(error);
-            }
+        let (base, path, database, shadow) = mirror::divide(self.base, &shared.path, file)
+            .map_err(|(file, code)| (code, Some(file)))?;
+        let options = &shared.options;
+        let taking = Taking {
+            database,
+            lock: Some(lock),
         };
-        match family::take_over(base, &path, file, shared.options, random, self.now()) {
-            Ok(mut family) => {
+        let open = || {
+            let mut store = Store::take_over(base, &path, options, taking, random)?;
+            let mut family = Family::new(base, &mut store, *options, self.now())?;
+            if options.log == LogKind::Wal && store.kind() == LogKind::Deltas {
+                if let Some(pages) = family.pool() {
+                    store.bring_in_place(&pages, false)?;
+                }
+                store.use_wal()?;
+                family.note_places();
+            }
+            Ok((store, family))
+        };
+        match open() {
+            Ok((store, mut family)) => {
                 family.shadow = shadow;
-                *state = State::Owned(Box::new(family));
-                Ok(())
+                Ok((store, family))
             }
-            Err((file, error)) => {
-                if error == Code::CANT_OPEN {
-                    self.log(
-                        error,
-                        &format!(
-                            "{0}-ebb belongs to another version of {0}, or a later release of Ebbpool has written it; see: ebbpool sqlite check {0}",
-                            shared.path
-                        ),
-                    );
-                }
-                let real = shadow.and_then(Shadow::into_real);
-                if let Some(mut file) = real.or(file) {
-                    file.unlock();
-                    *state = State::Opened(file);
-                }
-                Err(error)
-            }
+            Err(code) => Err((code, shadow.and_then(Shadow::into_real))),
         }
     }
 
@@ -371,6 +559,8 @@ impl Instance {
         let flags = ffi::OPEN_READWRITE | ffi::OPEN_PRIVATECACHE;
         let (api, null) = (&self.api, std::ptr::null());
         let mut database = std::ptr::null_mut();
+        // A child of fork() must not inherit a lock that SQLite's own VFS has in the middle of this.
+        let _gate = fork::gate();
         // SAFETY: these are SQLite's own functions; the texts end with a zero, and the connection is closed once, also where
         // opening it failed, as SQLite asks for.
         unsafe {
@@ -394,35 +584,49 @@ impl Instance {
         }
     }
 
-    // Time.
+    // Transactions over several databases.
 
-    /// Makes the epochs that are due.
-    ///
-    /// # Errors
-    ///
-    /// The first error; all databases are tried.
-    fn end_windows(&self) -> Answer<()> {
-        let shared: Vec<Arc<Shared>> = match self.families() {
-            Some(families) => families.by_path.values().cloned().collect(),
-            None => return Err(Code::MISUSE),
-        };
-        let mut answer = Ok(());
-        for shared in shared {
-            if let State::Owned(family) = &mut *shared.lock()? {
-                family.now = self.now();
-                answer = answer.and(family.work());
-            }
-        }
-        answer
+    /// Notes that a database takes part in the transaction of a super-journal, and no longer in another one.
+    pub(crate) fn join(&self, super_journal: &str, shared: &Arc<Shared>) {
+        let mut databases = self.lock_databases();
+        databases.part(shared);
+        let together = databases.together.entry(super_journal.to_owned());
+        together.or_default().push(Arc::clone(shared));
     }
 
-    /// Sees to it that the thread wakes when an epoch is due.
-    fn arm(&self, due: f64) {
-        if self.clock.manual.load(Ordering::Relaxed) != NEVER {
+    /// A database has committed its part of a transaction over several: their next epochs are due at the same time.
+    pub(crate) fn commit_together(&self, super_journal: &str) {
+        let together = match self.lock_databases().together.get(super_journal) {
+            Some(together) => together.clone(),
+            None => return,
+        };
+        let mut oldest = self.now();
+        for shared in &together {
+            // One that is closed meanwhile is durable.
+            let _ = shared.with_family(self.now(), |family| {
+                let due = family.due();
+                oldest = oldest.min(due.map_or(oldest, |due| due - family.options.window));
+                Ok(())
+            });
+        }
+        for shared in &together {
+            let _ = shared.with_family(self.now(), |family| {
+                family.be_due_with(oldest);
+                Ok(())
+            });
+            self.arm(shared.due());
+        }
+    }
+
+    // Time.
+
+    /// Sees to it that the thread wakes when there is something to do.
+    pub(crate) fn arm(&self, due: f64) {
+        if self.is_simulated() || !due.is_finite() {
             return;
         }
-        let due = self.clock.begin + Duration::from_secs_f64(due);
-        let mut timer = self.timer.lock();
+        let due = self.clock.begin + Duration::from_secs_f64(due.max(0.0));
+        let mut timer = self.lock_timer();
         if timer.next.is_none_or(|next| due < next) {
             timer.next = Some(due);
             self.wake.notify_one();
@@ -431,7 +635,7 @@ impl Instance {
 
     /// Starts the thread that ends windows, unless it runs.
     pub(crate) fn start_timer(&'static self) {
-        let mut timer = self.timer.lock();
+        let mut timer = self.lock_timer();
         if timer.is_running {
             return;
         }
@@ -444,55 +648,117 @@ impl Instance {
         }
     }
 
-    fn run_timer(&self) {
+    fn run_timer(&'static self) {
         loop {
-            let mut timer = self.timer.lock();
+            let mut timer = self.lock_timer();
             loop {
-                match timer.next {
-                    Some(next) if next <= Instant::now() => break,
-                    Some(next) => {
-                        self.wake.wait_until(&mut timer, next);
-                    }
-                    None => self.wake.wait(&mut timer),
-                }
+                let now = Instant::now();
+                let waited = match timer.next {
+                    Some(next) if next <= now => break,
+                    Some(next) => self
+                        .wake
+                        .wait_timeout(timer, next - now)
+                        .map(|(timer, _)| timer)
+                        .map_err(|poisoned| poisoned.into_inner().0),
+                    None => self
+                        .wake
+                        .wait(timer)
+                        .map_err(std::sync::PoisonError::into_inner),
+                };
+                timer = waited.unwrap_or_else(|timer| timer);
             }
             timer.next = None;
             drop(timer);
-            if let Err(code) = self.end_windows() {
-                self.log(
-                    code,
-                    "an epoch could not be made durable; the next commit tries again",
-                );
-                self.arm(self.now() + 1.0);
-            }
-            if let Some(due) = self.next_due() {
-                self.arm(due);
+            for shared in self.all() {
+                if shared.due() <= self.now() {
+                    self.start_work(&shared);
+                } else {
+                    self.arm(shared.due());
+                }
             }
         }
     }
 
-    fn next_due(&self) -> Option<f64> {
-        let families = self.families()?;
-        let due = |shared: &Arc<Shared>| match &*shared.lock().ok()? {
-            State::Owned(family) => family.next_work().filter(|due| *due > self.now()),
-            _ => None,
+    /// Has a thread of its own work for a database, so that a slow disk delays the windows of no other one.
+    fn start_work(&'static self, shared: &Arc<Shared>) {
+        if shared.is_at_work.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        let worker = Arc::clone(shared);
+        let work = move || {
+            // A panic must not end the windows.
+            let code = guarded(|| self.work(&worker));
+            if code != ffi::OK {
+                self.log(
+                    Code(code),
+                    "an epoch or checkpoint has failed, and is tried again",
+                );
+                let retry = self.now() + RETRY;
+                worker.set_due(Some(worker.due().max(retry)));
+            }
+            worker.is_at_work.store(false, Ordering::Release);
+            self.arm(worker.due());
         };
-        families.by_path.values().filter_map(due).reduce(f64::min)
+        let thread = std::thread::Builder::new().name("ebbpool-epoch".into());
+        if thread.spawn(work).is_err() {
+            shared.is_at_work.store(false, Ordering::Release);
+            self.arm(self.now() + RETRY);
+        }
     }
 
-    /// The process ends: makes durable what is committed.
+    /// Makes the epoch and the checkpoint of a database that are due, and closes one that could not be closed before.
+    fn work(&self, shared: &Arc<Shared>) -> Answer<()> {
+        if !shared.is_own() {
+            return Ok(());
+        }
+        if shared.handles.load(Ordering::Acquire) == 0 {
+            return self.close_unused(shared);
+        }
+        let mut writer = shared.writer()?;
+        match writer.as_mut() {
+            Some(store) => self.do_what_is_due(shared, store),
+            None => Ok(()),
+        }
+    }
+
+    /// The process ends: closes the databases that no handle reads or writes, and makes durable what is committed in others.
     pub(crate) fn end(&self) {
-        let Some(families) = self.families() else {
-            return;
-        };
-        for shared in families.by_path.values() {
-            let Some(mut state) = shared.state.try_lock_for(PATIENCE) else {
+        for shared in self.all() {
+            if !shared.is_own() {
+                continue;
+            }
+            let Some(mut writer) = shared.writer_within(PATIENCE) else {
                 continue;
             };
-            if let State::Owned(family) = &mut *state
-                && let Err(code) = family.epoch()
-            {
-                self.log(code, "the last epoch could not be made durable");
+            let Some(store) = writer.as_mut() else {
+                continue;
+            };
+            let is_idle = shared.with_family(self.now(), |family| Ok(family.is_idle()));
+            let ended = match is_idle {
+                Ok(true) => self.leave_files(&shared, store),
+                _ => self.last_epoch(&shared, store),
+            };
+            match ended {
+                Ok(()) if is_idle == Ok(true) => {
+                    if let Ok(mut inner) = shared.lock() {
+                        inner.state = State::Free;
+                    }
+                    *writer = None;
+                }
+                Ok(()) => {}
+                Err(code) => {
+                    store.abandon();
+                    let unsaved = shared.with_family(self.now(), |family| Ok(family.oldest()));
+                    let why = match unsaved {
+                        Ok(None) => {
+                            "every commit is durable; the next program that opens it has to bring the log in place"
+                        }
+                        _ => "its last commits are not durable, and lost",
+                    };
+                    let text = format!("{}: the process ends: {why}", shared.path);
+                    self.log(code, &text);
+                    eprintln!("ebbpool: {text}: {code}");
+                }
             }
         }
     }

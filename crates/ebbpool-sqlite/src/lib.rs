@@ -25,12 +25,17 @@
 mod code;
 mod counters;
 mod delta_log;
+#[cfg(target_os = "linux")]
+pub mod discard;
 mod disk;
+mod drive;
 mod encrypted;
 mod family;
 pub mod ffi;
 mod fit;
+mod fork;
 mod handle;
+mod health;
 mod home;
 #[cfg(target_os = "linux")]
 pub mod inspect;
@@ -41,13 +46,18 @@ pub mod measure;
 mod memory;
 mod mirror;
 mod options;
+mod owner;
+mod parameters;
 #[cfg(target_os = "linux")]
 pub mod plain;
 mod pragma;
 #[cfg(target_os = "linux")]
 pub mod preload;
+mod scope;
+mod shared;
 mod status;
 mod store;
+mod sync;
 mod vfs;
 #[cfg(target_os = "linux")]
 mod wal_file;
@@ -59,6 +69,7 @@ use std::sync::OnceLock;
 pub use code::{Answer, Code};
 pub use instance::Instance;
 pub use options::{LogKind, OptionError, Options};
+pub use scope::{FILES_VARIABLE, Scope, ScopeError};
 pub use status::{LEAST_SECONDS, USUAL_CARD};
 
 /// The name under which SQLite finds the VFS: `vfs=ebbpool` in a URI.
@@ -138,6 +149,9 @@ pub fn linked_api() -> ffi::Api {
 pub unsafe fn register_with(api: ffi::Api, as_default: bool) -> Answer<&'static Instance> {
     // SAFETY: the caller's.
     let instance = unsafe { vfs::register(api, NAME, None, as_default) }?;
+    if as_default {
+        scope::apply_to_default();
+    }
     if INSTANCE.set(instance).is_ok() {
         // SAFETY: the function may be called at any time until the process ends.
         unsafe { libc::atexit(end_of_process) };

@@ -63,6 +63,11 @@ impl FileLocks {
         *level = wanted;
     }
 
+    /// True if no handle has a lock.
+    pub(crate) fn are_free(&self) -> bool {
+        self.shared == 0
+    }
+
     /// True if a handle writes, or is about to.
     pub(crate) fn is_reserved(&self) -> bool {
         self.reserved.or(self.pending).or(self.exclusive).is_some()
@@ -72,7 +77,7 @@ impl FileLocks {
 /// Slots of SQLite's locks of its WAL: one for the writer, one for checkpoints, one for recovery, five for readers.
 const SLOTS: usize = 8;
 /// The slot of the writer.
-const WRITER: usize = 0;
+pub(crate) const WRITER: usize = 0;
 
 /// The index of SQLite's WAL, in memory, and its locks.
 #[derive(Default)]
@@ -136,6 +141,20 @@ impl WalIndex {
                 held.shared &= !bit;
             }
         }
+    }
+
+    /// True if no handle has a slot locked.
+    pub(crate) fn is_free(&self) -> bool {
+        self.shared.iter().all(|count| *count == 0) && self.alone.iter().all(Option::is_none)
+    }
+
+    /// The last frame of the WAL that is committed, as the header of the index says (SQLite's walformat.html, 2.2); `None` if
+    /// there is no index here.
+    pub(crate) fn last_frame(&self) -> Option<u64> {
+        // mxFrame is the lower half, by address, of the third word.
+        let bytes = self.regions.first()?.get(2)?.to_ne_bytes();
+        let frames = u32::from_ne_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
+        Some(u64::from(frames))
     }
 
     /// Drops all locks of a handle, and the index with its last user.

@@ -4,13 +4,12 @@
 
 use std::borrow::Cow;
 use std::collections::HashMap;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-
-use parking_lot::Mutex;
+use std::sync::{Arc, Mutex};
 
 use crate::code::{Answer, Code};
 use crate::disk::{BaseFile, BaseVfs};
+use crate::sync::lock;
 
 /// Bytes of a piece of a [`VirtualFile`].
 const PIECE: usize = 1 << 16;
@@ -152,8 +151,20 @@ impl Memory {
         })
     }
 
+    /// Stores bytes that must not be lost: in memory, beyond the limit, where the temporary file fails.
+    pub(crate) fn store_surely(&self, bytes: &[u8]) -> Image {
+        self.store(bytes).unwrap_or_else(|_| {
+            self.shared.used.fetch_add(bytes.len(), Ordering::Relaxed);
+            Image {
+                memory: self.clone(),
+                place: Residence::Memory(bytes.into()),
+                length: bytes.len(),
+            }
+        })
+    }
+
     fn spill(&self, bytes: &[u8]) -> Answer<u64> {
-        let at = self.shared.file.lock().store(self.shared.base, bytes)?;
+        let at = lock(&self.shared.file).store(self.shared.base, bytes)?;
         self.shared
             .spilled
             .fetch_add(bytes.len(), Ordering::Relaxed);
@@ -168,7 +179,7 @@ impl Image {
             Residence::Memory(bytes) => Ok(Cow::Borrowed(bytes)),
             Residence::Spilled(at) | Residence::Part(_, at) => {
                 let mut bytes = vec![0; self.length];
-                self.memory.shared.file.lock().read(*at, &mut bytes)?;
+                lock(&self.memory.shared.file).read(*at, &mut bytes)?;
                 Ok(Cow::Owned(bytes))
             }
         }
@@ -182,7 +193,7 @@ impl Image {
                 Ok(())
             }
             Residence::Spilled(at) | Residence::Part(_, at) => {
-                let mut file = self.memory.shared.file.lock();
+                let mut file = lock(&self.memory.shared.file);
                 file.read(at + from as u64, into)
             }
         }
@@ -196,7 +207,7 @@ impl Image {
                 Ok(())
             }
             Residence::Spilled(at) => {
-                let mut file = self.memory.shared.file.lock();
+                let mut file = lock(&self.memory.shared.file);
                 self.memory
                     .shared
                     .spilled
@@ -223,7 +234,7 @@ impl Drop for Image {
                     .used
                     .fetch_sub(self.length, Ordering::Relaxed);
             }
-            Residence::Spilled(at) => self.memory.shared.file.lock().free_up(at, self.length),
+            Residence::Spilled(at) => lock(&self.memory.shared.file).free_up(at, self.length),
             Residence::Part(..) => {}
         }
     }
@@ -480,7 +491,7 @@ mod tests {
             drop((file, images));
             prop_assert_eq!(memory.used(), 0);
             prop_assert!(memory.most() <= limit);
-            prop_assert!(memory.shared.file.lock().file.is_none(), "the temporary file is closed");
+            prop_assert!(lock(&memory.shared.file).file.is_none(), "the temporary file is closed");
         }
     }
 }

@@ -2,8 +2,12 @@
 
 use std::fmt;
 
+use ebbpool_cost::nearest;
+use serde::{Deserialize, Serialize};
+
 /// Which log epochs go to.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum LogKind {
     /// `-ebb`: what changed in each page. Without this library the files are a whole, older database.
     #[default]
@@ -44,22 +48,28 @@ impl Default for Options {
     }
 }
 
-/// An option whose value makes no sense.
+/// An option whose value makes no sense, or a name that is no option.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OptionError {
-    name: &'static str,
+    name: String,
     value: String,
-    expected: &'static str,
+    what: String,
+}
+
+impl OptionError {
+    fn expected(name: &str, value: &str, expected: &str) -> OptionError {
+        OptionError {
+            name: name.to_owned(),
+            value: value.to_owned(),
+            what: format!("expected {expected}"),
+        }
+    }
 }
 
 impl fmt::Display for OptionError {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let OptionError {
-            name,
-            value,
-            expected,
-        } = self;
-        write!(formatter, "ebbpool: {name}={value}: expected {expected}")
+        let OptionError { name, value, what } = self;
+        write!(formatter, "ebbpool: {name}={value}: {what}")
     }
 }
 
@@ -99,11 +109,7 @@ impl Options {
     }
 
     fn set_one(&mut self, name: &'static str, value: &str) -> Result<(), OptionError> {
-        let error = |expected| OptionError {
-            name,
-            value: value.to_owned(),
-            expected,
-        };
+        let error = |expected| OptionError::expected(name, value, expected);
         let seconds = || parse_seconds(value).ok_or(error("seconds, such as 30 or 0.5"));
         let bytes = || parse_bytes(value).ok_or(error("bytes, such as 8M or 1048576"));
         match name {
@@ -138,11 +144,8 @@ impl Options {
             match part.split_once('=') {
                 Some((name, value)) if Options::NAMES.contains(&name) => pairs.push((name, value)),
                 _ => {
-                    return Err(OptionError {
-                        name: "EBBPOOL_SQLITE",
-                        value: part.to_owned(),
-                        expected: "NAME=VALUE of window, log, memory, log_limit, checkpoint_age",
-                    });
+                    let expected = "NAME=VALUE of window, log, memory, log_limit, checkpoint_age";
+                    return Err(OptionError::expected("EBBPOOL_SQLITE", part, expected));
                 }
             }
         }
@@ -151,6 +154,90 @@ impl Options {
             found.map(|(_, value)| (*value).to_owned())
         })
     }
+}
+
+/// The parameters of a URI that SQLite itself reads.
+const OF_SQLITE: [&str; 8] = [
+    "vfs",
+    "mode",
+    "cache",
+    "psow",
+    "nolock",
+    "immutable",
+    "modeof",
+    "8_3_names",
+];
+
+/// The parameters of SQLite's builds that encrypt: SEE, SQLCipher and SQLite3 Multiple Ciphers.
+const OF_ENCRYPTION: [&str; 29] = [
+    "key",
+    "hexkey",
+    "textkey",
+    "keysalt",
+    "cipher",
+    "algorithm",
+    "salt",
+    "legacy",
+    "legacy_page_size",
+    "page_size",
+    "plaintext_header_size",
+    "skip",
+    "kdf_iter",
+    "fast_kdf_iter",
+    "kdf_algorithm",
+    "hmac_check",
+    "hmac_algorithm",
+    "hmac_algorithm_compat",
+    "hmac_use",
+    "hmac_pgno",
+    "hmac_salt_mask",
+    "mc_legacy_wal",
+    "mc_use_random_key",
+    "tcost",
+    "mcost",
+    "pcost",
+    "plainhdrsize",
+    "readonly",
+    "reserve",
+];
+
+/// Refuses parameters of a URI that are a mistake, which SQLite would not mention: `windwo=0` is not the window that was
+/// meant. Where the URI names the VFS, each must be an option, or one that SQLite or an encryption reads. Where it does not,
+/// the VFS is the process's default and the URI was written for another reader: only misspelled options are refused.
+/// Names that begin with `_` are those of libraries around SQLite, as Go's drivers have them.
+///
+/// # Errors
+///
+/// The first such parameter, and the option that is nearest.
+pub(crate) fn check_parameters(
+    parameters: &[(String, String)],
+    names_the_vfs: bool,
+) -> Result<(), OptionError> {
+    let is_known = |name: &str| {
+        name.starts_with('_')
+            || Options::NAMES.contains(&name)
+            || OF_SQLITE.contains(&name)
+            || OF_ENCRYPTION.contains(&name)
+    };
+    for (name, value) in parameters.iter().filter(|(name, _)| !is_known(name)) {
+        let option = nearest(name, Options::NAMES);
+        let what = match option {
+            Some(option) => {
+                format!("there is no such parameter of a database's name; did you mean {option}?")
+            }
+            None if names_the_vfs => format!(
+                "there is no such parameter of a database's name; the options are {}",
+                Options::NAMES.join(", ")
+            ),
+            None => continue,
+        };
+        return Err(OptionError {
+            name: name.clone(),
+            value: value.clone(),
+            what,
+        });
+    }
+    Ok(())
 }
 
 /// A number of seconds from 0 to a hundred years.
@@ -190,6 +277,40 @@ mod tests {
             Options::default().set_from_text("").unwrap(),
             Options::default()
         );
+    }
+
+    fn checked(uri: &str, names_the_vfs: bool) -> Result<(), OptionError> {
+        let pairs = uri.split('&').map(|pair| pair.split_once('=').unwrap());
+        let pairs: Vec<_> = pairs.map(|(k, v)| (k.to_owned(), v.to_owned())).collect();
+        check_parameters(&pairs, names_the_vfs)
+    }
+
+    #[test]
+    fn a_misspelled_parameter_is_refused_with_the_option_that_was_meant() {
+        for (uri, meant) in [
+            ("windwo=0", "window"),
+            ("mode=rw&memroy=8M", "memory"),
+            ("Window=3", "window"),
+            ("log-limit=1M", "log_limit"),
+            ("checkpointage=5", "checkpoint_age"),
+        ] {
+            for names_the_vfs in [false, true] {
+                let error = checked(uri, names_the_vfs).unwrap_err().to_string();
+                assert!(error.contains(&format!("did you mean {meant}?")), "{error}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_parameter_of_another_reader_is_refused_only_where_the_uri_names_the_vfs() {
+        checked("colour=red", false).unwrap();
+        let error = checked("colour=red", true).unwrap_err().to_string();
+        assert!(error.starts_with("ebbpool: colour=red: "), "{error}");
+        assert!(error.contains("window, log, memory"), "{error}");
+        let known = "vfs=ebbpool&mode=rwc&cache=shared&psow=1&nolock=1&immutable=0&modeof=x&window=3&log=wal\
+                     &key=a&hexkey=b&textkey=c&cipher=chacha20&kdf_iter=64000&_busy_timeout=5000";
+        checked(known, true).unwrap();
+        checked(known, false).unwrap();
     }
 
     #[test]

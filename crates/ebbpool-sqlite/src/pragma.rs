@@ -2,14 +2,20 @@
 
 use crate::code::{Answer, Code};
 use crate::family::Family;
-use crate::instance::{Instance, Shared};
+use crate::instance::Instance;
 use crate::options::parse_seconds;
+use crate::shared::Shared;
 use crate::status::{card, status};
+
+/// The environment variable without which `PRAGMA ebbpool_clock` is an unknown one: whoever may run SQL on one database
+/// could otherwise end the windows of all others of the process.
+const CLOCK_VARIABLE: &str = "EBBPOOL_SQLITE_CLOCK";
 
 /// Runs a PRAGMA; `None` if it is not one of ours. An error has a text for people.
 pub(crate) fn run(
     instance: &'static Instance,
     shared: &Shared,
+    handle: u64,
     name: &str,
     value: Option<&str>,
 ) -> Option<Result<String, (String, Code)>> {
@@ -17,10 +23,15 @@ pub(crate) fn run(
         let answer = instance.with_family(shared, with);
         answer.map_err(|code| (format!("{name}: {code}"), code))
     };
-    let done = || "ok".to_owned();
+    let said = |answer: Answer<()>| {
+        let answer = answer.map(|()| "ok".to_owned());
+        answer.map_err(|code| (format!("{name}: {code}"), code))
+    };
+    // The files are this process's from here on.
+    let owned = || instance.with_family(shared, |_| Ok(()));
     Some(match name {
-        "ebbpool_flush" => family(&|family| family.epoch().map(|()| done())),
-        "ebbpool_checkpoint" => family(&|family| family.checkpoint().map(|()| done())),
+        "ebbpool_flush" => said(owned().and_then(|()| instance.epoch(shared))),
+        "ebbpool_checkpoint" => said(owned().and_then(|()| instance.checkpoint(shared, true))),
         "ebbpool_status" => match card(value) {
             Ok(card) => family(&|family| Ok(status(family, &shared.path, &card))),
             Err(why) => Err((format!("ebbpool_status: {why}"), Code(crate::ffi::ERROR))),
@@ -30,23 +41,28 @@ pub(crate) fn run(
                 "ebbpool_window: expected seconds, such as 30 or 0.5".to_owned(),
                 Code(crate::ffi::ERROR),
             )),
-            wanted => family(&|family| {
-                if let Some(Some(seconds)) = wanted {
-                    family.options.window = seconds;
-                    family.retry()?;
-                }
-                Ok(family.options.window.to_string())
-            }),
-        },
-        "ebbpool_clock" => match value.and_then(parse_seconds) {
-            Some(seconds) => {
-                let ended = instance.set_time(seconds);
-                ended
-                    .map(|()| done())
-                    .map_err(|code| (format!("{name}: {code}"), code))
+            wanted => {
+                let window = owned().and_then(|()| match wanted.flatten() {
+                    Some(seconds) => {
+                        let window = shared.set_window(handle, Some(seconds))?;
+                        if window == 0.0 {
+                            instance.epoch(shared)?;
+                        }
+                        instance.arm(shared.due());
+                        Ok(window)
+                    }
+                    None => instance.with_family(shared, |family| Ok(family.options.window)),
+                });
+                let window = window.map(|window| window.to_string());
+                window.map_err(|code| (format!("{name}: {code}"), code))
             }
-            None => Ok(instance.now().to_string()),
         },
+        "ebbpool_clock" if std::env::var_os(CLOCK_VARIABLE).is_some() => {
+            match value.and_then(parse_seconds) {
+                Some(seconds) => said(instance.set_time(seconds)),
+                None => Ok(instance.now().to_string()),
+            }
+        }
         _ => return None,
     })
 }

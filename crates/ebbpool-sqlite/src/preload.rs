@@ -7,6 +7,7 @@
 #![allow(unsafe_code)]
 
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
+use std::io::Write;
 use std::sync::OnceLock;
 
 use crate::ffi;
@@ -59,7 +60,11 @@ pub fn real(own: OpenV2) -> Option<&'static RealSqlite> {
         if std::env::var_os(VARIABLE).is_some() {
             // SAFETY: the functions are those of the SQLite that the program calls.
             if let Err(code) = unsafe { register_with(api, true) } {
-                eprintln!("ebbpool: SQLite does not take the VFS: {code}");
+                // Where standard error is closed, this goes nowhere.
+                let _ = writeln!(
+                    std::io::stderr(),
+                    "ebbpool: SQLite does not take the VFS: {code}"
+                );
             }
         }
         // SAFETY: as above; `open` is not null.

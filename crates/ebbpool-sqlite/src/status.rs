@@ -74,10 +74,8 @@ struct Status<'a> {
 
 /// What was written to a database since the process took it over, as JSON.
 pub(crate) fn status(family: &Family, path: &str, card: &WearingDevice) -> String {
-    let (kind, written, log_bytes_now) = {
-        let store = family.store.lock();
-        (store.kind(), store.written, store.log_bytes())
-    };
+    let figures = family.stored.figures();
+    let (kind, written, log_bytes_now) = (figures.kind, figures.written, figures.log_bytes);
     let asked = family.asked;
     let seconds = family.now - family.began;
     let years = |bytes| {
@@ -101,8 +99,8 @@ pub(crate) fn status(family: &Family, path: &str, card: &WearingDevice) -> Strin
         pages,
         commits: asked.commits,
         oldest_unsaved_seconds: family
-            .due()
-            .map(|due| in_milliseconds(family.now - (due - family.options.window))),
+            .oldest()
+            .map(|oldest| in_milliseconds(family.now - oldest)),
         written: Written {
             bytes: written_bytes,
             card_years: years(written_bytes),

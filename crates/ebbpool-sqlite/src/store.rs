@@ -1,7 +1,8 @@
 //! What survives a crash: the database in place, `-wal`, and `-ebb`.
 //!
 //! The state as of the last epoch is the database in place, with the pages that the logs hold laid over it. So a page
-//! that leaves memory is never written for that: reading it again takes it from the logs. Invariants, cited as such:
+//! that leaves memory is never written for that: reading it again takes it from the logs. [`Stored`] says where each page
+//! is, to threads that read; one thread at a time has the [`Store`], and writes. Invariants, cited as such:
 //!
 //! 1. What the logs hold is the state after a commit.
 //! 2. In place is only written what a durable `-wal` holds, and what is beyond the end of the database as every log
@@ -9,37 +10,44 @@
 //! 3. A log begins anew only when the database is durable that has all of it.
 //! 4. Deltas apply to the pages as the log knows them: as they were in place when the log began, then changed by each
 //!    record; a page beyond the size of a record is all zeros from then on.
+//! 5. While `-ebb` has records, the database in place has the mark with the number of its generation, or of the next one
+//!    where a checkpoint has begun. The header of `-ebb` is durable before the mark is written, and `-ebb` goes only after
+//!    the mark has gone. So a mark with a number and no `-ebb` says that it was deleted.
+//! 6. What the logs have had is found again in `-wal` only with the same mark: a `-wal` from before the mark is made invalid
+//!    before the mark is written.
 
 mod checkpoint;
 mod epoch;
+mod mark;
+mod stored;
 
-use std::collections::HashMap;
+use std::sync::Arc;
 
 use crate::code::{Answer, Code};
-use crate::delta_log::{self, Header, Section, is_page_size};
+use crate::delta_log::{self, Header, is_page_size};
 use crate::disk::{BaseFile, BaseVfs};
 use crate::ffi;
 use crate::fit::FitCheck;
 use crate::options::LogKind;
+use crate::owner::{FileIdentity, OwnerLock};
 use crate::wal_log::WalLog;
 
-/// `-ebb` grows by this many bytes at a time, so that a sync of a short record changes no metadata of the file system.
+pub(crate) use epoch::LONGEST_RECORD;
+pub(crate) use mark::{
+    GENERATION, READ_VERSION, WRITE_VERSION, fingerprint, is_marked, is_plain, marked_generation,
+    unmark,
+};
+pub(crate) use stored::{Figures, PlaceChange, Stored};
+
+/// `-ebb` grows by at most this many bytes ahead, so that a sync of a short record changes no metadata of the file system.
 const STEP: u64 = 1 << 20;
 /// A record of at least this many bytes costs less with such a change (some blocks of the file system's journal) than with
 /// zeros written ahead of it.
-const LONG_RECORD: usize = 32 << 10;
+const LONG_RECORD: u64 = 32 << 10;
 /// Pages are written in place in runs of at most this many bytes.
 const RUN: usize = 1 << 20;
 /// A page whose content is spread over more sections is logged whole.
 const LONGEST_CHAIN: usize = 512;
-
-/// The file format version that makes SQLite refuse to write a database, and lets it read.
-pub(crate) const READ_ONLY: u8 = 3;
-/// Where the header of a database has its write and read version.
-pub(crate) const WRITE_VERSION: usize = 18;
-pub(crate) const READ_VERSION: usize = 19;
-/// The bytes of the header that a change of the database changes.
-const FINGERPRINT: usize = 96;
 
 /// What was written to the real files.
 #[derive(Clone, Copy, Debug, Default)]
@@ -51,15 +59,6 @@ pub(crate) struct Written {
     pub(crate) epochs: u64,
     pub(crate) checkpoints: u64,
     pub(crate) syncs: u64,
-}
-
-/// What `-ebb` says about a page.
-#[derive(Default)]
-struct Chain {
-    /// True if the page was all zeros before the first section.
-    from_zeros: bool,
-    /// Where the runs of each section are in the file, and their bytes.
-    sections: Vec<(u64, u32)>,
 }
 
 /// Neighbouring pages that are written in place at once.
@@ -74,81 +73,69 @@ pub(crate) struct Run {
 #[derive(Default)]
 struct Deltas {
     file: Option<BaseFile>,
+    /// Which file it is, to notice that another has its name.
+    identity: Option<FileIdentity>,
     /// True if the header of this generation survives a crash.
     ready: bool,
     /// True if the file may hold a record that could not be made durable.
     is_uncertain: bool,
+    generation: u64,
     end: u64,
     checksum: u64,
     epochs: u32,
+    /// Bytes of the file that it has on the disk.
     allocated: u64,
-    chains: HashMap<u32, Chain>,
 }
 
-/// The real files of a database that this process owns.
+/// The real files of a database that this process owns, for the thread that writes them.
 pub(crate) struct Store {
     base: BaseVfs,
     path: String,
     kind: LogKind,
+    log_limit: u64,
     database: BaseFile,
     wal_file: Option<BaseFile>,
     wal: WalLog,
+    /// Bytes of `-wal` that it has on the disk.
+    wal_allocated: u64,
+    wal_identity: Option<FileIdentity>,
     deltas: Deltas,
+    stored: Arc<Stored>,
     page_size: usize,
     /// The size of the database in pages as of the last epoch.
     size: u32,
-    /// Pages beyond this one read as zeros where no log has them.
-    zeros_beyond: u32,
     /// True if `-wal` holds a commit that is not in place yet.
     wal_needed: bool,
     /// True if `-wal` may hold a commit that `-ebb` has no record of, and that is in no pool either: making it durable
     /// has failed.
     wal_is_uncertain: bool,
+    /// True if a crash may bring a commit of `-wal` back that is in place, and that has no mark (invariant 6).
+    wal_is_stale: bool,
     /// True if `-wal` may hold the state as of some epoch of `-ebb`, because a checkpoint has begun and not ended.
     checkpoint_has_begun: bool,
-    /// True if the mark in place survives a crash. What the file shows does not say that: after a failed sync it shows what
-    /// the disk may not have.
-    is_marked: bool,
+    /// The number in the mark in place, 0 without a number; `None` if no mark survives a crash. What the file shows does not
+    /// say that: after a failed sync it shows what the disk may not have.
+    marked: Option<u64>,
     /// True if the database in place is not empty, and survives a crash so.
     has_first_page: bool,
+    /// Epochs since the process took the database over.
+    epochs: u64,
     random: u64,
-    pub(crate) written: Written,
+    written: Written,
+    /// Keeps other processes away. It goes last.
+    _lock: Option<OwnerLock>,
 }
 
-fn now_in_milliseconds() -> u64 {
+/// Milliseconds since 1970.
+pub(crate) fn now_in_milliseconds() -> u64 {
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
     now.map_or(0, |now| now.as_millis() as u64)
 }
 
-/// True if the bytes begin like a database of SQLite's that is not encrypted.
-pub(crate) fn is_plain(header: &[u8]) -> bool {
-    header.starts_with(b"SQLite format 3\0") && (1..=2).contains(&header[READ_VERSION])
-}
-
-/// True if the header of a database keeps SQLite from writing it. A power cut while the mark is written may leave any byte
-/// there, so any version that SQLite does not write is one.
-pub(crate) fn is_marked(header: &[u8]) -> bool {
-    header[WRITE_VERSION] >= READ_ONLY
-}
-
-/// True if the header of a database says how many pages it has. SQLite before 3.7.0 wrote none that is valid; then the
-/// length of the file says it (SQLite's file format, 1.3.7).
-fn has_size(header: &[u8]) -> bool {
-    header[28..32] != [0; 4] && header[24..28] == header[92..96]
-}
-
-/// Makes page 1 what SQLite wrote, without the mark that keeps other programs from writing.
-pub(crate) fn unmark(page: &mut [u8]) {
-    if page.len() > READ_VERSION && is_marked(page) && is_plain(page) {
-        page[WRITE_VERSION] = page[READ_VERSION];
-    }
-}
-
-/// The fingerprint of a database, which changes with each of its commits.
-pub(crate) fn fingerprint(header: &[u8]) -> u64 {
-    let mut header = header[..FINGERPRINT].to_vec();
-    unmark(&mut header);
-    xxhash_rust::xxh3::xxh3_64(&header)
+/// What a database is taken over with.
+pub(crate) struct Taking {
+    pub(crate) database: BaseFile,
+    pub(crate) lock: Option<OwnerLock>,
 }
 
 impl Store {
@@ -156,42 +143,47 @@ impl Store {
     ///
     /// # Errors
     ///
-    /// `CANT_OPEN` if `-ebb` belongs to another version of the database, or a later release has written it, and any I/O
-    /// error.
+    /// `CANT_OPEN` if `-ebb` belongs to another version of the database, has been taken away, or a later release has written
+    /// it, and any I/O error.
     pub(crate) fn take_over(
         base: BaseVfs,
         path: &str,
-        kind: LogKind,
-        mut database: BaseFile,
+        options: &crate::options::Options,
+        taking: Taking,
         random: u64,
-    ) -> Result<Store, (BaseFile, Code)> {
-        let length = match database.length() {
-            Ok(length) => length,
-            Err(error) => return Err((database, error)),
-        };
+    ) -> Answer<Store> {
+        let Taking { mut database, lock } = taking;
+        let length = database.length()?;
+        let reading = ffi::OPEN_READONLY | ffi::OPEN_MAIN_DB;
+        let stored = Stored::new(BaseFile::open(base, path, reading)?);
         let mut store = Store {
             base,
             path: path.to_owned(),
-            kind,
+            kind: options.log,
+            log_limit: options.log_limit,
             database,
             wal_file: None,
             wal: WalLog::default(),
+            wal_allocated: 0,
+            wal_identity: None,
             deltas: Deltas::default(),
+            stored: Arc::new(stored),
             page_size: 0,
             size: 0,
-            zeros_beyond: 0,
             wal_needed: false,
             wal_is_uncertain: false,
+            wal_is_stale: false,
             checkpoint_has_begun: false,
-            is_marked: false,
+            marked: None,
             has_first_page: length > 0,
+            epochs: 0,
             random: random | 1,
             written: Written::default(),
+            _lock: lock,
         };
-        match store.load(length) {
-            Ok(()) => Ok(store),
-            Err(error) => Err((store.database, error)),
-        }
+        store.load(length)?;
+        store.publish();
+        Ok(store)
     }
 
     fn load(&mut self, length: u64) -> Answer<()> {
@@ -200,6 +192,7 @@ impl Store {
             let size = usize::from(header[16]) << 8 | usize::from(header[17]) << 16;
             if is_plain(&header) && is_page_size(size) {
                 self.page_size = size;
+                self.marked = is_marked(&header).then(|| marked_generation(&header));
             } else {
                 // An encrypted database: its page size is what SQLite reads and writes.
                 self.kind = LogKind::Wal;
@@ -211,6 +204,17 @@ impl Store {
             self.kind = LogKind::Deltas;
         } else if self.deltas.file.is_some() {
             self.forget_empty_deltas()?;
+        } else if self.marked.is_some_and(|generation| generation != 0) {
+            // Invariant 5.
+            return Err(Code::CANT_OPEN);
+        }
+        let header = self.header()?;
+        if self.kind == LogKind::Deltas
+            && self.deltas.epochs == 0
+            && Store::is_reserved_used(&header)
+        {
+            // A later SQLite uses the bytes in which a mark has its number.
+            self.kind = LogKind::Wal;
         }
         Ok(())
     }
@@ -220,7 +224,7 @@ impl Store {
             0 => 0,
             size => length.div_ceil(size as u64) as u32,
         };
-        self.zeros_beyond = self.size;
+        self.stored.set_extent(self.page_size, self.size);
     }
 
     fn header(&mut self) -> Answer<[u8; 100]> {
@@ -234,23 +238,24 @@ impl Store {
         if !self.base.exists(&path)? {
             return Ok(());
         }
-        let mut file = open_log(self.base, &path, ffi::OPEN_MAIN_JOURNAL)?;
+        self.open_deltas()?;
+        let file = self.deltas.file.as_mut().ok_or(Code::IO)?;
         let length = file.length()?;
         let mut head = [0; delta_log::HEADER];
         file.read(0, &mut head)?;
         if delta_log::later_version(&head).is_some() {
+            self.deltas = Deltas::default();
             return Err(Code::CANT_OPEN);
         }
-        let extent = match Header::decode(&head) {
+        let mut extent = (0, self.page_size);
+        if let Some(header) = Header::decode(&head) {
             // The first epoch of a new page size is in the log before it is in place.
-            Some(header) => self
-                .database
-                .length()?
-                .div_ceil(u64::from(header.page_size)) as u32,
-            None => 0,
-        };
-        let (mut size, mut zeros_beyond) = (extent, extent);
-        let chains = &mut self.deltas.chains;
+            let page_size = header.page_size as usize;
+            let pages = self.database.length()?.div_ceil(page_size as u64);
+            extent = (pages as u32, page_size);
+        }
+        self.stored.set_extent(extent.1, extent.0);
+        let stored = Arc::clone(&self.stored);
         let mut first = vec![0; 1 << 16];
         self.database.read(0, &mut first)?;
         let mut check = FitCheck::new(&first);
@@ -258,24 +263,23 @@ impl Store {
             length,
             |at, into| file.read(at, into),
             |record, at, sections, bytes| {
-                note(chains, &mut zeros_beyond, record.size, at, sections);
-                size = record.size;
+                stored.add_sections(at, sections, record.size);
                 check.add(record, sections, bytes);
             },
         )?;
-        self.deltas.file = Some(file);
-        self.deltas.allocated = length;
         let Some(scanned) = scanned.filter(|scanned| scanned.epochs > 0) else {
-            self.deltas.chains.clear();
+            let length = self.database.length()?;
+            self.set_extent(length);
             return Ok(());
         };
         self.page_size = scanned.header.page_size as usize;
-        self.size = size;
-        self.zeros_beyond = zeros_beyond;
-        self.deltas.end = scanned.end;
-        self.deltas.checksum = scanned.checksum;
-        self.deltas.epochs = scanned.epochs;
-        self.deltas.ready = true;
+        self.size = self.stored.size();
+        let deltas = &mut self.deltas;
+        deltas.generation = scanned.header.generation;
+        deltas.end = scanned.end;
+        deltas.checksum = scanned.checksum;
+        deltas.epochs = scanned.epochs;
+        deltas.ready = true;
         if !check.is_marked() || !check.fits(&scanned.header) {
             self.deltas = Deltas::default();
             return Err(Code::CANT_OPEN);
@@ -285,9 +289,42 @@ impl Store {
         Ok(())
     }
 
+    /// Opens `-ebb`, and makes it if there is none.
+    fn open_deltas(&mut self) -> Answer<()> {
+        let path = self.ebb_path();
+        let mut file = open_log(self.base, &path, ffi::OPEN_MAIN_JOURNAL)?;
+        self.deltas.allocated = file.length()?;
+        self.deltas.identity = FileIdentity::of(&path);
+        self.deltas.file = Some(file);
+        self.stored
+            .read_log_from(self.base, Some(&path), ffi::OPEN_MAIN_JOURNAL)
+    }
+
+    /// Closes `-ebb`.
+    fn close_deltas(&mut self) -> Answer<()> {
+        self.deltas = Deltas::default();
+        self.stored
+            .read_log_from(self.base, None, ffi::OPEN_MAIN_JOURNAL)
+    }
+
+    /// Opens `-wal`, and makes it if there is none.
+    fn open_wal(&mut self) -> Answer<()> {
+        if self.wal_file.is_some() {
+            return Ok(());
+        }
+        let path = self.wal_path();
+        let mut file = open_log(self.base, &path, ffi::OPEN_WAL)?;
+        self.wal_allocated = file.length()?;
+        self.wal.is_fresh = self.wal_allocated == 0;
+        self.wal_identity = FileIdentity::of(&path);
+        self.wal_file = Some(file);
+        self.stored
+            .read_log_from(self.base, Some(&path), ffi::OPEN_WAL)
+    }
+
     /// Removes the mark and the file that a process left which ended between two steps of closing.
     fn forget_empty_deltas(&mut self) -> Answer<()> {
-        self.deltas = Deltas::default();
+        self.close_deltas()?;
         self.unmark_in_place(true)?;
         self.base.delete(&self.ebb_path(), true)
     }
@@ -298,6 +335,16 @@ impl Store {
 
     fn wal_path(&self) -> String {
         format!("{}-wal", self.path)
+    }
+
+    /// The path of the database.
+    pub(crate) fn path(&self) -> &str {
+        &self.path
+    }
+
+    /// The places of the pages.
+    pub(crate) fn stored(&self) -> &Arc<Stored> {
+        &self.stored
     }
 
     /// The page size in bytes; 0 while the database is empty.
@@ -322,11 +369,11 @@ impl Store {
         self.set_extent(length);
         self.wal.clear();
         self.deltas.ready = false;
+        self.publish();
         Ok(())
     }
 
-    /// Bytes in the logs that a checkpoint would bring in place.
-    pub(crate) fn log_bytes(&self) -> u64 {
+    fn log_bytes(&self) -> u64 {
         match self.kind {
             LogKind::Wal => self.wal.bytes(),
             LogKind::Deltas => self.deltas.end,
@@ -338,51 +385,9 @@ impl Store {
         self.wal.is_empty() && self.deltas.epochs == 0
     }
 
-    /// Reads bytes of the database in place, before the page size is known.
-    pub(crate) fn read_in_place(&mut self, at: u64, into: &mut [u8]) -> Answer<()> {
-        self.database.read(at, into)?;
-        if at == 0 {
-            unmark(into);
-        }
-        Ok(())
-    }
-
     /// The length of the database in place, in bytes.
     pub(crate) fn length_in_place(&mut self) -> Answer<u64> {
         self.database.length()
-    }
-
-    /// Reads a page as of the last epoch.
-    pub(crate) fn read(&mut self, page: u32, into: &mut [u8]) -> Answer<()> {
-        if let (Some(at), Some(wal)) = (self.wal.image(page), &mut self.wal_file) {
-            wal.read(at, into)?;
-        } else {
-            let chain = self.deltas.chains.get(&page);
-            if page > self.zeros_beyond || chain.is_some_and(|chain| chain.from_zeros) {
-                into.fill(0);
-            } else {
-                let at = u64::from(page - 1) * self.page_size as u64;
-                self.database.read(at, into)?;
-            }
-            if let (Some(chain), Some(file)) = (chain, &mut self.deltas.file) {
-                let mut runs = Vec::new();
-                for (at, bytes) in &chain.sections {
-                    runs.resize(*bytes as usize, 0);
-                    file.read(*at, &mut runs)?;
-                    delta_log::apply(&runs, into);
-                }
-            }
-        }
-        if page == 1 {
-            unmark(into);
-        }
-        Ok(())
-    }
-
-    /// True if the next section of a page should hold all of it, because it would take many reads to put it together.
-    pub(crate) fn wants_whole(&self, page: u32) -> bool {
-        let chain = self.deltas.chains.get(&page);
-        chain.is_some_and(|chain| chain.sections.len() >= LONGEST_CHAIN)
     }
 
     fn next_random(&mut self) -> u64 {
@@ -397,41 +402,21 @@ impl Store {
         self.database.has_moved()
     }
 
-    /// The path of the database.
-    pub(crate) fn path(&self) -> &str {
-        &self.path
-    }
-
-    /// The handle of the database, for calls that are passed on.
-    pub(crate) fn handle(&mut self) -> *mut ffi::File {
-        self.database.handle()
-    }
-}
-
-/// Notes the sections of a record that begins at an offset of the file.
-fn note(
-    chains: &mut HashMap<u32, Chain>,
-    zeros_beyond: &mut u32,
-    size: u32,
-    at: u64,
-    sections: &[Section],
-) {
-    if size < *zeros_beyond {
-        *zeros_beyond = size;
-    }
-    chains.retain(|page, _| *page <= size);
-    for section in sections {
-        let chain = chains.entry(section.page).or_insert_with(|| Chain {
-            from_zeros: section.page > *zeros_beyond,
-            sections: Vec::new(),
+    /// Makes the figures those of this moment.
+    pub(crate) fn publish(&self) {
+        let room = match self.next_is_deltas() {
+            true => self.deltas.allocated.saturating_sub(self.deltas.end),
+            false => self.wal_allocated.saturating_sub(self.wal.end()),
+        };
+        let changed_pages = self.stored.changed_pages() as u64;
+        self.stored.set_figures(Figures {
+            written: self.written,
+            kind: self.kind,
+            log_bytes: self.log_bytes(),
+            changed_bytes: changed_pages * self.page_size as u64,
+            is_in_place: self.is_in_place(),
+            room,
         });
-        if section.fresh {
-            chain.from_zeros = true;
-            chain.sections.clear();
-        }
-        chain
-            .sections
-            .push((at + u64::from(section.at), section.bytes));
     }
 }
 

@@ -12,6 +12,7 @@ use crate::handle::{self, Handle, Kind, Open};
 use crate::instance::Instance;
 use crate::mirror::Mirror;
 use crate::options::Options;
+use crate::scope;
 
 /// Runs `work`, and makes a panic an I/O error: no panic may cross into C.
 pub(crate) fn guarded(work: impl FnOnce() -> Answer<()>) -> c_int {
@@ -102,33 +103,29 @@ unsafe fn find_or_open(
         // The paths of logs are made from this one as text.
         return Ok(None);
     };
-    let mirror = Mirror::open(instance.base, path, flags)?;
-    let shared = match kind {
-        Kind::Main => instance.share(path, || {
-            // SAFETY: the caller's.
-            unsafe { open_database(instance, name, path, flags) }
-        })?,
-        Kind::Journal | Kind::Wal => {
-            let suffix = if kind == Kind::Wal {
-                "-wal"
-            } else {
-                "-journal"
-            };
-            path.strip_suffix(suffix)
-                .and_then(|path| instance.find(path))
-        }
+    if kind == Kind::Main {
+        // SAFETY: the caller's.
+        return unsafe { open_database(instance, name, path, flags) };
+    }
+    let suffix = if kind == Kind::Wal {
+        "-wal"
+    } else {
+        "-journal"
     };
-    let Some(shared) = shared else {
+    let owner = path.strip_suffix(suffix);
+    let Some(shared) = owner.and_then(|path| instance.find(path)) else {
         return Ok(None);
     };
-    let mut open = Open::new(instance, kind, shared, flags, mirror);
-    if kind != Kind::Main {
-        open.make_virtual(flags & ffi::OPEN_CREATE != 0)?;
+    if !handle::is_virtual(instance, &shared)? {
+        return Ok(None);
     }
+    let mirror = Mirror::open(instance.base, path, flags)?;
+    let mut open = Open::new(instance, kind, shared, flags, mirror, None);
+    open.make_virtual(flags & ffi::OPEN_CREATE != 0)?;
     Ok(Some(open))
 }
 
-/// Opens a database's file; `None` if it can only be read, which the VFS below does.
+/// Opens a database; `None` if it cannot be written whatever the flags say, so that the VFS below serves it alone.
 ///
 /// # Safety
 ///
@@ -138,10 +135,45 @@ unsafe fn open_database(
     name: *const c_char,
     path: &str,
     flags: c_int,
-) -> Answer<Option<(BaseFile, Options)>> {
-    if flags & ffi::OPEN_READONLY != 0 {
+) -> Answer<Option<Open>> {
+    // SAFETY: the caller's.
+    if !unsafe { scope::admits(instance, name, path) }? {
         return Ok(None);
     }
+    // SAFETY: the caller's.
+    let options = unsafe { options_of(instance, name) }?;
+    let base = BaseFile::open(instance.base, path, flags & !ffi::OPEN_URI)?;
+    if flags & ffi::OPEN_READONLY == 0 && base.is_read_only() {
+        return Ok(None);
+    }
+    // A child of fork() has no thread that ends windows.
+    instance.start_timer();
+    let mirror = Mirror::open(instance.base, path, flags)?;
+    let shared = instance.share(path, options)?;
+    let open = Open::new(
+        instance,
+        Kind::Main,
+        shared.clone(),
+        flags,
+        mirror,
+        Some(base),
+    );
+    let noted = shared
+        .set_window(open.number(), Some(options.window))
+        .and_then(|_| instance.refuse_if_unwritable(&shared));
+    if let Err(code) = noted {
+        let _ = instance.leave(&shared, open.number());
+        return Err(code);
+    }
+    Ok(Some(open))
+}
+
+/// The options of a database.
+///
+/// # Safety
+///
+/// As `xOpen`.
+unsafe fn options_of(instance: &Instance, name: *const c_char) -> Answer<Options> {
     let parameter = |key: &str| {
         let key = std::ffi::CString::new(key).ok()?;
         // SAFETY: SQLite finds the parameters behind the name that it passed; the value lives as long.
@@ -158,19 +190,12 @@ unsafe fn open_database(
     };
     let environment = std::env::var("EBBPOOL_SQLITE").unwrap_or_default();
     let options = Options::default().set_from_text(&environment);
-    let options = options
+    options
         .and_then(|options| options.set(parameter))
         .map_err(|error| {
             instance.log(Code::CANT_OPEN, &error.to_string());
             Code::CANT_OPEN
-        })?;
-    let file = BaseFile::open(instance.base, path, flags & !ffi::OPEN_URI)?;
-    if file.is_read_only() {
-        return Ok(None);
-    }
-    // A child of fork() has no thread that ends windows.
-    instance.start_timer();
-    Ok(Some((file, options)))
+        })
 }
 
 unsafe extern "C" fn delete(vfs: *mut Vfs, name: *const c_char, durable: c_int) -> c_int {
@@ -198,7 +223,7 @@ unsafe extern "C" fn access(
     let (instance, path) = unsafe { (instance(vfs), CStr::from_ptr(name).to_string_lossy()) };
     let mut found = None;
     let code = guarded(|| {
-        found = handle::virtual_exists(instance, &path);
+        found = handle::virtual_exists(instance, &path)?;
         Ok(())
     });
     match found {
@@ -293,6 +318,7 @@ pub(crate) unsafe fn register(
             Box::leak(Box::new(Instance::new(BaseVfs(base), api, name)));
         let vfs = Box::leak(Box::new(methods(instance, &*base)));
         Code::check((api.vfs_register)(vfs, c_int::from(as_default)))?;
+        crate::fork::watch(instance);
         Ok(instance)
     }
 }

@@ -3,8 +3,6 @@
 //! A *commit* is a run of frames, one for each page, whose last frame has the size of the database; SQLite ignores
 //! frames behind the last commit. Format: <https://www.sqlite.org/fileformat2.html#the_write_ahead_log>.
 
-use std::collections::HashMap;
-
 use crate::code::Answer;
 use crate::delta_log::is_page_size;
 use crate::disk::{BaseFile, whole_blocks};
@@ -127,8 +125,8 @@ pub(crate) struct WalLog {
     sequence: u32,
     /// True if the header is in the file and survives a crash.
     ready: bool,
-    /// Where each page's latest committed image begins in the file.
-    images: HashMap<u32, u64>,
+    /// True if the file has never had anything but zeros: then no old frame can follow a new header.
+    pub(crate) is_fresh: bool,
     /// Frames that were appended and not committed yet.
     open: Open,
 }
@@ -158,40 +156,30 @@ impl WalLog {
         }
     }
 
-    /// Where the latest committed image of a page begins.
-    pub(crate) fn image(&self, page: u32) -> Option<u64> {
-        self.images.get(&page).copied()
+    /// Where the next commit begins.
+    pub(crate) fn end(&self) -> u64 {
+        match self.committed {
+            0 => HEADER,
+            _ => self.bytes(),
+        }
     }
 
-    /// The pages with a committed image, in ascending order.
-    pub(crate) fn pages(&self) -> Vec<u32> {
-        let mut pages: Vec<u32> = self.images.keys().copied().collect();
-        pages.sort_unstable();
-        pages
+    /// True if the file has had a header since it was opened, or may have had one before.
+    pub(crate) fn has_header(&self) -> bool {
+        !self.is_fresh
     }
 
-    /// Drops a page's image, because a later one is elsewhere.
-    pub(crate) fn supersede(&mut self, page: u32) {
-        self.images.remove(&page);
-    }
-
-    /// Drops the images of pages beyond the end of the database.
-    pub(crate) fn cut_off(&mut self, size: u32) {
-        self.images.retain(|page, _| *page <= size);
-    }
-
-    /// Begins anew with a new salt, which makes all frames in the file invalid, and returns the bytes written in whole blocks. The
+    /// Begins anew with a new salt, which makes all frames in the file invalid, and returns true if that took a sync. The
     /// caller has made the database durable in which all of them are in place (invariant 3).
     pub(crate) fn reset(
         &mut self,
         file: &mut BaseFile,
         page_size: usize,
         random: u64,
-    ) -> Answer<u64> {
+    ) -> Answer<bool> {
         self.ready = false;
         self.page_size = page_size;
         self.committed = 0;
-        self.images.clear();
         self.open = Open::default();
         self.sequence = self.sequence.wrapping_add(1);
         self.salt = [random as u32, (random >> 32) as u32];
@@ -210,10 +198,13 @@ impl WalLog {
         self.sum = checksum([0, 0], &header[..24]);
         header[24..28].copy_from_slice(&self.sum[0].to_be_bytes());
         header[28..].copy_from_slice(&self.sum[1].to_be_bytes());
+        let needs_sync = !std::mem::take(&mut self.is_fresh);
         file.write(0, &header)?;
-        file.sync()?;
+        if needs_sync {
+            file.sync()?;
+        }
         self.ready = true;
-        Ok(whole_blocks(0, HEADER))
+        Ok(needs_sync)
     }
 
     /// True if frames may be appended: the header of this generation survives a crash.
@@ -225,7 +216,7 @@ impl WalLog {
     pub(crate) fn begin(&mut self) {
         self.open = Open {
             sum: self.sum,
-            at: HEADER + self.committed * (FRAME + self.page_size as u64),
+            at: self.end(),
             ..Open::default()
         };
     }
@@ -271,26 +262,47 @@ impl WalLog {
     /// Makes the appended frames durable, and returns their bytes in whole blocks. After an error nothing is committed, and
     /// the caller begins again.
     pub(crate) fn sync(&mut self, file: &mut BaseFile) -> Answer<u64> {
-        self.write_out(file)?;
-        file.sync()?;
+        let written = self.write_out(file).and_then(|()| file.sync());
+        if written.is_err() && self.committed == 0 {
+            // The header may not be durable either, and no later sync need write it.
+            self.ready = false;
+        }
+        written?;
         let frame = FRAME + self.page_size as u64;
         let begin = HEADER + self.committed * frame;
         Ok(whole_blocks(begin, self.open.frames * frame))
     }
 
-    /// Notes that the appended frames are durable, and committed.
-    pub(crate) fn commit(&mut self) {
+    /// Notes that the appended frames are durable, and committed. Returns the pages, and where their images begin.
+    pub(crate) fn commit(&mut self) -> Vec<(u32, u64)> {
         let open = std::mem::take(&mut self.open);
         self.committed += open.frames;
         self.sum = open.sum;
-        self.images.extend(open.images);
+        open.images
+    }
+
+    /// True if frames were appended and are not committed.
+    pub(crate) fn has_open_frames(&self) -> bool {
+        self.ready && self.open.frames > 0
+    }
+
+    /// The end of the frames that were appended.
+    pub(crate) fn open_end(&self) -> u64 {
+        self.end() + self.open.frames * (FRAME + self.page_size as u64)
+    }
+
+    /// Makes the frames invalid that were appended and not committed.
+    pub(crate) fn cover(&mut self, file: &mut BaseFile) -> Answer<()> {
+        let end = self.end();
+        self.begin();
+        file.write(end, &[0; FRAME as usize])
     }
 
     /// Forgets everything: the file has been cut off.
     pub(crate) fn clear(&mut self) {
-        let sequence = self.sequence;
         *self = WalLog {
-            sequence,
+            sequence: self.sequence,
+            is_fresh: self.is_fresh,
             ..WalLog::default()
         };
     }

@@ -368,8 +368,11 @@ fn a_process_that_ends_without_closing_loses_nothing() {
     let (_directory, path) = directory();
     let output = in_another_process("ends_without_closing", &path);
     assert_eq!(output.status.code(), Some(7), "{output:?}");
-    assert!(log_of(&path).exists());
-    assert_eq!(count(&open(&path, "").unwrap()), 1);
+    assert!(
+        !log_of(&path).exists(),
+        "the end of a process closes what no statement uses"
+    );
+    assert_eq!(count(&plain(&path)), 1);
 }
 
 #[test]
@@ -381,6 +384,32 @@ fn ends_without_closing() {
         .query_row("PRAGMA ebbpool_checkpoint", [], |_| Ok(()))
         .unwrap();
     database.execute_batch("INSERT INTO t VALUES (1)").unwrap();
+    std::mem::forget(database);
+    std::process::exit(7);
+}
+
+/// A statement uses the database when the process ends: what was committed is in the log.
+#[test]
+fn a_process_that_ends_in_a_transaction_loses_nothing_committed() {
+    let (_directory, path) = directory();
+    let output = in_another_process("ends_in_a_transaction", &path);
+    assert_eq!(output.status.code(), Some(7), "{output:?}");
+    let database = open(&path, "").unwrap();
+    assert_eq!(count(&database), 2);
+    database.close().unwrap();
+    assert_eq!(count(&plain(&path)), 2);
+}
+
+#[test]
+#[ignore = "runs in a process of its own"]
+fn ends_in_a_transaction() {
+    let database = open(&path_of_parent(), "window=1000").unwrap();
+    database
+        .execute_batch(
+            "CREATE TABLE t (a); INSERT INTO t VALUES (1); INSERT INTO t VALUES (2);
+            BEGIN; INSERT INTO t VALUES (3); UPDATE t SET a=7",
+        )
+        .unwrap();
     std::mem::forget(database);
     std::process::exit(7);
 }
@@ -436,4 +465,31 @@ fn an_old_log_goes_in_place_by_itself() {
     }
     let (_copies, copy) = copy_of(&path);
     assert_eq!(count(&plain(&copy)), 1);
+}
+
+/// Commits that come one after the other leave no pause to the thread that brings the log in place.
+#[test]
+fn a_long_log_goes_in_place_while_commits_go_on() {
+    for mode in ["delete", "wal"] {
+        for log in ["deltas", "wal"] {
+            let (_directory, path) = directory();
+            let options = format!("window=0&log_limit=50k&log={log}");
+            let database = open(&path, &options).unwrap();
+            database
+                .query_row(&format!("PRAGMA journal_mode={mode}"), [], |_| Ok(()))
+                .unwrap();
+            database
+                .execute_batch("CREATE TABLE t (a); INSERT INTO t VALUES (1)")
+                .unwrap();
+            let mut longest = 0;
+            for n in 0..1500 {
+                let update = "UPDATE t SET a=randomblob(?1)";
+                database.execute(update, [500 + n % 7]).unwrap();
+                let now = status(&database)["log_bytes_now"].as_u64().unwrap();
+                longest = longest.max(now);
+            }
+            // More than the limit by what is committed while a checkpoint is under way.
+            assert!(longest < 500_000, "{mode}, {log}: {longest} bytes");
+        }
+    }
 }

@@ -14,7 +14,7 @@ use ebbpool_capi::policy::EvictionPlan;
 use ebbpool_capi::stats::PoolFigures;
 use ebbpool_capi::storage::StorageCallbacks;
 
-use crate::programs::{CRATE, is_there, run};
+use crate::programs::{CRATE, is_there, run, skipped};
 
 fn header() -> String {
     fs::read_to_string(Path::new(CRATE).join("include/ebbpool.h")).expect("the header")
@@ -168,7 +168,7 @@ fn the_header_is_up_to_date() {
     let version = Command::new("cbindgen").arg("--version").output();
     let is_right = |text: &[u8]| text.starts_with(b"cbindgen 0.29.");
     if !version.is_ok_and(|output| is_right(&output.stdout)) {
-        eprintln!("skipped: there is no program cbindgen of version 0.29");
+        skipped("there is no program cbindgen of version 0.29");
         return;
     }
     run(Command::new("cbindgen").current_dir(CRATE).args([

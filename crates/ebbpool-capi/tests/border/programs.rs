@@ -3,6 +3,7 @@
 use std::env;
 use std::ffi::OsStr;
 use std::fs;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
@@ -18,11 +19,16 @@ pub(crate) struct Installation {
     directory: TempDir,
 }
 
+/// Says why a test does nothing, also where the output of tests that pass is not shown: `./test` lists these lines.
+pub(crate) fn skipped(why: &str) {
+    let _ = writeln!(std::io::stderr(), "skipped: {why}");
+}
+
 /// True if a program can be started; says so if not.
 pub(crate) fn is_there(program: &str) -> bool {
     let found = Command::new(program).arg("--version").output().is_ok();
     if !found {
-        eprintln!("skipped: there is no program {program}");
+        skipped(&format!("there is no program {program}"));
     }
     found
 }
@@ -210,7 +216,7 @@ fn a_policy_drives_the_cache_of_a_dictionary_in_python() {
 fn the_programs_of_the_guide_run() {
     let guide = Path::new(CRATE).join("../../docs/c.md");
     let Ok(guide) = fs::read_to_string(guide) else {
-        eprintln!("skipped: docs/c.md is no part of the package");
+        skipped("docs/c.md is no part of the package");
         return;
     };
     if !is_there("cc") {

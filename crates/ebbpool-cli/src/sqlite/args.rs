@@ -19,23 +19,29 @@ pub(crate) struct SqliteDatabaseArgs {
 pub(super) enum SqliteCommand {
     /// Run a program whose SQLite databases are written through the VFS, without changing the program
     #[command(after_help = "\
-The program must use SQLite as a shared library, as Python and the sqlite3 shell of most systems do.
-EBBPOOL_SQLITE may have options too, as in EBBPOOL_SQLITE='window=30&memory=64M'.
+The program must use SQLite as a shared library, as Python and the sqlite3 shell of most systems do. One
+that has SQLite inside itself is not started, unless --force is given.
+EBBPOOL_SQLITE may have options too, as in EBBPOOL_SQLITE='window=30&memory=64M', and
+EBBPOOL_SQLITE_FILES what --only has.
 
 Examples:
   ebbpool sqlite run --window 30 -- python3 app.py
-  ebbpool sqlite run --window 0 --memory 64M -- hass --config /var/lib/hass
+  ebbpool sqlite run --only home-assistant_v2.db -- hass --config /var/lib/hass
   ebbpool sqlite run --show                       the variables, for a systemd unit")]
     Run(SqliteRunArgs),
-    /// Show the files of a database, what its log has, and which process has it open; changes nothing
+    /// Show whether all is well with a database: its files, its log, which process has it open, and how that one is;
+    /// changes nothing
     #[command(after_help = "\
+The exit code is 1 if something is wrong: the last epoch failed, files do not belong together, or the process
+that has the database open does not say how it is.
+
 Examples:
   ebbpool sqlite status home.db
   ebbpool sqlite status home.db --card sd-cheap --format json")]
     Status(SqliteStatusArgs),
     /// Check the log of a database, and the database as recovery would leave it; changes nothing
     #[command(after_help = "\
-The exit code is 1 if something is wrong.
+The exit code is 1 if something is wrong, or a process has the database open.
 
 Examples:
   ebbpool sqlite check home.db
@@ -43,8 +49,10 @@ Examples:
     Check(SqliteCheckArgs),
     /// Bring the log of a database in place, so that it is a plain database again
     #[command(after_help = "\
-Opening the database through the VFS does the same. A log that belongs to another version of the
-database is refused; --discard-log moves it aside, and never deletes it.
+Opening the database through the VFS does the same. In a directory all databases are recovered that have
+a log or its mark, a line for each. A log that belongs to another version of the database is refused;
+--discard-log moves it aside, and never deletes it. A database whose log is gone is refused, too;
+--discard-log goes on without it.
 
 Examples:
   ebbpool sqlite recover home.db --dry-run
@@ -79,10 +87,17 @@ pub(super) struct SqliteRunArgs {
     /// Seconds after which it is brought in place [default: 3600]
     #[arg(long, value_name = "SECONDS")]
     pub(super) checkpoint_age: Option<String>,
+    /// Only these databases go through the VFS: names such as home.db or *.db, or absolute paths with such patterns; may be
+    /// given more than once [default: all that the program and those that it starts open]
+    #[arg(long, value_name = "GLOB")]
+    pub(super) only: Vec<String>,
     /// The library to preload [default: that of EBBPOOL_SQLITE_LIBRARY, else libebbpool_sqlite_preload.so beside this
     /// program or in ../lib]
     #[arg(long, value_name = "FILE")]
     pub(super) library: Option<PathBuf>,
+    /// Start the program also if it seems to have SQLite inside itself, or not to take a preloaded library
+    #[arg(long)]
+    pub(super) force: bool,
     /// Print the environment variables, one a line, in place of running a program
     #[arg(long, conflicts_with = "program")]
     pub(super) show: bool,
@@ -137,14 +152,14 @@ pub(super) struct SqliteCheckArgs {
 
 #[derive(Args)]
 pub(super) struct SqliteRecoverArgs {
-    /// The database
+    /// The database, or a directory with databases
     #[arg(value_name = "DB")]
     pub(super) path: PathBuf,
     /// Say what would be done, and do nothing
     #[arg(long)]
     pub(super) dry_run: bool,
-    /// Move a log that belongs to another version of the database to DB-ebb.stale, and go on without it: what only
-    /// the log has is then missing from the database
+    /// Move a log that belongs to another version of the database to DB-ebb.stale, or go without one that is gone: what
+    /// only the log has is then missing from the database
     #[arg(long)]
     pub(super) discard_log: bool,
     #[command(flatten)]

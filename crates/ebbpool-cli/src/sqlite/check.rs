@@ -60,9 +60,13 @@ pub(super) fn check(args: &SqliteCheckArgs) -> Result<(), SqliteError> {
         },
     }
     print(&check, args.format, SqliteCheck::to_text)?;
-    match check.findings.len() {
-        0 => Ok(()),
-        count => Err(SqliteError::Findings {
+    match (check.findings.len(), inspection.holder()) {
+        (0, None) => Ok(()),
+        (0, Some(holder)) => Err(SqliteError::Busy {
+            path: args.path.clone(),
+            process: holder_text(holder),
+        }),
+        (count, _) => Err(SqliteError::Findings {
             path: args.path.clone(),
             count,
         }),
@@ -71,7 +75,7 @@ pub(super) fn check(args: &SqliteCheckArgs) -> Result<(), SqliteError> {
 
 /// Why SQLite cannot check what recovery would give.
 fn why_not(inspection: &SqliteInspection) -> Option<String> {
-    if let Some(holder) = inspection.lock {
+    if let Some(holder) = inspection.holder() {
         return Some(format!(
             "it is open in {}; PRAGMA integrity_check in that program checks it",
             holder_text(holder)
@@ -126,7 +130,7 @@ impl SqliteCheck {
         for finding in &self.findings {
             text.push_str(&format!("{finding}\n"));
         }
-        if self.findings.is_empty() {
+        if self.findings.is_empty() && self.checked_by.is_some() {
             text.push_str("nothing is wrong\n");
         }
         text

@@ -3,8 +3,8 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use ebbpool_sqlite::OptionError;
 use ebbpool_sqlite::plain::PlainSqliteError;
+use ebbpool_sqlite::{OptionError, ScopeError};
 
 use crate::failure::Failure;
 
@@ -23,6 +23,12 @@ pub(crate) enum SqliteError {
     Card(Box<Failure>),
     #[error(transparent)]
     Option(#[from] OptionError),
+    #[error("{0}")]
+    Scope(#[from] ScopeError),
+    #[error(
+        "{path} {why}; so its databases would be written as before. --force starts it all the same"
+    )]
+    NotPreloaded { path: PathBuf, why: String },
     #[error(
         "{} is not beside this program, nor in ../lib; build it with: cargo build --release -p ebbpool-sqlite-preload, and name it with --library",
         ebbpool_sqlite::preload::LIBRARY
@@ -40,6 +46,16 @@ pub(crate) enum SqliteError {
         "{what}; if {path} is the version to go on with, add --discard-log, which moves the log to {path}-ebb.stale"
     )]
     OtherVersion { path: PathBuf, what: String },
+    #[error("{what}; to go on without it, add --discard-log, which removes the mark")]
+    NoLog { what: String },
+    #[error("--discard-log gives data up, so it is for one database: name it in place of {path}")]
+    DiscardInDirectory { path: PathBuf },
+    #[error("{path}: {failed} of {all} databases were not recovered")]
+    SomeNotRecovered {
+        path: PathBuf,
+        failed: usize,
+        all: usize,
+    },
     #[error("{path} was not recovered: {what}")]
     NotRecovered { path: PathBuf, what: String },
     #[error("recovering needs SQLite: {0}; install it (libsqlite3-0), or name it with --sqlite")]
@@ -51,6 +67,8 @@ pub(crate) enum SqliteError {
     },
     #[error("{path}: the check found {count} {problems}", problems = if *count == 1 { "problem" } else { "problems" })]
     Findings { path: PathBuf, count: usize },
+    #[error("{path} is not healthy: {what}")]
+    Unhealthy { path: PathBuf, what: String },
 }
 
 impl SqliteError {
@@ -73,6 +91,8 @@ impl SqliteError {
         matches!(
             self,
             SqliteError::Option(_)
+                | SqliteError::Scope(_)
+                | SqliteError::DiscardInDirectory { .. }
                 | SqliteError::MissingLibrary { .. }
                 | SqliteError::UnusablePath { .. }
         )

@@ -1,11 +1,12 @@
 //! `ebbpool sqlite recover`: makes a database a plain one again.
 
 use std::fs::{self, File};
-use std::io;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use ebbpool_lab::schema::{ResultSchema, ResultShape};
-use ebbpool_sqlite::inspect::{LogFit, SqliteInspection, beside};
+use ebbpool_sqlite::discard::discard_log;
+use ebbpool_sqlite::inspect::{LogFit, SqliteHeader, SqliteInspection, beside};
 use ebbpool_sqlite::plain::PlainSqlite;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -18,9 +19,11 @@ use super::{inspected, print};
 /// What recovery has done, or would do, with the fields of the JSON output.
 #[derive(Serialize, JsonSchema)]
 struct SqliteRecovery {
+    /// The database, or a directory.
     #[schemars(extend("x-role" = "key"))]
     path: String,
-    /// False if nothing was done, because `--dry-run` was given or the database is plain.
+    /// False if nothing was done, because `--dry-run` was given or the database is plain. Of a directory: true if one
+    /// database was recovered.
     recovered: bool,
     /// Epochs of `-ebb` that were brought in place.
     epochs: u32,
@@ -33,6 +36,28 @@ struct SqliteRecovery {
     discarded_to: Option<String>,
     /// What was done, or would be, a sentence each.
     steps: Vec<String>,
+    /// The databases of a directory.
+    databases: Vec<RecoveredDatabase>,
+}
+
+/// What was done for a database of a directory.
+#[derive(Serialize, JsonSchema)]
+struct RecoveredDatabase {
+    path: String,
+    recovered: bool,
+    /// What was done, or would be, a sentence each.
+    steps: Vec<String>,
+    /// Why it could not be done.
+    error: Option<String>,
+}
+
+/// What is given up with `--discard-log`.
+enum Discarded {
+    Nothing,
+    /// A log that belongs to another version of the database; it moves to this path.
+    Log(PathBuf),
+    /// The mark of a database whose log is gone.
+    Mark,
 }
 
 pub(super) fn schema() -> ResultSchema {
@@ -40,77 +65,195 @@ pub(super) fn schema() -> ResultSchema {
 }
 
 pub(super) fn recover(args: &SqliteRecoverArgs) -> Result<(), SqliteError> {
+    if args.path.is_dir() {
+        return recover_directory(args);
+    }
+    let recovery = recover_database(&args.path, args)?;
+    print(&recovery, args.format, SqliteRecovery::to_text)
+}
+
+fn recover_directory(args: &SqliteRecoverArgs) -> Result<(), SqliteError> {
     let path = &args.path;
-    let inspection = inspected(path)?;
-    if let Some(holder) = inspection.lock {
-        return Err(SqliteError::Busy {
+    if args.discard_log {
+        return Err(SqliteError::DiscardInDirectory { path: path.clone() });
+    }
+    let found = databases_in(path).map_err(SqliteError::reading(path))?;
+    let databases: Vec<RecoveredDatabase> = found
+        .into_iter()
+        .map(|database| {
+            let recovery = recover_database(&database, args);
+            let (recovered, steps, error) = match recovery {
+                Ok(recovery) => (recovery.recovered, recovery.steps, None),
+                Err(error) => (false, Vec::new(), Some(error.to_string())),
+            };
+            RecoveredDatabase {
+                path: database.display().to_string(),
+                recovered,
+                steps,
+                error,
+            }
+        })
+        .collect();
+    let all = databases.len();
+    let failed = databases.iter().filter(|it| it.error.is_some()).count();
+    let result = SqliteRecovery {
+        recovered: databases.iter().any(|it| it.recovered),
+        databases,
+        ..SqliteRecovery::of(path)
+    };
+    print(&result, args.format, SqliteRecovery::directory_to_text)?;
+    match failed {
+        0 => Ok(()),
+        failed => Err(SqliteError::SomeNotRecovered {
             path: path.clone(),
+            failed,
+            all,
+        }),
+    }
+}
+
+/// The databases in a directory that have a log, or the mark of one, in order of their names.
+fn databases_in(directory: &Path) -> io::Result<Vec<PathBuf>> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(directory)? {
+        let entry = entry?;
+        let path = entry.path();
+        // A link's database has its log beside itself.
+        if entry.file_type()?.is_file() && (beside(&path, "-ebb").is_file() || is_marked(&path)) {
+            found.push(path);
+        }
+    }
+    found.sort();
+    Ok(found)
+}
+
+/// True if a file is a database with the mark; one that cannot be read is none.
+fn is_marked(path: &Path) -> bool {
+    let mut first = Vec::new();
+    let read = File::open(path).and_then(|file| file.take(100).read_to_end(&mut first));
+    let header = read.ok().and_then(|_| SqliteHeader::decode(&first));
+    header.is_some_and(|header| header.is_marked)
+}
+
+fn recover_database(path: &Path, args: &SqliteRecoverArgs) -> Result<SqliteRecovery, SqliteError> {
+    let inspection = inspected(path)?;
+    if let Some(holder) = inspection.holder() {
+        return Err(SqliteError::Busy {
+            path: path.to_owned(),
             process: holder_text(holder),
         });
     }
-    let discarded = stale_log(&inspection, args.discard_log)?;
-    let mut recovery = SqliteRecovery::planned(&inspection, discarded.as_deref());
+    let discarded = discarded(&inspection, args.discard_log)?;
+    let mut recovery = SqliteRecovery::planned(&inspection, &discarded);
     if !args.dry_run && !inspection.is_plain() {
         // Found before anything is moved.
         let sqlite = PlainSqlite::load(args.sqlite.sqlite.as_deref());
         let sqlite = sqlite.map_err(SqliteError::NoSqlite)?;
-        if let Some(stale) = &discarded {
-            set_aside(path, stale).map_err(SqliteError::doing("move its log", path))?;
+        match &discarded {
+            Discarded::Nothing => {}
+            Discarded::Log(stale) => discard(path, Some(stale))?,
+            Discarded::Mark => discard(path, None)?,
         }
-        let recovered = sqlite.recover(path);
-        recovered.map_err(|source| SqliteError::Sqlite {
-            path: path.clone(),
-            source,
-        })?;
-        let left = inspected(path)?;
-        if !left.is_plain() {
-            return Err(SqliteError::NotRecovered {
-                path: path.clone(),
-                what: "its log is still there; may this user write the file and its directory?"
-                    .into(),
-            });
-        }
+        bring_in_place(path, &sqlite, args.discard_log)?;
         recovery.recovered = true;
     }
-    print(&recovery, args.format, SqliteRecovery::to_text)
+    Ok(recovery)
 }
 
-/// Where a log goes that cannot be brought in place; `None` if it can.
-fn stale_log(
-    inspection: &SqliteInspection,
-    may_discard: bool,
-) -> Result<Option<PathBuf>, SqliteError> {
-    let fit = inspection.log.as_ref().map(|log| log.fit);
-    match fit {
-        None | Some(LogFit::NoEpochs | LogFit::Fits) => return Ok(None),
+/// Makes a database whose log belongs to it a plain one.
+fn bring_in_place(path: &Path, sqlite: &PlainSqlite, may_discard: bool) -> Result<(), SqliteError> {
+    let mut left = inspected(path)?;
+    // What SQLite takes in from `-wal` may have the mark again.
+    for _ in 0..3 {
+        if left.is_plain() {
+            return Ok(());
+        }
+        let recovered = sqlite.recover(path);
+        left = inspected(path)?;
+        if may_discard && left.lacks_log() {
+            discard(path, None)?;
+            left = inspected(path)?;
+        } else {
+            recovered.map_err(|source| SqliteError::Sqlite {
+                path: path.to_owned(),
+                source,
+            })?;
+            break;
+        }
+    }
+    match left.is_plain() {
+        true => Ok(()),
+        false => Err(SqliteError::NotRecovered {
+            path: path.to_owned(),
+            what: "its log is still there; may this user write the file and its directory?".into(),
+        }),
+    }
+}
+
+/// What has to be given up, because it cannot be brought in place.
+fn discarded(inspection: &SqliteInspection, may_discard: bool) -> Result<Discarded, SqliteError> {
+    let path = &inspection.path;
+    let what = || inspection.findings().join("; ");
+    if inspection.lacks_log() {
+        return match may_discard {
+            true => Ok(Discarded::Mark),
+            false => Err(SqliteError::NoLog { what: what() }),
+        };
+    }
+    match inspection.log.as_ref().map(|log| log.fit) {
+        None | Some(LogFit::NoEpochs | LogFit::Fits) => return Ok(Discarded::Nothing),
         Some(LogFit::NotMarked | LogFit::OtherDatabase | LogFit::LaterVersion(_)) => {}
     }
-    let path = &inspection.path;
     if !may_discard {
         return Err(SqliteError::OtherVersion {
             path: path.clone(),
-            what: inspection.findings().join("; "),
+            what: what(),
         });
     }
     let names = (1..).map(|number| match number {
         1 => beside(path, "-ebb.stale"),
         _ => beside(path, &format!("-ebb.stale.{number}")),
     });
-    Ok(names.into_iter().find(|name| !name.exists()))
+    let free = names.into_iter().find(|name: &PathBuf| !name.exists());
+    Ok(free.map_or(Discarded::Nothing, Discarded::Log))
 }
 
-/// Moves the log, and makes that durable before the database is written without it.
-fn set_aside(path: &Path, stale: &Path) -> io::Result<()> {
-    fs::rename(beside(path, "-ebb"), stale)?;
-    let directory = path
-        .parent()
-        .filter(|parent| !parent.as_os_str().is_empty());
-    File::open(directory.unwrap_or(Path::new(".")))?.sync_all()
+/// Gives the log up.
+fn discard(path: &Path, stale: Option<&Path>) -> Result<(), SqliteError> {
+    let what = match stale {
+        Some(_) => "move its log",
+        None => "remove its mark",
+    };
+    discard_log(path, stale).map_err(|error| match error.kind() {
+        io::ErrorKind::WouldBlock => SqliteError::Busy {
+            path: path.to_owned(),
+            process: "another process".into(),
+        },
+        _ => SqliteError::doing(what, path)(error),
+    })
 }
 
 impl SqliteRecovery {
-    fn planned(inspection: &SqliteInspection, discarded: Option<&Path>) -> SqliteRecovery {
-        let log = inspection.log.as_ref().filter(|_| discarded.is_none());
+    /// A result of which nothing is known but the path.
+    fn of(path: &Path) -> SqliteRecovery {
+        SqliteRecovery {
+            path: path.display().to_string(),
+            recovered: false,
+            epochs: 0,
+            last_epoch_ms: None,
+            wal_commits: 0,
+            discarded_to: None,
+            steps: Vec::new(),
+            databases: Vec::new(),
+        }
+    }
+
+    fn planned(inspection: &SqliteInspection, discarded: &Discarded) -> SqliteRecovery {
+        let stale = match discarded {
+            Discarded::Log(stale) => Some(stale),
+            Discarded::Nothing | Discarded::Mark => None,
+        };
+        let log = inspection.log.as_ref().filter(|_| stale.is_none());
         let log_with_epochs = log.filter(|log| log.epochs > 0);
         let wal_commits = inspection.wal.as_ref().map_or(0, |wal| wal.commits);
         let mut steps = Vec::new();
@@ -122,7 +265,10 @@ impl SqliteRecovery {
                 "SQLite brings {wal_commits} commits of -wal in place"
             ));
         }
-        if let Some(stale) = discarded {
+        if let Discarded::Mark = discarded {
+            steps.push("what the deleted -ebb held is given up".into());
+        }
+        if let Some(stale) = stale {
             steps.push(format!("-ebb moves to {}", stale.display()));
         }
         if let Some(log) = log_with_epochs {
@@ -144,13 +290,33 @@ impl SqliteRecovery {
             steps.push("-ebb is removed".into());
         }
         SqliteRecovery {
-            path: inspection.path.display().to_string(),
-            recovered: false,
             epochs: log_with_epochs.map_or(0, |log| log.epochs),
             last_epoch_ms: log_with_epochs.map(|log| log.last_epoch),
             wal_commits,
-            discarded_to: discarded.map(|stale| stale.display().to_string()),
+            discarded_to: stale.map(|stale| stale.display().to_string()),
             steps,
+            ..SqliteRecovery::of(&inspection.path)
+        }
+    }
+
+    fn directory_to_text(&self) -> String {
+        let lines = self.databases.iter().map(|database| {
+            let path = &database.path;
+            match (&database.error, database.recovered) {
+                // Errors name the database.
+                (Some(error), _) if error.contains(path) => format!("{error}\n"),
+                (Some(error), _) => format!("{path}: {error}\n"),
+                (None, true) => format!("{path}: {}\n", database.steps.join("; ")),
+                (None, false) => {
+                    let steps = database.steps.join("; ");
+                    format!("{path}: nothing was done; without --dry-run: {steps}\n")
+                }
+            }
+        });
+        let text: String = lines.collect();
+        match text.is_empty() {
+            true => format!("{} has no database with a log\n", self.path),
+            false => text,
         }
     }
 

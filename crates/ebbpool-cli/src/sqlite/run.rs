@@ -8,11 +8,12 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use ebbpool_sqlite::Options;
 use ebbpool_sqlite::preload::{LIBRARY, VARIABLE};
+use ebbpool_sqlite::{FILES_VARIABLE, Options, Scope};
 
 use super::args::SqliteRunArgs;
 use super::error::SqliteError;
+use super::program::obstacle;
 
 /// The environment variable with the options of the VFS.
 const OPTIONS: &str = "EBBPOOL_SQLITE";
@@ -28,21 +29,41 @@ pub(super) fn run(args: &SqliteRunArgs) -> Result<(), SqliteError> {
         Some(path) => library(Some(path))?,
         None => library(env::var_os(LIBRARY_VARIABLE).map(PathBuf::from).as_deref())?,
     };
-    let preload = preload(&library)?;
-    let variables = [
-        (PRELOAD, preload),
+    let mut variables = vec![
+        (PRELOAD, preload(&library)?),
         (VARIABLE, "1".into()),
         (OPTIONS, options.into()),
     ];
+    variables.extend(files(&args.only)?.map(|files| (FILES_VARIABLE, files)));
     let Some((program, arguments)) = args.program.split_first() else {
         return show(&variables).map_err(SqliteError::Output);
     };
+    if !args.force
+        && let Some(found) = obstacle(program, &library)
+    {
+        return Err(SqliteError::NotPreloaded {
+            path: found.path,
+            why: found.obstacle.to_string(),
+        });
+    }
     // The program takes this process over, so that its signals and its exit code are its own.
     let source = Command::new(program).args(arguments).envs(variables).exec();
     Err(SqliteError::Program {
         program: program.to_string_lossy().into_owned(),
         source,
     })
+}
+
+/// The databases that go through the VFS: those of the command line, or those of the environment.
+fn files(only: &[String]) -> Result<Option<OsString>, SqliteError> {
+    let files = match only {
+        [] => env::var_os(FILES_VARIABLE),
+        only => Some(only.join(":").into()),
+    };
+    if let Some(files) = &files {
+        Scope::parse(&files.to_string_lossy())?;
+    }
+    Ok(files)
 }
 
 fn show(variables: &[(&str, OsString)]) -> io::Result<()> {

@@ -1,13 +1,14 @@
 //! `ebbpool sqlite status`: what the files of a database say.
 
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::thread::sleep;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use ebbpool_cost::ByteSize;
+use ebbpool_cost::{ByteSize, one_line};
 use ebbpool_device::profiles::WearingDevice;
 use ebbpool_lab::numbers::grouped;
 use ebbpool_lab::schema::{ResultSchema, ResultShape};
-use ebbpool_sqlite::LEAST_SECONDS;
-use ebbpool_sqlite::inspect::{LockHolder, LogFit, SqliteInspection};
+use ebbpool_sqlite::inspect::{HealthNote, LockHolder, LogFit, OwnerHealth, SqliteInspection};
+use ebbpool_sqlite::{LEAST_SECONDS, LogKind};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -41,7 +42,12 @@ struct SqliteStatus {
     #[schemars(extend("x-unit" = "bytes"))]
     hot_journal_bytes: Option<u64>,
     locked_by: Option<LockedBy>,
-    /// What is wrong with the files.
+    /// What the process with the VFS that has the database open says about it; null without one, or if this user may not
+    /// read it.
+    health: Option<SqliteHealth>,
+    /// True if nothing is wrong: the exit code is 0 then.
+    healthy: bool,
+    /// What is wrong, with the files or in the process that has them open.
     findings: Vec<String>,
     /// The card whose life is given.
     card: String,
@@ -84,12 +90,55 @@ struct WalFile {
 /// A process that has a lock on the database.
 #[derive(Serialize, JsonSchema)]
 struct LockedBy {
-    /// Null if it is in another container.
+    /// Null if it is in another container, or another user's.
     process: Option<u32>,
     /// The name of its program, where the system shows it.
     program: Option<String>,
     /// True if it lets no other process read.
     exclusively: bool,
+    #[serde(skip)]
+    may_be_hidden: bool,
+}
+
+/// What a process with the VFS says about a database that it has open.
+#[derive(Serialize, JsonSchema)]
+struct SqliteHealth {
+    process: u32,
+    /// The version of its library.
+    version: String,
+    /// Where its epochs go: `deltas` or `wal`.
+    log: &'static str,
+    /// Seconds of commits that a power cut may take.
+    #[schemars(extend("x-unit" = "s"))]
+    window_seconds: f64,
+    /// False if the last epoch failed; true before the first one.
+    last_epoch_succeeded: bool,
+    /// When the last epoch succeeded, in milliseconds since 1970; null before the first one.
+    #[schemars(extend("x-unit" = "ms"))]
+    last_epoch_ms: Option<u64>,
+    /// The last error, also if it was overcome since.
+    last_error: Option<SqliteHealthNote>,
+    /// Commits that are in memory only.
+    unsaved_commits: u64,
+    /// Bytes of the pages that they changed.
+    #[schemars(extend("x-unit" = "bytes"))]
+    unsaved_bytes: u64,
+    /// Seconds since the oldest of them; null if there is none.
+    #[schemars(extend("x-unit" = "s"))]
+    oldest_unsaved_seconds: Option<f64>,
+    /// Why SQLite's own VFS serves the database; null if the library's does.
+    passed: Option<String>,
+    /// The last transaction or opening that was refused.
+    last_refusal: Option<SqliteHealthNote>,
+}
+
+/// Something that happened to a database.
+#[derive(Serialize, JsonSchema)]
+struct SqliteHealthNote {
+    /// When, in milliseconds since 1970.
+    #[schemars(extend("x-unit" = "ms"))]
+    time_ms: u64,
+    text: String,
 }
 
 pub(super) fn schema() -> ResultSchema {
@@ -98,9 +147,69 @@ pub(super) fn schema() -> ResultSchema {
 
 pub(super) fn status(args: &SqliteStatusArgs) -> Result<(), SqliteError> {
     let card = card_of(&args.card)?;
-    let inspection = inspected(&args.path)?;
-    let status = SqliteStatus::of(&inspection, &card);
-    print(&status, args.format, SqliteStatus::to_text)
+    let mut inspection = inspected(&args.path)?;
+    let mut findings = findings(&inspection);
+    // The files were read one after the other, while their owner may have been between two of its steps.
+    for _ in 0..5 {
+        if findings.is_empty() || inspection.holder().is_none() {
+            break;
+        }
+        sleep(Duration::from_millis(50));
+        inspection = inspected(&args.path)?;
+        findings = self::findings(&inspection);
+    }
+    let status = SqliteStatus::of(&inspection, findings, &card);
+    print(&status, args.format, SqliteStatus::to_text)?;
+    match status.findings.into_iter().next() {
+        None => Ok(()),
+        Some(what) => Err(SqliteError::Unhealthy {
+            path: args.path.clone(),
+            what,
+        }),
+    }
+}
+
+/// What is wrong with a database, a sentence each.
+fn findings(inspection: &SqliteInspection) -> Vec<String> {
+    let mut findings = inspection.findings();
+    let is_ours = inspection.log.is_some()
+        || (inspection.header.as_ref()).is_some_and(|header| header.is_marked);
+    match (inspection.owner(), inspection.lock) {
+        (Some(owner), lock) => {
+            let said = &owner.database;
+            if !said.last_epoch_succeeded {
+                let why = match &said.last_error {
+                    Some(note) => format!(" {}: {}", age_text(note.time), one_line(&note.text)),
+                    None => String::new(),
+                };
+                findings.push(format!(
+                    "the last epoch failed{why}; {} are in memory only, and process {} tries again",
+                    commits(said.unsaved_commits),
+                    owner.process
+                ));
+            }
+            if lock.is_none() {
+                findings.push(format!(
+                    "process {} has the database open, and its lock is gone: another process could write it",
+                    owner.process
+                ));
+            }
+        }
+        (None, Some(holder)) if holder.is_exclusive && is_ours => findings.push(format!(
+            "{} does not say whether its last epoch succeeded; its user and root may ask it",
+            holder_text(holder)
+        )),
+        (None, _) => {}
+    }
+    findings
+}
+
+/// A number of commits as words.
+fn commits(count: u64) -> String {
+    match count {
+        1 => "1 commit".into(),
+        count => format!("{} commits", grouped(count)),
+    }
 }
 
 /// The name of the program that a process runs.
@@ -112,7 +221,10 @@ fn program_of(process: u32) -> Option<String> {
 /// A process that has a lock, as a text.
 pub(super) fn holder_text(holder: LockHolder) -> String {
     let Some(process) = holder.process else {
-        return "a process of another container".into();
+        return match holder.may_be_hidden {
+            true => "another user's process".into(),
+            false => "a process of another container".into(),
+        };
     };
     match program_of(process) {
         Some(program) => format!("{program} (process {process})"),
@@ -131,11 +243,15 @@ pub(super) fn fit_name(fit: LogFit) -> &'static str {
     }
 }
 
+/// Milliseconds since 1970.
+fn now() -> u64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    now.map_or(0, |now| now.as_millis() as u64)
+}
+
 /// A time in milliseconds since 1970 as the time since then.
 pub(super) fn age_text(time: u64) -> String {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH);
-    let now = now.map_or(0, |now| now.as_millis() as u64);
-    let seconds = now.saturating_sub(time) / 1000;
+    let seconds = now().saturating_sub(time) / 1000;
     match seconds {
         0..120 => format!("{seconds} s ago"),
         120..7200 => format!("{} min ago", seconds / 60),
@@ -145,7 +261,11 @@ pub(super) fn age_text(time: u64) -> String {
 }
 
 impl SqliteStatus {
-    fn of(inspection: &SqliteInspection, card: &WearingDevice) -> SqliteStatus {
+    fn of(
+        inspection: &SqliteInspection,
+        findings: Vec<String>,
+        card: &WearingDevice,
+    ) -> SqliteStatus {
         let header = inspection.header.as_ref();
         let log = inspection.log.as_ref();
         let wal = inspection.wal.as_ref();
@@ -181,8 +301,11 @@ impl SqliteStatus {
                 process: holder.process,
                 program: holder.process.and_then(program_of),
                 exclusively: holder.is_exclusive,
+                may_be_hidden: holder.may_be_hidden,
             }),
-            findings: inspection.findings(),
+            health: inspection.health.as_ref().map(SqliteHealth::of),
+            healthy: findings.is_empty(),
+            findings,
             card: card.name.clone(),
             card_years: years(inspection, card),
         }
@@ -201,6 +324,7 @@ impl SqliteStatus {
             let holder = LockHolder {
                 process: locked.process,
                 is_exclusive: locked.exclusively,
+                may_be_hidden: locked.may_be_hidden,
             };
             let alone = match locked.exclusively {
                 true => ", which lets no other process use it",
@@ -210,9 +334,16 @@ impl SqliteStatus {
         } else {
             table.row("locked by", "no process".into());
         }
+        for (name, text) in self.health.iter().flat_map(SqliteHealth::rows) {
+            table.row(name, text);
+        }
         if let Some(ebb) = &self.ebb {
             table.row("log", ebb.to_text(&self.path));
-            if ebb.epochs > 0 {
+            let is_said = self
+                .health
+                .as_ref()
+                .is_some_and(|it| it.last_epoch_ms.is_some());
+            if ebb.epochs > 0 && !is_said {
                 table.row("last epoch", age_text(ebb.last_epoch_ms));
             }
         }
@@ -264,6 +395,67 @@ impl SqliteStatus {
             }
             false => "no",
         }
+    }
+}
+
+impl SqliteHealth {
+    fn of(owner: &OwnerHealth) -> SqliteHealth {
+        let said = &owner.database;
+        let note = |note: &HealthNote| SqliteHealthNote {
+            time_ms: note.time,
+            text: note.text.clone(),
+        };
+        SqliteHealth {
+            process: owner.process,
+            version: owner.version.clone(),
+            log: match said.log {
+                LogKind::Deltas => "deltas",
+                LogKind::Wal => "wal",
+            },
+            window_seconds: said.window_seconds,
+            last_epoch_succeeded: said.last_epoch_succeeded,
+            last_epoch_ms: said.last_epoch,
+            last_error: said.last_error.as_ref().map(note),
+            unsaved_commits: said.unsaved_commits,
+            unsaved_bytes: said.unsaved_bytes,
+            oldest_unsaved_seconds: said
+                .oldest_unsaved
+                .map(|time| now().saturating_sub(time) as f64 / 1e3),
+            passed: said.passed.clone(),
+            last_refusal: said.last_refusal.as_ref().map(note),
+        }
+    }
+
+    /// What it says, as lines of a table. The texts are another process's, which may have any characters in them.
+    fn rows(&self) -> Vec<(&'static str, String)> {
+        if let Some(why) = &self.passed {
+            let text = format!("SQLite's own VFS serves it: {}", one_line(why));
+            return vec![("passed", text)];
+        }
+        let memory = match (self.unsaved_commits, self.oldest_unsaved_seconds) {
+            (0, _) => "nothing that is not durable".into(),
+            (count, oldest) => {
+                let age =
+                    oldest.map_or(String::new(), |age| format!(", the oldest {age:.0} s old"));
+                let bytes = ByteSize::new(self.unsaved_bytes);
+                format!("{}, {bytes}{age}", commits(count))
+            }
+        };
+        let window = self.window_seconds;
+        let mut rows = vec![("window", format!("{window} s")), ("in memory", memory)];
+        if let Some(time) = self.last_epoch_ms {
+            rows.push(("last epoch", age_text(time)));
+        }
+        for (name, note) in [
+            ("last error", &self.last_error),
+            ("refused", &self.last_refusal),
+        ] {
+            if let Some(note) = note {
+                let (age, text) = (age_text(note.time_ms), one_line(&note.text));
+                rows.push((name, format!("{age}: {text}")));
+            }
+        }
+        rows
     }
 }
 

@@ -24,5 +24,7 @@ mod schema;
 mod shell;
 mod sizes;
 mod sqlite;
+mod sqlite_health;
+mod sqlite_program;
 mod texts;
 mod trace;

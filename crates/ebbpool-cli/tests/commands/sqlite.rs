@@ -4,7 +4,7 @@
 #![cfg(target_os = "linux")]
 
 use std::fs;
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
@@ -31,7 +31,7 @@ database.close()
 ";
 
 /// The library beside the programs that cargo has built for the tests.
-fn library() -> PathBuf {
+pub fn library() -> PathBuf {
     let program = Path::new(env!("CARGO_BIN_EXE_ebbpool"));
     let target = program.parent().expect("a directory");
     let name = "libebbpool_sqlite_preload.so";
@@ -41,7 +41,7 @@ fn library() -> PathBuf {
 }
 
 /// A Python whose sqlite3 module uses a shared library, so that a preloaded one stands before it; a note where there is none.
-fn python() -> Option<&'static str> {
+pub fn python() -> Option<&'static str> {
     let probe = "import sqlite3, sys
 sqlite3.connect(':memory:').close()
 sys.exit('libsqlite3' not in open('/proc/self/maps').read())";
@@ -51,19 +51,28 @@ sys.exit('libsqlite3' not in open('/proc/self/maps').read())";
     };
     let found = ["python3", "/usr/bin/python3"].iter().find(works);
     if found.is_none() {
-        eprintln!("skipped: no python3 has the module sqlite3 with a shared library of SQLite");
+        let why = "no python3 has the module sqlite3 with a shared library of SQLite";
+        let _ = writeln!(std::io::stderr(), "skipped: {why}");
     }
     found.copied()
 }
 
 /// A database on which the commands of a test run.
-struct Scratch {
-    ebbpool: Ebbpool,
-    python: &'static str,
+pub struct Scratch {
+    pub ebbpool: Ebbpool,
+    pub python: &'static str,
+}
+
+/// The exit code of a command, and the JSON that it prints in any case.
+pub fn code_and_json(ebbpool: &Ebbpool, args: &[&str]) -> (Option<i32>, Value) {
+    let output = ebbpool.run(&[args, &["--format", "json"]].concat());
+    let json = serde_json::from_slice(&output.stdout);
+    let json = json.unwrap_or_else(|error| panic!("{args:?}: {error}: {}", errors(&output)));
+    (output.status.code(), json)
 }
 
 impl Scratch {
-    fn new() -> Option<Scratch> {
+    pub fn new() -> Option<Scratch> {
         let python = python()?;
         let ebbpool = Ebbpool::in_scratch();
         ebbpool.file("writer.py", WRITER);
@@ -71,7 +80,7 @@ impl Scratch {
     }
 
     /// The command that runs the writer through the VFS.
-    fn preloaded(&self, window: &str, writer: &[&str]) -> Command {
+    pub fn preloaded(&self, window: &str, writer: &[&str]) -> Command {
         let library = library();
         let library = library.to_str().expect("a path in UTF-8");
         let run = ["sqlite", "run", "--window", window, "--library", library];
@@ -80,7 +89,7 @@ impl Scratch {
     }
 
     /// The command that runs the writer with plain SQLite.
-    fn plain(&self, writer: &[&str]) -> Command {
+    pub fn plain(&self, writer: &[&str]) -> Command {
         let mut command = Command::new(self.python);
         command
             .arg("writer.py")
@@ -91,7 +100,7 @@ impl Scratch {
     }
 
     /// Runs statements with plain SQLite, and returns the last row as JSON, or the error.
-    fn judge(&self, database: &str, statement: &str) -> Value {
+    pub fn judge(&self, database: &str, statement: &str) -> Value {
         let program = "
 import json, sqlite3, sys
 try:
@@ -109,7 +118,7 @@ except sqlite3.Error as error:
     }
 
     /// Starts a writer, waits until it has committed rows, kills it, and returns the last row that it acknowledged.
-    fn killed(&self, database: &str, window: &str, journal: &str, rows: usize) -> u64 {
+    pub fn killed(&self, database: &str, window: &str, journal: &str, rows: usize) -> u64 {
         let mut child = self
             .preloaded(window, &[database, journal, "1000000"])
             .spawn()
@@ -262,7 +271,7 @@ fn status_shows_the_process_that_has_the_database_and_changes_nothing() {
         .spawn()
         .expect("the writer starts");
     read_rows(&mut child, 20);
-    let status = ebbpool.json(&["sqlite", "status", "a.db"]);
+    let (_, status) = code_and_json(ebbpool, &["sqlite", "status", "a.db"]);
     assert_eq!(
         number(&status["locked_by"]["process"]),
         u64::from(child.id())
@@ -271,13 +280,15 @@ fn status_shows_the_process_that_has_the_database_and_changes_nothing() {
     assert_eq!(status["marked"], true);
     assert_eq!(status["ebb"]["fit"], "fits");
     assert!(number(&status["ebb"]["epochs"]) >= 10, "{status}");
-    let text = ebbpool.stdout(&["sqlite", "status", "a.db"]);
+    let output = ebbpool.run(&["sqlite", "status", "a.db"]);
+    let text = String::from_utf8_lossy(&output.stdout);
     assert!(text.contains("lets no other process use it"), "{text}");
     // Recovery is for files that no process has open; so are the checks of pages.
     let process = format!("process {}", child.id());
     ebbpool.refused(&["sqlite", "recover", "a.db"], 1, &["is open in", &process]);
-    let check = ebbpool.json(&["sqlite", "check", "a.db"]);
-    assert_eq!(check["checked_by"], Value::Null);
+    let (code, check) = code_and_json(ebbpool, &["sqlite", "check", "a.db"]);
+    assert_eq!((code, &check["checked_by"]), (Some(1), &Value::Null));
+    ebbpool.refused(&["sqlite", "check", "a.db"], 1, &["is open in", &process]);
     assert!(
         check["unchecked"]
             .as_str()
@@ -379,8 +390,10 @@ fn a_log_of_another_version_is_refused_and_moved_aside() {
         bytes[18] = mark.unwrap_or(bytes[18]);
         ebbpool.file("a.db", &bytes);
         ebbpool.file("a.db-ebb", log);
-        let status = ebbpool.json(&["sqlite", "status", "a.db"]);
+        let (code, status) = code_and_json(ebbpool, &["sqlite", "status", "a.db"]);
         assert_eq!(status["ebb"]["fit"], fit, "{status}");
+        assert_eq!((code, &status["healthy"]), (Some(1), &Value::Bool(false)));
+        ebbpool.refused(&["sqlite", "status", "a.db"], 1, &["not healthy", says]);
         ebbpool.refused(&["sqlite", "check", "a.db"], 1, &["found 1 problem"]);
         let refused = ["sqlite", "recover", "a.db"];
         ebbpool.refused(&refused, 1, &[says, "--discard-log", "a.db-ebb.stale"]);

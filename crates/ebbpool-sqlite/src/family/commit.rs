@@ -1,39 +1,98 @@
 //! Commits: what SQLite has written to its WAL or to the main file becomes pending.
+//!
+//! A transaction is *prepared* while SQLite can still roll it back: when the last frame of its commit is in the WAL, or when
+//! SQLite syncs the main file, before it lets go of the journal. Then the disk has the transaction, or room for it, or SQLite
+//! gets an error. It is *taken* when it is committed: when the writer of the WAL lets go of its lock, or the one of the main
+//! file. That cannot fail.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::{Family, USUAL_PAGE};
 use crate::code::{Answer, Code};
 use crate::delta_log::is_page_size;
 use crate::memory::Image;
+use crate::store::{LONGEST_RECORD, Store};
 use crate::wal_log::{self, WalCursor};
 
+/// Bytes that the header of a page takes in either log, at most.
+const PAGE_HEADER: u64 = 32;
+/// Bytes that an epoch takes beside its pages, at most.
+const EPOCH_HEADER: u64 = 4096;
+
+/// A transaction that is complete.
+pub(crate) struct Transaction {
+    pub(super) pages: BTreeMap<u32, Arc<Image>>,
+    pub(super) bytes: u64,
+    /// The size of the database in pages after it.
+    pub(super) size: u32,
+    /// The position in SQLite's WAL behind it.
+    pub(super) taken: Option<WalCursor>,
+}
+
+/// A transaction in SQLite's WAL that its writer has not committed yet.
+pub(super) struct Prepared {
+    transaction: Transaction,
+    /// True if an epoch has it already.
+    is_durable: bool,
+}
+
+/// What the writer of SQLite's WAL has written.
+#[derive(Default)]
+pub(super) struct WalWriting {
+    /// The last commit frame, and the size of the database in pages that it has.
+    commit: Option<(u32, u32)>,
+    /// The frame whose header was written last.
+    header: Option<u32>,
+    /// True if a frame got another content: then SQLite writes the headers anew, that of the commit frame last.
+    rewrites: bool,
+}
+
 impl Family {
-    /// Writes to SQLite's WAL.
-    pub(crate) fn write_wal(&mut self, at: u64, bytes: &[u8]) -> Answer<()> {
+    /// Writes to SQLite's WAL. Returns true if that completes a commit.
+    pub(crate) fn write_wal(&mut self, at: u64, bytes: &[u8]) -> Answer<bool> {
         self.asked.wal += bytes.len() as u64;
         if at == 0 {
-            self.wal_begins_anew()?;
+            self.wal_begins_anew();
             // No reader uses the frames of the generation before (SQLite's file format, 4.4): they make room. The length
             // stays, because `PRAGMA journal_size_limit` looks at it.
             if let Some(wal) = &mut self.wal {
                 wal.zero();
             }
         }
-        let frame = wal_log::FRAME + self.page_size_of_wal()? as u64;
-        let is_frame_header = bytes.len() as u64 == wal_log::FRAME
-            && at >= wal_log::HEADER
-            && (at - wal_log::HEADER).is_multiple_of(frame);
-        if is_frame_header {
-            let size = u32::from_be_bytes([bytes[4], bytes[5], bytes[6], bytes[7]]);
-            if size != 0 {
-                self.wal_commit = Some((((at - wal_log::HEADER) / frame) as u32 + 1, size));
-            }
-        }
+        let is_complete = self.note_frame(at, bytes)?;
         match &mut self.wal {
-            Some(wal) => wal.write(at, bytes),
+            Some(wal) => wal.write(at, bytes).map(|()| is_complete),
             None => Err(Code::IO),
         }
+    }
+
+    /// Notes a part of a frame; true if it is the last one of a commit.
+    fn note_frame(&mut self, at: u64, bytes: &[u8]) -> Answer<bool> {
+        let page_size = self.page_size_of_wal()? as u64;
+        let Some(behind) = at.checked_sub(wal_log::HEADER) else {
+            return Ok(false);
+        };
+        let frame = wal_log::FRAME + page_size;
+        let (index, within) = ((behind / frame) as u32 + 1, behind % frame);
+        let writing = &mut self.writing;
+        if within == 0 && bytes.len() as u64 == wal_log::FRAME {
+            writing.header = Some(index);
+            let size = wal_log::be32(bytes, 4);
+            if size == 0 {
+                return Ok(false);
+            }
+            let is_again = writing.commit.is_some_and(|(last, _)| last == index);
+            writing.commit = Some((index, size));
+            return Ok(writing.rewrites && is_again);
+        }
+        if within == wal_log::FRAME && bytes.len() as u64 == page_size {
+            writing.rewrites |= writing.header != Some(index);
+            writing.header = None;
+            let is_last = writing.commit.is_some_and(|(last, _)| last == index);
+            return Ok(is_last && !writing.rewrites);
+        }
+        Ok(false)
     }
 
     pub(super) fn page_size_of_wal(&self) -> Answer<usize> {
@@ -46,29 +105,69 @@ impl Family {
     }
 
     /// SQLite's WAL begins anew: all of it is in the main file.
-    pub(crate) fn wal_begins_anew(&mut self) -> Answer<()> {
+    pub(crate) fn wal_begins_anew(&mut self) {
         self.wal_taken = None;
-        self.wal_commit = None;
-        self.checkpoint_if_due()
-    }
-
-    /// A writer begins: what a transaction that failed has left behind is no commit.
-    pub(crate) fn wal_writer_begins(&mut self) -> Answer<()> {
-        self.wal_commit = None;
-        self.retry()
+        self.prepared = None;
+        self.writing = WalWriting::default();
     }
 
     /// SQLite deletes its WAL.
-    pub(crate) fn wal_is_gone(&mut self) -> Answer<()> {
+    pub(crate) fn wal_is_gone(&mut self) {
         self.wal = None;
-        self.wal_begins_anew()
+        self.wal_begins_anew();
     }
 
-    /// Takes the frames of a commit in SQLite's WAL; false if a VFS above holds them back.
-    pub(super) fn take_wal(&mut self, last: u32, size: u32) -> Answer<bool> {
+    /// A writer of SQLite's WAL begins: what a transaction that failed has left behind is no commit.
+    pub(crate) fn wal_writer_begins(&mut self) {
+        self.wal_writer_ends();
+        self.prepared = None;
+        self.writing = WalWriting::default();
+    }
+
+    /// A writer of SQLite's WAL ends, and still has its lock: what the index has by now is committed. SQLite says so
+    /// (`COMMIT_PHASETWO`) only after it has let go of the lock, when another writer may have begun.
+    pub(crate) fn wal_writer_ends(&mut self) {
+        let committed = self.index.last_frame();
+        self.take_prepared(|last| committed.is_some_and(|committed| last <= committed));
+    }
+
+    /// SQLite says that a transaction is committed. Where a connection has the WAL to itself, and its index in its own memory,
+    /// this is the only sign.
+    pub(crate) fn wal_is_committed(&mut self) {
+        let committed = self.index.last_frame();
+        self.take_prepared(|last| committed.is_none_or(|committed| last <= committed));
+    }
+
+    fn take_prepared(&mut self, is_committed: impl Fn(u64) -> bool) {
+        let last = self.prepared.as_ref().and_then(|prepared| {
+            let taken = prepared.transaction.taken.as_ref()?;
+            Some(taken.frames)
+        });
+        if !last.is_some_and(is_committed) {
+            return;
+        }
+        if let Some(prepared) = self.prepared.take() {
+            self.writing = WalWriting::default();
+            match prepared.is_durable {
+                true => self.asked.commits += 1,
+                false => self.take(prepared.transaction),
+            }
+        }
+    }
+
+    /// The transaction that the commit frame in SQLite's WAL completes; `None` if there is none, or a VFS above holds frames
+    /// back.
+    pub(crate) fn wal_transaction(
+        &mut self,
+        store: Option<&mut Store>,
+    ) -> Answer<Option<Transaction>> {
+        let Some((last, size)) = self.writing.commit else {
+            return Ok(None);
+        };
         let page_size = self.page_size_of_wal()?;
         if self.page_size == 0 {
-            self.store.lock().set_page_size(page_size)?;
+            let store = store.ok_or(Code::IO)?;
+            store.set_page_size(page_size)?;
             self.use_page_size(page_size)?;
         }
         if page_size != self.page_size {
@@ -76,38 +175,146 @@ impl Family {
             return Err(Code::IO);
         }
         let Some(wal) = &self.wal else {
-            return Ok(false);
+            return Ok(None);
         };
         let mut cursor = match &self.wal_taken {
-            Some(cursor) => cursor.clone(),
+            Some(taken) => taken.clone(),
             None => {
                 let mut header = [0; wal_log::HEADER as usize];
                 wal.read(0, &mut header)?;
                 let Some(cursor) = WalCursor::begin(&header) else {
-                    return Ok(false);
+                    return Ok(None);
                 };
                 cursor
             }
         };
         let mut bytes = vec![0; cursor.frame_bytes()];
-        let mut taken = Vec::new();
+        let mut pages = BTreeMap::new();
         while cursor.frames < u64::from(last) {
             if !wal.read(cursor.position(), &mut bytes)? {
-                return Ok(false);
+                return Ok(None);
             }
             let at = cursor.position() + wal_log::FRAME;
             let Some(frame) = cursor.take(&bytes) else {
-                return Ok(false);
+                return Ok(None);
             };
             let image = wal.image(at, page_size)?;
-            taken.push((frame.page, image));
+            pages.insert(frame.page, Arc::new(image));
         }
-        for (page, image) in taken {
-            self.set_pending(page, Arc::new(image));
+        pages.retain(|page, _| *page <= size);
+        Ok(Some(Transaction {
+            bytes: bytes_of(&pages),
+            pages,
+            size,
+            taken: Some(cursor),
+        }))
+    }
+
+    /// True if a transaction in SQLite's WAL needs the page size set first, which is the store's.
+    pub(crate) fn wal_needs_store(&self) -> bool {
+        self.page_size == 0
+    }
+
+    /// Notes a transaction in SQLite's WAL that its writer may commit.
+    pub(crate) fn prepare_wal(&mut self, transaction: Transaction, is_durable: bool) {
+        self.prepared = Some(Prepared {
+            transaction,
+            is_durable,
+        });
+    }
+
+    /// The transaction that SQLite has written to the main file; `None` if it has changed nothing.
+    pub(crate) fn main_transaction(&self) -> Answer<Option<Transaction>> {
+        if self.page_size == 0 {
+            return Ok(None);
         }
-        self.wal_taken = Some(cursor);
-        self.size = size;
+        let mut size = self.length.div_ceil(self.page_size as u64) as u32;
+        if self.working.is_empty() && (self.wal.is_some() || size == self.size) {
+            return Ok(None);
+        }
+        if let Some(shorter) = self.size_of_header()? {
+            // SQLite cuts the file off when it has committed.
+            size = size.min(shorter);
+        }
+        let mut pages = BTreeMap::new();
+        for page in self.working.iter().filter(|page| **page <= size) {
+            if let Some(image) = self.view.get(page) {
+                pages.insert(*page, Arc::clone(image));
+            }
+        }
+        Ok(Some(Transaction {
+            bytes: bytes_of(&pages),
+            pages,
+            size,
+            taken: None,
+        }))
+    }
+
+    /// The size in pages that a transaction has written into page 1.
+    fn size_of_header(&self) -> Answer<Option<u32>> {
+        match self.view.get(&1).filter(|_| self.working.contains(&1)) {
+            Some(first) => {
+                let first = first.bytes()?;
+                let is_plain = first.starts_with(b"SQLite format 3\0");
+                let is_valid = is_plain && first[24..28] == first[92..96];
+                let size = wal_log::be32(&first, 28);
+                Ok(Some(size).filter(|size| is_valid && *size > 0))
+            }
+            None => Ok(None),
+        }
+    }
+
+    /// Takes the transaction that SQLite has committed in the main file, or has undone. Returns true if it has changed something.
+    pub(crate) fn take_main(&mut self) -> Answer<bool> {
+        let Some(transaction) = self.main_transaction()? else {
+            return Ok(false);
+        };
+        self.working.clear();
+        self.take(transaction);
         Ok(true)
+    }
+
+    /// Notes that an epoch has the transaction in the main file.
+    pub(super) fn main_is_durable(&mut self) {
+        self.working.clear();
+        self.asked.commits += 1;
+    }
+
+    /// True if the transaction in the main file leaves all pages as they are committed already, because it was rolled back.
+    pub(crate) fn main_is_unchanged(&self) -> Answer<bool> {
+        let Some(transaction) = self.main_transaction()? else {
+            return Ok(true);
+        };
+        for (page, image) in &transaction.pages {
+            let new = image.bytes()?;
+            let is_same = match self.pending.get(page).or_else(|| self.flying.get(page)) {
+                Some(old) => *old.bytes()? == *new,
+                None => self.durable(*page, |old| *old == *new)?,
+            };
+            if !is_same {
+                return Ok(false);
+            }
+        }
+        Ok(transaction.size == self.size)
+    }
+
+    /// Makes a committed transaction pending.
+    fn take(&mut self, transaction: Transaction) {
+        for (page, image) in transaction.pages {
+            self.set_pending(page, image);
+        }
+        self.size = transaction.size;
+        self.wal_taken = transaction.taken.or(self.wal_taken.take());
+        self.asked.commits += 1;
+        self.unsaved += 1;
+        let size = self.size;
+        let (pending, bytes) = (&mut self.pending, &mut self.pending_bytes);
+        pending.retain(|page, image| {
+            let stays = *page <= size;
+            *bytes -= if stays { 0 } else { image.length() as u64 };
+            stays
+        });
+        self.oldest.get_or_insert(self.now);
     }
 
     pub(super) fn set_pending(&mut self, page: u32, image: Arc<Image>) {
@@ -117,63 +324,26 @@ impl Family {
         }
     }
 
-    // Commits.
-
-    /// SQLite has committed, as it says, or lets go of the lock of a writer: then only the main file may have changed.
-    ///
-    /// # Errors
-    ///
-    /// If the window is 0, or memory is full, and the epoch cannot be made durable.
-    pub(crate) fn commit(&mut self, is_announced: bool) -> Answer<()> {
-        let mut has_changed = false;
-        if let Some((last, size)) = self.wal_commit.take_if(|_| is_announced) {
-            let taken = self.wal_taken.as_ref().map_or(0, |cursor| cursor.frames);
-            has_changed |= u64::from(last) > taken && self.take_wal(last, size)?;
-        }
-        has_changed |= self.take_main()?;
-        if has_changed {
-            self.asked.commits += 1;
-            let size = self.size;
-            let (pending, bytes) = (&mut self.pending, &mut self.pending_bytes);
-            pending.retain(|page, image| {
-                let stays = *page <= size;
-                *bytes -= if stays { 0 } else { image.length() as u64 };
-                stays
-            });
-            self.oldest.get_or_insert(self.now);
-            if self.options.window == 0.0 || self.memory_is_short() {
-                self.epoch()?;
-            }
-        }
-        self.checkpoint_if_due()
-    }
-
-    /// An epoch makes room when the pages since the last one take much of the memory. It does not where SQLite's own WAL
-    /// or a transaction takes it.
-    pub(super) fn memory_is_short(&self) -> bool {
+    /// True if an epoch has to have a transaction before SQLite may commit it: the window is 0, or the pages since the last
+    /// epoch take much of the memory. It makes no room where SQLite's own WAL or a transaction takes it.
+    pub(crate) fn is_urgent(&self, transaction: &Transaction) -> bool {
+        let bytes = self.pending_bytes + transaction.bytes;
         let limit = self.memory.limit() as u64;
         let is_full = self.memory.used() as u64 > limit - limit / 8;
-        self.pending_bytes > limit / 2 || (is_full && self.pending_bytes > limit / 8)
+        self.options.window == 0.0
+            || bytes > limit / 2
+            || (is_full && bytes > limit / 8)
+            || bytes > LONGEST_RECORD.min(self.options.log_limit)
     }
 
-    pub(super) fn take_main(&mut self) -> Answer<bool> {
-        if self.page_size == 0 {
-            return Ok(false);
-        }
-        if let Some(page_size) = self.new_page_size()? {
-            self.change_page_size(page_size)?;
-        }
-        let pages = self.length.div_ceil(self.page_size as u64) as u32;
-        if self.working.is_empty() && (self.wal.is_some() || pages == self.size) {
-            return Ok(false);
-        }
-        self.size = pages;
-        for page in std::mem::take(&mut self.working) {
-            if let Some(image) = self.view.get(&page).cloned() {
-                self.set_pending(page, image);
-            }
-        }
-        Ok(true)
+    /// Bytes that the logs take at most for all that is committed, and for a transaction.
+    pub(crate) fn room_for(&self, transaction: &Transaction) -> u64 {
+        let pages = self.flying.len() + self.pending.len() + transaction.pages.len();
+        let new = transaction.size.saturating_sub(self.stored.size());
+        // One more: the first page of an empty database.
+        (pages as u64 + 1) * (self.page_size as u64 + PAGE_HEADER)
+            + u64::from(new) * PAGE_HEADER
+            + EPOCH_HEADER
     }
 
     /// True if SQLite's journal would roll a transaction back.
@@ -184,4 +354,8 @@ impl Family {
             None => Ok(false),
         }
     }
+}
+
+fn bytes_of(pages: &BTreeMap<u32, Arc<Image>>) -> u64 {
+    pages.values().map(|image| image.length() as u64).sum()
 }

@@ -1,13 +1,29 @@
-//! Epochs and checkpoints: what is pending becomes durable, and goes in place.
+//! Epochs: what a thread takes along to write it, and what becomes of it.
 
-use std::borrow::Cow;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use super::{Family, LONGEST_RECORD};
+use super::{Family, Transaction};
 use crate::code::{Answer, Code};
-use crate::delta_log::Draft;
-use crate::options::LogKind;
-use crate::store::Run;
+use crate::health::{DatabaseHealth, HealthNote};
+use crate::memory::Image;
+use crate::store::{PlaceChange, now_in_milliseconds};
+use crate::wal_log::WalCursor;
+
+/// A checkpoint is due when it would write this many bytes in place, however short the log is: it takes as much room in
+/// `-wal`, and writers wait for it.
+const MOST_CHANGED: u64 = 64 << 20;
+/// Seconds after which what has failed is tried again.
+const RETRY: f64 = 1.0;
+
+/// What an epoch takes along: all that is committed, and a transaction that is about to be.
+pub(crate) struct Flight {
+    pub(crate) pages: BTreeMap<u32, Arc<Image>>,
+    pub(crate) bytes: u64,
+    pub(crate) size: u32,
+    /// The position in SQLite's WAL behind the transaction that is about to be committed; `None` in the main file.
+    transaction: Option<Option<WalCursor>>,
+}
 
 impl Family {
     /// When the next epoch is due, in seconds.
@@ -15,281 +31,220 @@ impl Family {
         self.oldest.map(|oldest| oldest + self.options.window)
     }
 
+    /// Seconds: when the oldest commit was made that a power cut would lose.
+    pub(crate) fn oldest(&self) -> Option<f64> {
+        self.flying_oldest.or(self.oldest)
+    }
+
+    /// Sees to it that the next epoch is due no later than that of databases which have committed together.
+    pub(crate) fn be_due_with(&mut self, oldest: f64) {
+        self.oldest = self.oldest.map(|own| own.min(oldest));
+    }
+
     fn checkpoint_due(&self) -> Option<f64> {
+        let figures = self.stored.figures();
+        if figures.is_in_place {
+            return None;
+        }
+        if figures.log_bytes > self.options.log_limit || figures.changed_bytes > MOST_CHANGED {
+            return Some(self.now);
+        }
         self.log_began
             .map(|began| began + self.options.checkpoint_age)
     }
 
     /// When there is something to do without a call of SQLite's, in seconds.
     pub(crate) fn next_work(&self) -> Option<f64> {
-        self.due()
-            .into_iter()
-            .chain(self.checkpoint_due())
-            .reduce(f64::min)
+        let epoch = self.due().map(|due| due.max(self.retry_at));
+        let checkpoint = self
+            .checkpoint_due()
+            .map(|due| due.max(self.checkpoint_retry_at));
+        epoch.into_iter().chain(checkpoint).reduce(f64::min)
     }
 
-    /// Makes the epoch and the checkpoint that are due.
-    pub(crate) fn work(&mut self) -> Answer<()> {
-        self.epoch_if_due()?;
-        self.checkpoint_if_due()
+    /// True if the window of the oldest commit is over.
+    pub(crate) fn is_epoch_due(&self) -> bool {
+        self.due().is_some_and(|due| due <= self.now)
     }
 
-    /// Makes an epoch if the window is over.
-    pub(crate) fn epoch_if_due(&mut self) -> Answer<()> {
-        if self.due().is_some_and(|due| due <= self.now) {
-            self.epoch()?;
+    /// True if a checkpoint is due.
+    pub(crate) fn is_checkpoint_due(&self) -> bool {
+        let due = self.checkpoint_due();
+        due.is_some_and(|due| due.max(self.checkpoint_retry_at) <= self.now)
+    }
+
+    /// True if an epoch is late because it has failed: a writer tries it again before it writes more.
+    pub(crate) fn is_late(&self) -> bool {
+        self.failed.is_some() && self.oldest.is_some()
+    }
+
+    /// Pages that are committed and that no epoch has.
+    fn unsaved_bytes(&self) -> u64 {
+        let flying: u64 = self.flying.values().map(|i| i.length() as u64).sum();
+        self.pending_bytes + flying
+    }
+
+    /// What other processes are to know.
+    pub(crate) fn health(&self) -> DatabaseHealth {
+        let milliseconds = |seconds: f64| (seconds * 1e3) as u64;
+        let now = now_in_milliseconds();
+        let notes = self.notes.clone();
+        DatabaseHealth {
+            log: self.stored.figures().kind,
+            window_seconds: self.options.window,
+            last_epoch_succeeded: self.failed.is_none(),
+            last_epoch: notes.last_epoch,
+            last_error: notes.last_error,
+            unsaved_commits: self.unsaved + self.flying_commits,
+            unsaved_bytes: self.unsaved_bytes(),
+            oldest_unsaved: self
+                .oldest()
+                .map(|oldest| now.saturating_sub(milliseconds(self.now - oldest))),
+            last_refusal: notes.last_refusal,
+            ..DatabaseHealth::default()
         }
-        Ok(())
     }
 
-    /// Tries an epoch again that is late because it failed: a writer waits for it.
-    pub(crate) fn retry(&mut self) -> Answer<()> {
-        let is_late = self.due().is_some_and(|due| due < self.now) || self.options.window == 0.0;
-        if is_late { self.epoch() } else { Ok(()) }
-    }
-
-    /// Makes everything committed durable.
-    ///
-    /// # Errors
-    ///
-    /// Then nothing has changed, and the next attempt writes all of it again.
-    pub(crate) fn epoch(&mut self) -> Answer<()> {
-        if self.oldest.is_none() {
-            return Ok(());
+    /// Takes along what the next epoch is of; `None` if there is nothing. Only the thread with the store does this.
+    pub(crate) fn take_off(&mut self, transaction: Option<&Transaction>) -> Option<Flight> {
+        if self.oldest.is_none() && transaction.is_none() {
+            return None;
         }
-        let before = self.store.lock().size();
-        let written = match self.store.lock().kind() {
-            LogKind::Deltas
-                if before == 0
-                    || self.pending_bytes > LONGEST_RECORD.min(self.options.log_limit) =>
-            {
-                None
-            }
-            LogKind::Deltas => Some(true),
-            LogKind::Wal => Some(false),
+        let mut flight = Flight {
+            pages: self.pending.clone(),
+            bytes: self.pending_bytes,
+            size: self.size,
+            transaction: transaction.map(|transaction| transaction.taken.clone()),
         };
-        match written {
-            Some(true) => self.epoch_of_deltas()?,
-            Some(false) => self.epoch_of_pages()?,
-            None => self.epoch_in_place()?,
-        }
-        self.oldest = None;
-        self.log_began = match self.store.lock().is_in_place() {
-            true => None,
-            false => Some(self.log_began.unwrap_or(self.now)),
-        };
-        self.settle(before)?;
-        self.publish();
-        Ok(())
-    }
-
-    pub(super) fn epoch_of_deltas(&mut self) -> Answer<()> {
-        let mut draft = Draft::new();
-        let before = self.store.lock().size();
-        for (page, image) in &self.pending {
-            let new = image.bytes()?;
-            if *page > before || self.store.lock().wants_whole(*page) {
-                draft.add(*page, None, &new);
-            } else {
-                self.durable(*page, |old| draft.add(*page, Some(old), &new))?;
+        if let Some(transaction) = transaction {
+            for (page, image) in &transaction.pages {
+                flight.pages.insert(*page, Arc::clone(image));
             }
+            flight.pages.retain(|page, _| *page <= transaction.size);
+            flight.size = transaction.size;
+            flight.bytes += transaction.bytes;
         }
-        // A failed attempt to write beyond the end may have left something in place of these (invariant 4 of the store).
-        let zeros = vec![0; self.page_size];
-        for page in before.saturating_add(1)..=self.size {
-            if !self.pending.contains_key(&page) {
-                draft.add(page, None, &zeros);
-            }
-        }
-        if draft.is_empty() && self.size == before {
-            return Ok(());
-        }
-        self.store.lock().append_deltas(draft, self.size)
-    }
-
-    pub(super) fn epoch_of_pages(&mut self) -> Answer<()> {
-        let mut changed = Vec::new();
-        for (page, image) in &self.pending {
-            let new = image.bytes()?;
-            if self.durable(*page, |old| *old != *new)? {
-                changed.push(*page);
-            }
-        }
-        if changed.is_empty() && self.size == self.store.lock().size() {
-            return Ok(());
-        }
-        self.log_pages(&changed, true)?;
-        self.store.lock().written.epochs += 1;
-        Ok(())
-    }
-
-    /// Logs pages, as they are committed, as one commit of `-wal`.
-    pub(super) fn log_pages(&self, pages: &[u32], has_deltas: bool) -> Answer<()> {
-        // Where only the length changed any page will do.
-        let pages = if pages.is_empty() { &[1][..] } else { pages };
-        self.store.lock().begin_wal(has_deltas)?;
-        for (index, page) in pages.iter().enumerate() {
-            let size = if index + 1 == pages.len() {
-                self.size
-            } else {
-                0
-            };
-            match self.pending.get(page) {
-                Some(image) => self.store.lock().append_wal(*page, &image.bytes()?, size)?,
-                None => {
-                    let image = self.durable(*page, <[u8]>::to_vec)?;
-                    self.store.lock().append_wal(*page, &image, size)?;
-                }
-            }
-        }
-        self.store.lock().commit_wal(self.size)
-    }
-
-    /// An epoch too large for a record, or the first one of a database: pages beyond the end go in place at once, others to
-    /// `-wal`, and from there in place.
-    pub(super) fn epoch_in_place(&mut self) -> Answer<()> {
-        if !self.store.lock().is_in_place() {
-            self.bring_in_place()?;
-        }
-        let end = self.store.lock().end_in_place()?;
-        let pages: Vec<u32> = self.pending.keys().copied().collect();
-        let (pages, beyond) = pages.split_at(pages.partition_point(|page| *page <= end));
-        self.append_pages(beyond, |page| match self.pending.get(&page) {
-            Some(image) => image.bytes(),
-            None => Err(Code::IO),
-        })?;
-        self.log_pages(pages, false)?;
-        self.store.lock().committed_without_deltas();
-        let placed = self.store.lock().place();
-        if let Err(error) = placed {
-            // The epoch is durable; the next one brings it in place first.
-            tracing::warn!(%error, "an epoch cannot be brought in place");
-        }
-        Ok(())
-    }
-
-    /// After an epoch: the pool has what was pending, and the view what differs from the pool now.
-    pub(super) fn settle(&mut self, before: u32) -> Answer<()> {
-        let view_pages = match self.page_size {
-            0 => 0,
-            size => self.length.div_ceil(size as u64) as u32,
-        };
-        // What SQLite's main file still shows of the pages that change now.
-        let lagging: Vec<u32> = match self.wal {
-            Some(_) => self.lagging_pages(before, view_pages),
-            None => Vec::new(),
-        };
-        for page in lagging {
-            let old = self
-                .pages()?
-                .read(page, |bytes| self.memory.store(bytes))??;
-            self.view.insert(page, Arc::new(old));
-        }
-        self.pages()?.note_epoch();
-        for page in before.saturating_add(1)..=self.size {
-            if !self.pending.contains_key(&page) {
-                // The pool may have the page as it was before the database was cut off; now it is zeros.
-                self.pages()?.forget(page)?;
-            }
-        }
-        // More pages than the pool has frames would only replace each other, and all that was there.
-        let fits = self.pending.len() as u64 <= u64::from(self.pages()?.frames());
-        for (page, image) in std::mem::take(&mut self.pending) {
-            let pages = self.pages()?;
-            let replace = || image.bytes().and_then(|bytes| pages.replace(page, &bytes));
-            if !fits || replace().is_err() {
-                pages.forget(page)?;
-            }
-            if self
-                .view
-                .get(&page)
-                .is_some_and(|shown| Arc::ptr_eq(shown, &image))
-            {
-                self.view.remove(&page);
-            }
-        }
+        self.flying = std::mem::take(&mut self.pending);
         self.pending_bytes = 0;
-        Ok(())
+        self.flying_oldest = self.oldest.take();
+        self.flying_commits = std::mem::take(&mut self.unsaved);
+        Some(flight)
     }
 
-    /// Pages that differ from the pool from now on, because SQLite's main file does not have the commits of its WAL yet.
-    pub(super) fn lagging_pages(&self, before: u32, view_pages: u32) -> Vec<u32> {
-        let is_shown =
-            |page: &u32| *page <= view_pages.min(before) && !self.view.contains_key(page);
-        let cut_off = self.size.saturating_add(1)..=before;
-        let changed = self.pending.keys().copied();
+    /// The epoch has failed: what it has taken along is pending again.
+    pub(crate) fn bring_back(&mut self, code: Code) {
+        for (page, image) in std::mem::take(&mut self.flying) {
+            if page <= self.size && !self.pending.contains_key(&page) {
+                self.set_pending(page, image);
+            }
+        }
+        self.oldest = self.flying_oldest.take().or(self.oldest);
+        self.unsaved += std::mem::take(&mut self.flying_commits);
+        self.failed = Some(code);
+        self.notes.last_error = Some(HealthNote::now(format!("an epoch has failed: {code}")));
+        self.retry_at = self.now + RETRY;
+    }
+
+    /// Notes that a checkpoint has failed.
+    pub(crate) fn checkpoint_has_failed(&mut self, code: Code) {
+        let text = format!("a checkpoint has failed: {code}");
+        self.notes.last_error = Some(HealthNote::now(text));
+        self.checkpoint_retry_at = self.now + RETRY;
+    }
+
+    /// The pages that SQLite's main file is to show as they were before the epoch, because it does not have the commits of its
+    /// WAL yet.
+    pub(crate) fn lagging_pages(&self, flight: &Flight) -> Vec<u32> {
+        if self.wal.is_none() || self.page_size == 0 {
+            return Vec::new();
+        }
+        let before = self.stored.size();
+        let shown = self.length.div_ceil(self.page_size as u64) as u32;
+        let is_shown = |page: &u32| *page <= shown.min(before) && !self.view.contains_key(page);
+        let cut_off = flight.size.saturating_add(1)..=before;
+        let changed = flight.pages.keys().copied();
         changed.chain(cut_off).filter(is_shown).collect()
     }
 
-    // Checkpoints.
-
-    /// Brings the logs in place if they are long or old.
-    pub(crate) fn checkpoint_if_due(&mut self) -> Answer<()> {
-        let (bytes, is_in_place) = {
-            let store = self.store.lock();
-            (store.log_bytes(), store.is_in_place())
-        };
-        let is_old = self.checkpoint_due().is_some_and(|due| due <= self.now);
-        if !is_in_place && (bytes > self.options.log_limit || is_old) {
-            self.checkpoint()?;
-        }
-        Ok(())
-    }
-
-    /// Makes everything committed durable, and brings it in place.
-    pub(crate) fn checkpoint(&mut self) -> Answer<()> {
-        self.epoch()?;
-        if !self.store.lock().is_in_place() {
-            self.bring_in_place()?;
-        }
-        Ok(())
-    }
-
-    pub(super) fn bring_in_place(&mut self) -> Answer<()> {
-        let pages = self.store.lock().pages_of_deltas();
-        let is_deltas = self.store.lock().kind() == LogKind::Deltas;
-        if !pages.is_empty() || is_deltas {
-            let end = self.store.lock().end_in_place()?;
-            let (pages, beyond) = pages.split_at(pages.partition_point(|page| *page <= end));
-            self.append_pages(beyond, |page| {
-                Ok(self.pages()?.read(page, <[u8]>::to_vec)?.into())
-            })?;
-            self.log_durable_pages(pages)?;
-        }
-        self.store.lock().place()?;
-        self.log_began = None;
-        self.publish();
-        self.pages()?.note_checkpoint()
-    }
-
-    /// Writes pages beyond the end of the database in place: no crash leaves a version behind that has them, until `-wal`
-    /// has a commit with the new size.
-    pub(super) fn append_pages<'a>(
-        &self,
-        pages: &[u32],
-        image: impl Fn(u32) -> Answer<Cow<'a, [u8]>>,
+    /// The epoch is durable: the pool has what it took along, and the view what differs from the pool now. `lagging` has pages
+    /// as they were before; those that it lacks are read now.
+    pub(crate) fn land(
+        &mut self,
+        flight: Flight,
+        change: PlaceChange,
+        lagging: &HashMap<u32, Vec<u8>>,
     ) -> Answer<()> {
-        if pages.is_empty() {
-            return Ok(());
+        for page in self.lagging_pages(&flight) {
+            let old = match lagging.get(&page) {
+                Some(old) => self.memory.store_surely(old),
+                None => {
+                    let memory = &self.memory;
+                    self.pages()?.read(page, |old| memory.store_surely(old))?
+                }
+            };
+            self.view.insert(page, Arc::new(old));
         }
-        let mut run = Run::default();
-        for page in pages {
-            let image = image(*page)?;
-            self.store.lock().place_page(&mut run, *page, &image)?;
+        let before = self.stored.size();
+        self.stored.note_move();
+        self.stored.apply(change);
+        if self.move_to_pool(&flight, before).is_err() {
+            // A pool that has read nothing yet has nothing old.
+            self.use_page_size(self.page_size)?;
         }
-        self.store.lock().end_run(&mut run)
+        for (page, image) in &flight.pages {
+            let is_shown = |shown: &Arc<Image>| Arc::ptr_eq(shown, image);
+            if self.view.get(page).is_some_and(is_shown) {
+                self.view.remove(page);
+            }
+        }
+        self.flying.clear();
+        self.flying_oldest = None;
+        self.flying_commits = 0;
+        self.failed = None;
+        self.notes.last_epoch = Some(now_in_milliseconds());
+        match flight.transaction {
+            Some(Some(taken)) => {
+                self.size = flight.size;
+                self.wal_taken = Some(taken);
+            }
+            Some(None) => {
+                self.size = flight.size;
+                self.main_is_durable();
+            }
+            None => {}
+        }
+        Ok(())
     }
 
-    /// Logs pages, as of the last epoch, as one commit of `-wal`.
-    pub(super) fn log_durable_pages(&self, pages: &[u32]) -> Answer<()> {
-        let pages = if pages.is_empty() { &[1][..] } else { pages };
-        let size = self.store.lock().size();
-        self.store.lock().begin_wal(true)?;
-        for (index, page) in pages.iter().enumerate() {
-            let image = self.pages()?.read(*page, <[u8]>::to_vec)?;
-            let last = if index + 1 == pages.len() { size } else { 0 };
-            self.store.lock().append_wal(*page, &image, last)?;
+    fn move_to_pool(&self, flight: &Flight, before: u32) -> Answer<()> {
+        let pages = self.pages()?;
+        pages.note_epoch();
+        for page in before.saturating_add(1)..=flight.size {
+            if !flight.pages.contains_key(&page) {
+                // The pool may have the page as it was before the database was cut off; now it is zeros.
+                pages.forget(page)?;
+            }
         }
-        self.store.lock().commit_wal(size)
+        // More pages than the pool has frames would only replace each other, and all that was there.
+        let fits = flight.pages.len() as u64 <= u64::from(pages.frames());
+        for (page, image) in &flight.pages {
+            let replace = || {
+                let bytes = image.bytes()?;
+                pages.replace(*page, &bytes)
+            };
+            if !fits || replace().is_err() {
+                pages.forget(*page)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Notes whether the database is all in place, after an epoch or a checkpoint.
+    pub(crate) fn note_places(&mut self) {
+        self.log_began = match self.stored.figures().is_in_place {
+            true => None,
+            false => Some(self.log_began.unwrap_or(self.now)),
+        };
+        self.publish();
     }
 }

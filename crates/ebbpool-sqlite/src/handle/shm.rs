@@ -4,8 +4,9 @@
 
 use std::ffi::{c_int, c_void};
 
-use super::open_of;
+use super::{open_of, passed};
 use crate::ffi::{self, File};
+use crate::locks::WRITER;
 use crate::vfs::guarded;
 
 pub(crate) unsafe extern "C" fn shm_map(
@@ -17,6 +18,10 @@ pub(crate) unsafe extern "C" fn shm_map(
 ) -> c_int {
     // SAFETY: SQLite passes an open handle.
     let open = unsafe { open_of(file) };
+    if open.is_passed {
+        // SAFETY: the arguments are SQLite's.
+        return unsafe { passed::shm_map(open, region, bytes, extend, out) };
+    }
     let mut pointer = std::ptr::null_mut();
     let code = guarded(|| {
         let is_first = !open.has_index;
@@ -44,37 +49,62 @@ pub(crate) unsafe extern "C" fn shm_lock(
 ) -> c_int {
     // SAFETY: SQLite passes an open handle.
     let open = unsafe { open_of(file) };
+    if open.is_passed {
+        return passed::shm_lock(open, offset, count, flags);
+    }
     guarded(|| {
         let slots = offset as usize..(offset + count) as usize;
         let (number, mut held) = (open.number, open.slots);
-        let answer = open.with(|family| {
-            if flags & ffi::SHM_UNLOCK != 0 {
+        if flags & ffi::SHM_UNLOCK != 0 {
+            let answer = open.with(|family| {
+                if slots.contains(&WRITER) {
+                    family.wal_writer_ends();
+                }
                 family.index.unlock(&mut held, slots);
-                return Ok(());
-            }
-            let exclusive = flags & ffi::SHM_EXCLUSIVE != 0;
-            if family
+                Ok(())
+            });
+            open.slots = held;
+            return answer;
+        }
+        let exclusive = flags & ffi::SHM_EXCLUSIVE != 0;
+        let writes = open.with(|family| {
+            let writes = family
                 .index
-                .lock(number, &mut held, slots.clone(), exclusive)?
-                && let Err(error) = family.wal_writer_begins()
-            {
-                family.index.unlock(&mut held, slots);
-                return Err(error);
+                .lock(number, &mut held, slots.clone(), exclusive)?;
+            if writes {
+                family.wal_writer_begins();
             }
-            Ok(())
-        });
+            Ok(writes)
+        })?;
         open.slots = held;
-        answer
+        // A late epoch that failed is tried before more is written; the lock is given back where it fails again.
+        if writes && let Err(error) = open.instance.retry(&open.shared) {
+            open.with(|family| {
+                family.index.unlock(&mut held, slots);
+                Ok(())
+            })?;
+            open.slots = held;
+            return Err(error);
+        }
+        Ok(())
     })
 }
 
-pub(crate) unsafe extern "C" fn shm_barrier(_file: *mut File) {
+pub(crate) unsafe extern "C" fn shm_barrier(file: *mut File) {
+    // SAFETY: SQLite passes an open handle.
+    let open = unsafe { open_of(file) };
+    if open.is_passed {
+        passed::shm_barrier(open);
+    }
     std::sync::atomic::fence(std::sync::atomic::Ordering::SeqCst);
 }
 
-pub(crate) unsafe extern "C" fn shm_unmap(file: *mut File, _delete: c_int) -> c_int {
+pub(crate) unsafe extern "C" fn shm_unmap(file: *mut File, delete: c_int) -> c_int {
     // SAFETY: SQLite passes an open handle.
     let open = unsafe { open_of(file) };
+    if open.is_passed {
+        return passed::shm_unmap(open, delete);
+    }
     guarded(|| {
         if !std::mem::take(&mut open.has_index) {
             return Ok(());

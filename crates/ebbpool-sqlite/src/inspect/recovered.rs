@@ -24,15 +24,16 @@ pub fn write_recovered(inspection: &SqliteInspection, target: &Path) -> io::Resu
     if let Some(wal) = open_if_there(&beside(path, "-wal"))? {
         take_in_wal(&copy, &wal)?;
     }
-    if let Some(log) = open_if_there(&beside(path, "-ebb"))? {
-        take_in_log(&copy, &log)?;
-    }
+    // The records were made of pages without a mark.
     let mut header = [0; 100];
     read_start(&copy, &mut header)?;
     let before = header;
     unmark(&mut header);
     if header != before {
         copy.write_all_at(&header, 0)?;
+    }
+    if let Some(log) = open_if_there(&beside(path, "-ebb"))? {
+        take_in_log(&copy, &log)?;
     }
     if inspection.hot_journal.is_some() {
         std::fs::copy(beside(path, "-journal"), beside(target, "-journal"))?;

@@ -5,13 +5,12 @@
 use std::collections::HashMap;
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
-
-use parking_lot::Mutex;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 
 use crate::code::{Answer, Code};
 use crate::disk::{BaseFile, BaseVfs};
 use crate::ffi::{self, File, IoMethods, Vfs};
+use crate::sync::lock;
 
 /// Bytes that are copied at a time.
 const PIECE: usize = 1 << 16;
@@ -21,7 +20,7 @@ type Content = Arc<Mutex<Vec<u8>>>;
 static FILES: Mutex<Option<HashMap<String, Content>>> = Mutex::new(None);
 
 fn with_files<R>(with: impl FnOnce(&mut HashMap<String, Content>) -> R) -> R {
-    with(FILES.lock().get_or_insert_default())
+    with(lock(&FILES).get_or_insert_default())
 }
 
 /// The copy of one database, which goes with its family.
@@ -165,9 +164,9 @@ unsafe extern "C" fn access(
 /// # Safety
 ///
 /// `file` is a handle that [`open`] has opened.
-unsafe fn content<'a>(file: *mut File) -> &'a Mutex<Vec<u8>> {
+unsafe fn content<'a>(file: *mut File) -> MutexGuard<'a, Vec<u8>> {
     // SAFETY: the handle owns a share of the content until it is closed.
-    unsafe { &*(*file.cast::<Handle>()).content }
+    lock(unsafe { &*(*file.cast::<Handle>()).content })
 }
 
 unsafe extern "C" fn close(file: *mut File) -> c_int {
@@ -183,7 +182,7 @@ unsafe extern "C" fn read(file: *mut File, into: *mut c_void, count: c_int, at: 
     // SAFETY: the buffer has as many bytes as the call says.
     let (content, into) = unsafe {
         (
-            content(file).lock(),
+            content(file),
             std::slice::from_raw_parts_mut(into.cast::<u8>(), count as usize),
         )
     };
@@ -201,7 +200,7 @@ unsafe extern "C" fn write(file: *mut File, from: *const c_void, count: c_int, a
     // SAFETY: as in `read`.
     let (mut content, from) = unsafe {
         (
-            content(file).lock(),
+            content(file),
             std::slice::from_raw_parts(from.cast::<u8>(), count as usize),
         )
     };
@@ -215,13 +214,13 @@ unsafe extern "C" fn write(file: *mut File, from: *const c_void, count: c_int, a
 
 unsafe extern "C" fn truncate(file: *mut File, length: i64) -> c_int {
     // SAFETY: the handle is open.
-    unsafe { content(file) }.lock().truncate(length as usize);
+    unsafe { content(file) }.truncate(length as usize);
     ffi::OK
 }
 
 unsafe extern "C" fn file_size(file: *mut File, out: *mut i64) -> c_int {
     // SAFETY: the handle is open, and there is a place for the answer.
-    unsafe { *out = content(file).lock().len() as i64 };
+    unsafe { *out = content(file).len() as i64 };
     ffi::OK
 }
 

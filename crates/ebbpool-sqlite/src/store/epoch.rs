@@ -1,108 +1,236 @@
 //! Epochs: records of `-ebb`, and commits of `-wal`.
 
+use std::borrow::Cow;
+
 use super::{
-    LONG_RECORD, READ_ONLY, READ_VERSION, STEP, Store, WRITE_VERSION, fingerprint, is_marked,
-    is_plain, note, now_in_milliseconds, open_log,
+    LONG_RECORD, LONGEST_CHAIN, PlaceChange, Run, STEP, Store, fingerprint, is_plain,
+    now_in_milliseconds,
 };
 use crate::code::{Answer, Code};
-use crate::delta_log::{self, Draft, Header};
-use crate::disk::{BLOCK, whole_blocks};
-use crate::ffi;
+use crate::delta_log::{self, Draft, Header, next_generation};
+use crate::disk::{BLOCK, BaseFile, whole_blocks};
+use crate::family::Flight;
+use crate::home::Pages;
 use crate::options::LogKind;
 
+/// A record of deltas is put together in memory: what is larger goes to `-wal` at once.
+pub(crate) const LONGEST_RECORD: u64 = 64 << 20;
+/// From this many pages beyond the end of the database on, writing these once is worth a sync.
+const MANY_PAGES: usize = 64;
+
+/// Where an epoch goes.
+enum Route {
+    /// To `-ebb`, as what changed.
+    Deltas,
+    /// To `-wal`, which stays the log.
+    Pages,
+    /// To `-wal`, and from there in place.
+    InPlace,
+}
+
 impl Store {
-    /// Makes an epoch durable as deltas. After an error nothing has changed but bytes behind the end of the log, which the
-    /// next attempt writes again.
-    pub(crate) fn append_deltas(&mut self, mut draft: Draft, size: u32) -> Answer<()> {
-        if !self.deltas.ready && self.wal_needed {
+    /// Makes an epoch durable, and returns what that changes in the places of pages. `is_last` if the database is closed
+    /// next.
+    ///
+    /// # Errors
+    ///
+    /// Then nothing has changed, and the next attempt writes all of it again.
+    pub(crate) fn write_epoch(
+        &mut self,
+        flight: &Flight,
+        pages: &Pages,
+        is_last: bool,
+    ) -> Answer<PlaceChange> {
+        self.replace_lost_logs(pages)?;
+        let written = match self.route(flight.bytes, is_last) {
+            Route::Pages => self.epoch_of_pages(flight, pages, is_last),
+            Route::Deltas => self.epoch_of_deltas(flight, pages),
+            Route::InPlace => match self.epoch_in_place(flight, pages) {
+                // The room that was reserved is in `-ebb`.
+                Err(_) if is_last && self.deltas.ready => self.epoch_of_deltas(flight, pages),
+                written => written,
+            },
+        };
+        match &written {
+            Ok(_) => self.epochs += 1,
+            Err(_) => self.cover_what_failed(),
+        }
+        written
+    }
+
+    fn route(&mut self, bytes: u64, is_last: bool) -> Route {
+        if self.kind == LogKind::Wal {
+            return Route::Pages;
+        }
+        let is_long = bytes > LONGEST_RECORD.min(self.log_limit);
+        // The first epoch may be the only one: a program that writes a row and ends is spared the mark and `-ebb`.
+        let is_first = self.deltas.file.is_none() && self.epochs == 0;
+        if self.size == 0 || is_long || is_first || (is_last && self.deltas.epochs == 0) {
+            return Route::InPlace;
+        }
+        match self.begin_generation() {
+            Ok(()) => Route::Deltas,
+            Err(_) => Route::InPlace,
+        }
+    }
+
+    /// True if the next epoch of usual size goes to `-ebb`.
+    pub(super) fn next_is_deltas(&self) -> bool {
+        self.kind == LogKind::Deltas && self.deltas.ready
+    }
+
+    fn begin_generation(&mut self) -> Answer<()> {
+        if self.deltas.ready {
+            return Ok(());
+        }
+        if self.wal_needed {
             self.place()?;
         }
+        match self.deltas.ready {
+            true => Ok(()),
+            false => self.begin_deltas(),
+        }
+    }
+
+    /// Has the file of the next epoch get room for `bytes` on the disk.
+    ///
+    /// # Errors
+    ///
+    /// `FULL`, if the disk has no such room.
+    pub(crate) fn make_room(&mut self, bytes: u64) -> Answer<()> {
+        if self.kind == LogKind::Deltas && self.epochs > 0 && self.size > 0 {
+            // Where that fails the next epoch goes to `-wal`, and tries again.
+            let _ = self.begin_generation();
+        }
+        let made = match self.next_is_deltas() {
+            true => self.grow_deltas(self.deltas.end + bytes, STEP),
+            false => self.open_wal().and_then(|()| {
+                let end = self.wal.end();
+                let file = self.wal_file.as_mut().ok_or(Code::IO)?;
+                let to = (end + bytes).next_multiple_of(BLOCK);
+                grow(file, &mut self.wal_allocated, end, to)
+            }),
+        };
+        self.publish();
+        made
+    }
+
+    /// Writes zeros behind the end of `-ebb`, so that a sync of the records there changes no metadata. A log that lives for a
+    /// few records gets no more than these need.
+    fn grow_deltas(&mut self, end: u64, most: u64) -> Answer<()> {
+        let deltas = &mut self.deltas;
+        if end <= deltas.allocated {
+            return Ok(());
+        }
+        let step = end.next_power_of_two().clamp(BLOCK, most.max(BLOCK));
+        let to = end.next_multiple_of(step);
+        let from = deltas.allocated.max(deltas.end);
+        let file = deltas.file.as_mut().ok_or(Code::IO)?;
+        grow(file, &mut deltas.allocated, deltas.end, to)?;
+        self.written.log += whole_blocks(from, to - from);
+        Ok(())
+    }
+
+    fn epoch_of_deltas(&mut self, flight: &Flight, pages: &Pages) -> Answer<PlaceChange> {
+        let mut draft = Draft::new();
+        let before = self.size;
+        for (page, image) in &flight.pages {
+            let new = image.bytes()?;
+            if *page > before || self.stored.chain_length(*page) >= LONGEST_CHAIN {
+                draft.add(*page, None, &new);
+            } else {
+                pages.read(*page, |old| draft.add(*page, Some(old), &new))?;
+            }
+        }
+        // A failed attempt to write beyond the end may have left something in place of these (invariant 4).
+        let zeros = vec![0; self.page_size];
+        for page in before.saturating_add(1)..=flight.size {
+            if !flight.pages.contains_key(&page) {
+                draft.add(page, None, &zeros);
+            }
+        }
+        if draft.is_empty() && flight.size == before {
+            return Ok(PlaceChange::Nothing);
+        }
+        self.append_deltas(draft, flight.size)
+    }
+
+    /// Appends a record to `-ebb`. After an error nothing has changed but bytes behind the end of the log, which the next
+    /// attempt writes again.
+    fn append_deltas(&mut self, mut draft: Draft, size: u32) -> Answer<PlaceChange> {
         if self.wal_is_uncertain {
-            let random = self.next_random();
-            let file = self.wal_file.as_mut().ok_or(Code::IO)?;
-            self.written.log += self.wal.reset(file, self.page_size, random)?;
-            self.written.syncs += 1;
+            self.reset_wal()?;
             self.wal_is_uncertain = false;
         }
-        if !self.deltas.ready {
-            self.begin_deltas()?;
+        if self.marked.is_none() {
+            // A checkpoint that a program has asked for has removed it.
+            self.mark_in_place(self.deltas.generation)?;
         }
         draft.follows_checkpoint = self.checkpoint_has_begun;
-        let deltas = &mut self.deltas;
-        let file = deltas.file.as_mut().ok_or(Code::IO)?;
         let (bytes, sections, checksum) = draft.finish(
             size,
-            deltas.epochs + 1,
+            self.deltas.epochs + 1,
             now_in_milliseconds(),
-            deltas.checksum,
+            self.deltas.checksum,
         );
-        let end = deltas.end + bytes.len() as u64;
-        let mut written = whole_blocks(deltas.end, bytes.len() as u64);
-        if end > deltas.allocated {
-            let step = if bytes.len() < LONG_RECORD {
-                STEP
-            } else {
-                BLOCK
-            };
-            let to = end.next_multiple_of(step);
-            let from = deltas.allocated.max(end);
-            written = whole_blocks(deltas.end, to - deltas.end);
-            file.write(from, &vec![0; (to - from) as usize])?;
-            deltas.allocated = to;
-        }
+        let at = self.deltas.end;
+        let end = at + bytes.len() as u64;
+        let most = if (bytes.len() as u64) < LONG_RECORD {
+            STEP
+        } else {
+            BLOCK
+        };
+        self.grow_deltas(end, most)?;
+        let deltas = &mut self.deltas;
+        let file = deltas.file.as_mut().ok_or(Code::IO)?;
         deltas.is_uncertain = true;
-        file.write(deltas.end, &bytes)?;
+        file.write(at, &bytes)?;
         file.sync()?;
         deltas.is_uncertain = false;
-        note(
-            &mut deltas.chains,
-            &mut self.zeros_beyond,
-            size,
-            deltas.end,
-            &sections,
-        );
-        for section in &sections {
-            self.wal.supersede(section.page);
-        }
         deltas.end = end;
         deltas.checksum = checksum;
         deltas.epochs += 1;
         self.size = size;
-        self.written.log += written;
+        self.written.log += whole_blocks(at, bytes.len() as u64);
         self.written.syncs += 1;
         self.written.epochs += 1;
-        Ok(())
+        Ok(PlaceChange::Deltas { at, sections, size })
     }
 
-    /// Marks the database in place, and begins the log on it.
+    /// Begins the log on the database in place, all of which is there.
     pub(super) fn begin_deltas(&mut self) -> Answer<()> {
-        self.mark_in_place()?;
-        if self.deltas.file.is_none() {
-            let path = self.ebb_path();
-            let mut file = open_log(self.base, &path, ffi::OPEN_MAIN_JOURNAL)?;
-            self.deltas.allocated = file.length()?;
-            self.deltas.file = Some(file);
+        if self.wal_is_stale {
+            // Invariant 6.
+            self.cut_off_wal()?;
         }
-        let header = Header {
-            page_size: self.page_size as u32,
-            salt: self.next_random(),
-            base: fingerprint(&self.header()?),
-            began: now_in_milliseconds(),
+        if self.deltas.file.is_none() {
+            self.open_deltas()?;
+        }
+        let generation = match self.marked {
+            Some(generation) if generation != 0 => generation,
+            _ => self.next_random() | 1,
         };
+        let base = fingerprint(&self.header()?);
+        let (now, nonce) = (now_in_milliseconds(), self.next_random());
+        let header = Header::new(self.page_size as u32, generation, base, now, nonce);
         let deltas = &mut self.deltas;
+        deltas.ready = false;
         let file = deltas.file.as_mut().ok_or(Code::IO)?;
         file.write(0, &header.encode())?;
         // Only then new records: an old header with a new record would apply it to another database.
         file.sync()?;
-        deltas.ready = true;
-        deltas.is_uncertain = false;
-        deltas.end = delta_log::HEADER as u64;
-        deltas.checksum = header.seed();
-        deltas.epochs = 0;
-        deltas.chains.clear();
-        self.zeros_beyond = self.size;
         self.written.log += whole_blocks(0, delta_log::HEADER as u64);
         self.written.syncs += 1;
+        deltas.is_uncertain = false;
+        deltas.generation = generation;
+        deltas.end = delta_log::HEADER as u64;
+        deltas.allocated = deltas.allocated.max(deltas.end);
+        deltas.checksum = header.seed();
+        deltas.epochs = 0;
+        self.stored.begin_log(self.size);
+        // Invariant 5: the header is durable.
+        self.mark_in_place(generation)?;
+        self.deltas.ready = true;
         Ok(())
     }
 
@@ -118,35 +246,169 @@ impl Store {
         Ok(())
     }
 
-    /// Keeps programs without this library from writing the database while `-ebb` has records.
-    pub(super) fn mark_in_place(&mut self) -> Answer<()> {
-        if !self.is_marked && is_plain(&self.header()?) {
-            self.database.write(WRITE_VERSION as u64, &[READ_ONLY])?;
-            self.database.sync()?;
-            self.written.in_place += whole_blocks(0, 1);
-            self.written.syncs += 1;
-            self.is_marked = true;
+    /// Tries to make invalid what a failed epoch has left behind the ends of the logs: the process may be killed, and the files
+    /// would show a transaction that was refused.
+    fn cover_what_failed(&mut self) {
+        let end = self.deltas.end;
+        if let Some(file) = self
+            .deltas
+            .file
+            .as_mut()
+            .filter(|_| self.deltas.is_uncertain)
+        {
+            let _ = file.write(end, &[0; delta_log::RECORD]);
         }
-        Ok(())
+        if let Some(file) = self
+            .wal_file
+            .as_mut()
+            .filter(|_| self.wal.has_open_frames())
+        {
+            let _ = self.wal.cover(file);
+        }
     }
 
-    /// Lets other programs write the database again; also where the mark is gone already, if an earlier attempt may have
-    /// failed.
-    pub(super) fn unmark_in_place(&mut self, again: bool) -> Answer<()> {
-        let header = self.header()?;
-        self.is_marked = false;
-        if is_plain(&header) && (again || is_marked(&header)) {
-            self.database
-                .write(WRITE_VERSION as u64, &[header[READ_VERSION]])?;
-            self.database.sync()?;
-            self.written.in_place += whole_blocks(0, 1);
-            self.written.syncs += 1;
+    fn epoch_of_pages(
+        &mut self,
+        flight: &Flight,
+        pages: &Pages,
+        is_last: bool,
+    ) -> Answer<PlaceChange> {
+        if self.epochs > 0 && !is_last && self.marked.is_none() {
+            self.mark_in_place(0)?;
         }
-        Ok(())
+        let mut changed = Vec::new();
+        for (page, image) in &flight.pages {
+            let new = image.bytes()?;
+            if *page > self.size || pages.read(*page, |old| *old != *new)? {
+                changed.push(*page);
+            }
+        }
+        if changed.is_empty() && flight.size == self.size {
+            return Ok(PlaceChange::Nothing);
+        }
+        let images = self.log_flight(&changed, flight, pages)?;
+        self.written.epochs += 1;
+        Ok(PlaceChange::Wal {
+            images,
+            size: flight.size,
+            replaces_deltas: false,
+        })
     }
 
-    /// Begins a commit in `-wal`: of what `-ebb` has as well, or of an epoch that only `-wal` is to have.
-    pub(crate) fn begin_wal(&mut self, has_deltas: bool) -> Answer<()> {
+    /// Logs pages of an epoch as one commit of `-wal`, and returns where their images begin.
+    fn log_flight(
+        &mut self,
+        list: &[u32],
+        flight: &Flight,
+        pages: &Pages,
+    ) -> Answer<Vec<(u32, u64)>> {
+        self.log_pages(list, flight.size, false, |page| {
+            match flight.pages.get(&page) {
+                Some(image) => image.bytes(),
+                None => Ok(Cow::Owned(pages.read(page, <[u8]>::to_vec)?)),
+            }
+        })
+    }
+
+    /// An epoch too large for a record, or the first or only one: some pages beyond the end go in place at once, others to
+    /// `-wal`, and from there in place.
+    fn epoch_in_place(&mut self, flight: &Flight, pages: &Pages) -> Answer<PlaceChange> {
+        if self.deltas.epochs > 0 {
+            self.bring_in_place(pages, false)?;
+        }
+        let list: Vec<u32> = flight.pages.keys().copied().collect();
+        let list = self.without_unchanged(list, flight, pages)?;
+        if list.is_empty() && flight.size == self.size && self.size > 0 {
+            return Ok(PlaceChange::Nothing);
+        }
+        let end = self.end_in_place()?;
+        let (list, beyond) = list.split_at(list.partition_point(|page| *page <= end));
+        let (logged, placed) = match beyond.len() < MANY_PAGES {
+            true => ([list, beyond].concat(), &[][..]),
+            false => (list.to_vec(), beyond),
+        };
+        self.append_pages(placed, |page| match flight.pages.get(&page) {
+            Some(image) => image.bytes(),
+            None => Err(Code::IO),
+        })?;
+        let images = self.log_flight(&logged, flight, pages)?;
+        // The commit is an epoch that `-ebb` does not have: it begins anew before it gets another record.
+        self.deltas.ready = false;
+        self.deltas.epochs = 0;
+        self.written.epochs += 1;
+        Ok(PlaceChange::Wal {
+            images,
+            size: flight.size,
+            replaces_deltas: true,
+        })
+    }
+
+    /// A transaction that was rolled back has written all its pages as they were: then these need not be written.
+    fn without_unchanged(
+        &mut self,
+        list: Vec<u32>,
+        flight: &Flight,
+        pages: &Pages,
+    ) -> Answer<Vec<u32>> {
+        /// So many pages are looked at before all are.
+        const SAMPLE: usize = 8;
+        let is_changed = |page: &u32| -> Answer<bool> {
+            match flight.pages.get(page) {
+                Some(image) if *page <= self.size => {
+                    let new = image.bytes()?;
+                    pages.read(*page, |old| *old != *new)
+                }
+                _ => Ok(true),
+            }
+        };
+        for page in list.iter().take(SAMPLE) {
+            if is_changed(page)? {
+                return Ok(list);
+            }
+        }
+        let mut changed = Vec::new();
+        for page in list {
+            if is_changed(&page)? {
+                changed.push(page);
+            }
+        }
+        Ok(changed)
+    }
+
+    /// Logs pages as one commit of `-wal`: of what `-ebb` has as well, or of an epoch that only `-wal` is to have.
+    pub(super) fn log_pages<'a>(
+        &mut self,
+        list: &[u32],
+        size: u32,
+        has_deltas: bool,
+        image: impl Fn(u32) -> Answer<Cow<'a, [u8]>>,
+    ) -> Answer<Vec<(u32, u64)>> {
+        // Where only the length changed any page will do. The first page has the number of the generation that begins with
+        // what is in place then.
+        let needs_first = list.is_empty() || (self.mark_of_commit().is_some() && list[0] != 1);
+        let first: &[u32] = if needs_first { &[1] } else { &[] };
+        self.begin_wal(has_deltas)?;
+        let count = first.len() + list.len();
+        for (index, page) in first.iter().chain(list).enumerate() {
+            let size = if index + 1 == count { size } else { 0 };
+            let image = image(*page)?;
+            let marked = self.with_mark(*page, &image);
+            let image = marked.as_deref().unwrap_or(&image);
+            let file = self.wal_file.as_mut().ok_or(Code::IO)?;
+            self.wal.append(file, *page, image, size)?;
+        }
+        self.commit_wal(size)
+    }
+
+    /// The number in the mark that a commit of `-wal` gives page 1.
+    pub(super) fn mark_of_commit(&self) -> Option<u64> {
+        self.marked.map(|_| match self.kind {
+            LogKind::Wal => 0,
+            LogKind::Deltas => next_generation(self.deltas.generation),
+        })
+    }
+
+    fn begin_wal(&mut self, has_deltas: bool) -> Answer<()> {
         if self.deltas.is_uncertain {
             // A record that is not in the commit must not be applied after it.
             match has_deltas {
@@ -156,70 +418,87 @@ impl Store {
         }
         self.wal_is_uncertain |= !has_deltas && self.kind == LogKind::Deltas;
         self.checkpoint_has_begun |= has_deltas && self.kind == LogKind::Deltas;
-        if self.wal_file.is_none() {
-            let file = open_log(self.base, &self.wal_path(), ffi::OPEN_WAL)?;
-            self.wal_file = Some(file);
-        }
-        let random = self.next_random();
+        self.open_wal()?;
         // A commit that is not in place yet stays valid until the next one is durable.
         if !self.wal.is_ready() {
-            let file = self.wal_file.as_mut().ok_or(Code::IO)?;
-            self.written.log += self.wal.reset(file, self.page_size, random)?;
-            self.written.syncs += 1;
+            self.reset_wal()?;
         }
         self.wal.begin();
         Ok(())
     }
 
-    /// Appends a page to the commit; `size` is the size of the database in pages for its last page, otherwise 0.
-    pub(crate) fn append_wal(&mut self, page: u32, image: &[u8], size: u32) -> Answer<()> {
+    /// Has `-wal` begin anew. Where the file has had nothing, the sync of the first commit is that of its header, too.
+    pub(super) fn reset_wal(&mut self) -> Answer<()> {
+        self.open_wal()?;
+        let random = self.next_random();
         let file = self.wal_file.as_mut().ok_or(Code::IO)?;
-        let mut marked;
-        let mut image = image;
-        if page == 1 && self.kind == LogKind::Deltas && is_plain(image) {
-            marked = image.to_vec();
-            marked[WRITE_VERSION] = READ_ONLY;
-            image = &marked;
-        }
-        self.wal.append(file, page, image, size)
+        let is_synced = self.wal.reset(file, self.page_size, random)?;
+        self.written.log += whole_blocks(0, crate::wal_log::HEADER);
+        self.written.syncs += u64::from(is_synced);
+        self.wal_is_stale = false;
+        Ok(())
     }
 
-    /// Makes the commit durable.
-    pub(crate) fn commit_wal(&mut self, size: u32) -> Answer<()> {
+    /// Makes the commit durable, and returns where its images begin.
+    fn commit_wal(&mut self, size: u32) -> Answer<Vec<(u32, u64)>> {
         let file = self.wal_file.as_mut().ok_or(Code::IO)?;
         self.written.log += self.wal.sync(file)?;
         self.written.syncs += 1;
         if !self.has_first_page {
             // SQLite deletes a WAL beside an empty database.
-            self.database.write(0, &vec![0; self.page_size])?;
+            if self.database.write(0, &vec![0; self.page_size]).is_err() {
+                // On a full disk `-wal` has the room: more than its frames take.
+                let end = self.wal.open_end();
+                let file = self.wal_file.as_mut().ok_or(Code::IO)?;
+                file.truncate(end)?;
+                self.wal_allocated = end;
+                self.database.write(0, &vec![0; self.page_size])?;
+            }
             self.database.sync()?;
             self.written.in_place += whole_blocks(0, self.page_size as u64);
             self.written.syncs += 1;
             self.has_first_page = true;
         }
-        self.wal.commit();
+        let images = self.wal.commit();
+        self.wal_allocated = self.wal_allocated.max(self.wal.end());
         self.wal_needed = true;
         self.size = size;
-        self.zeros_beyond = self.zeros_beyond.min(size);
-        self.wal.cut_off(size);
-        Ok(())
+        Ok(images)
     }
 
-    /// Notes that the commit was an epoch of its own, and not one that `-ebb` has: so `-ebb` begins anew before it gets
-    /// another record. Pages that the commit does not have are in place.
-    pub(crate) fn committed_without_deltas(&mut self) {
-        self.zeros_beyond = self.size;
-        self.deltas.ready = false;
-        self.deltas.epochs = 0;
-        self.deltas.chains.clear();
-        self.written.epochs += 1;
+    /// Writes pages beyond the end of the database in place: no crash leaves a version behind that has them, until `-wal`
+    /// has a commit with the new size.
+    pub(super) fn append_pages<'a>(
+        &mut self,
+        pages: &[u32],
+        image: impl Fn(u32) -> Answer<Cow<'a, [u8]>>,
+    ) -> Answer<()> {
+        if pages.is_empty() {
+            return Ok(());
+        }
+        let mut run = Run::default();
+        for page in pages {
+            let image = image(*page)?;
+            self.place_page(&mut run, *page, &image)?;
+        }
+        self.end_run(&mut run)
     }
 
-    /// The pages that only `-ebb` holds, in ascending order: those that `-wal` must hold before they go in place.
-    pub(crate) fn pages_of_deltas(&self) -> Vec<u32> {
-        let held = |page: &u32| *page <= self.size && self.wal.image(*page).is_none();
-        let mut pages: Vec<u32> = self.deltas.chains.keys().copied().filter(held).collect();
-        pages.sort_unstable();
-        pages
+    /// True if the database is not encrypted.
+    pub(super) fn is_plain_in_place(&mut self) -> Answer<bool> {
+        Ok(is_plain(&self.header()?))
     }
+}
+
+/// Writes zeros behind the end of a log up to an offset.
+fn grow(file: &mut BaseFile, allocated: &mut u64, end: u64, to: u64) -> Answer<()> {
+    let zeros = [0; 1 << 14];
+    let mut at = (*allocated).max(end);
+    while at < to {
+        let count = (to - at).min(zeros.len() as u64);
+        file.write(at, &zeros[..count as usize])?;
+        at += count;
+        *allocated = at;
+    }
+    Ok(())
 }

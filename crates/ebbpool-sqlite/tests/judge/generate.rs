@@ -72,7 +72,9 @@ struct Generator {
 pub fn program(seed: u64) -> Program {
     let mut random = Rng::with_seed(seed);
     let theme = theme(seed);
-    let modes = ["delete", "truncate", "persist", "memory", "wal", "wal", "wal"];
+    let modes = [
+        "delete", "truncate", "persist", "memory", "wal", "wal", "wal",
+    ];
     let mode = match theme {
         Theme::Interleaved if random.u32(0..4) > 0 => "wal",
         _ => modes[random.usize(0..modes.len())],
@@ -143,7 +145,11 @@ impl Generator {
         };
         Opening {
             c,
-            database: if self.chance(5) { Database::Y } else { Database::X },
+            database: if self.chance(5) {
+                Database::Y
+            } else {
+                Database::X
+            },
             process: usize::from(is_other),
             how,
             window: match self.window {
@@ -189,7 +195,10 @@ impl Generator {
     }
 
     fn tables(&mut self, c: C) {
-        self.sql(c, "CREATE TABLE IF NOT EXISTS t (k INTEGER PRIMARY KEY, n INT, v TEXT)");
+        self.sql(
+            c,
+            "CREATE TABLE IF NOT EXISTS t (k INTEGER PRIMARY KEY, n INT, v TEXT)",
+        );
         self.sql(c, "CREATE INDEX IF NOT EXISTS t_n ON t(n)");
     }
 
@@ -208,7 +217,10 @@ impl Generator {
             };
             self.steps.push(Step::Open(opening));
             let key = self.random.u32(0..1000);
-            self.sql(0, format!("INSERT OR REPLACE INTO t VALUES ({key}, {key}, 'row')"));
+            self.sql(
+                0,
+                format!("INSERT OR REPLACE INTO t VALUES ({key}, {key}, 'row')"),
+            );
             self.steps.push(Step::Close(0));
         }
         self.openings = [None; CONNECTIONS];
@@ -217,11 +229,13 @@ impl Generator {
     // Steps.
 
     fn next(&mut self) {
-        let c = self.random.usize(0..match self.theme {
-            Theme::Company | Theme::Mixed => CONNECTIONS,
-            Theme::Brief => 1,
-            _ => 3,
-        });
+        let c = self.random.usize(
+            0..match self.theme {
+                Theme::Company | Theme::Mixed => CONNECTIONS,
+                Theme::Brief => 1,
+                _ => 3,
+            },
+        );
         if self.held[c] {
             self.steps.push(Step::Resume(c));
             self.held[c] = false;
@@ -311,7 +325,11 @@ impl Generator {
                 self.open(other);
             } else if !self.held[other] {
                 let text = match self.random.u32(0..3) {
-                    0 => self.one(&["BEGIN IMMEDIATE", "PRAGMA wal_checkpoint(TRUNCATE)", "PRAGMA wal_checkpoint(FULL)"]),
+                    0 => self.one(&[
+                        "BEGIN IMMEDIATE",
+                        "PRAGMA wal_checkpoint(TRUNCATE)",
+                        "PRAGMA wal_checkpoint(FULL)",
+                    ]),
                     _ => self.text(other),
                 };
                 self.steps.push(Step::Sql(other, text));
@@ -358,7 +376,12 @@ impl Generator {
             return self.statement(c);
         }
         let wrong = Wrong {
-            of: self.one(&[Operation::Write, Operation::Sync, Operation::DroppingSync, Operation::Change]),
+            of: self.one(&[
+                Operation::Write,
+                Operation::Sync,
+                Operation::DroppingSync,
+                Operation::Change,
+            ]),
             is_full: self.random.bool(),
             nth: self.random.u64(1..12),
             forever: self.random.bool(),
@@ -454,9 +477,20 @@ impl Generator {
         match self.random.u32(0..100) {
             0..=9 => {
                 self.in_transaction[c] = true;
-                self.one(&["BEGIN", "BEGIN IMMEDIATE", "BEGIN IMMEDIATE", "BEGIN EXCLUSIVE"])
+                self.one(&[
+                    "BEGIN",
+                    "BEGIN IMMEDIATE",
+                    "BEGIN IMMEDIATE",
+                    "BEGIN EXCLUSIVE",
+                ])
             }
-            10..=14 => self.one(&["SAVEPOINT s", "RELEASE s", "ROLLBACK TO s", "COMMIT", "ROLLBACK"]),
+            10..=14 => self.one(&[
+                "SAVEPOINT s",
+                "RELEASE s",
+                "ROLLBACK TO s",
+                "COMMIT",
+                "ROLLBACK",
+            ]),
             15..=34 => self.read(),
             35..=39 => self.one(&[
                 "PRAGMA wal_checkpoint(PASSIVE)",
@@ -496,7 +530,9 @@ impl Generator {
             7 => "DROP INDEX IF EXISTS t_v",
             8 => "DROP TABLE IF EXISTS u",
             9 => leak(format!("PRAGMA journal_mode={mode}")),
-            10 if mode != "memory" => self.one(&["PRAGMA journal_mode=wal", "PRAGMA journal_mode=delete"]),
+            10 if mode != "memory" => {
+                self.one(&["PRAGMA journal_mode=wal", "PRAGMA journal_mode=delete"])
+            }
             _ => "PRAGMA synchronous",
         }
     }
@@ -509,11 +545,15 @@ impl Generator {
             _ => self.random.u32(0..120),
         };
         let text = match self.random.u32(0..14) {
-            0..=5 => format!("INSERT OR REPLACE INTO t VALUES ({key}, {n}, printf('%.{length}c', char(97 + {n} % 26)))"),
+            0..=5 => format!(
+                "INSERT OR REPLACE INTO t VALUES ({key}, {n}, printf('%.{length}c', char(97 + {n} % 26)))"
+            ),
             6 | 7 => format!("UPDATE t SET n = n + 1 WHERE k % 7 = {}", key % 7),
             8 => format!("UPDATE t SET v = printf('%.{length}c', 'u') WHERE k = {key}"),
             9 => format!("DELETE FROM t WHERE k BETWEEN {key} AND {}", key + 5),
-            10 => format!("INSERT INTO t (n, v) SELECT n + 1, substr(v, 1, {length}) FROM t LIMIT 12"),
+            10 => {
+                format!("INSERT INTO t (n, v) SELECT n + 1, substr(v, 1, {length}) FROM t LIMIT 12")
+            }
             11 => "CREATE TABLE IF NOT EXISTS u AS SELECT * FROM t".into(),
             12 => format!("DELETE FROM t WHERE k > {}", key + 30),
             _ => "CREATE TABLE IF NOT EXISTS t (k INTEGER PRIMARY KEY, n INT, v TEXT)".into(),

@@ -86,8 +86,7 @@ impl History {
         drop(connection);
         let file = scratch.content(path);
         let content = Rc::new(Content { file, dump });
-        self.contents
-            .insert((state, database), Rc::clone(&content));
+        self.contents.insert((state, database), Rc::clone(&content));
         Ok(content)
     }
 }

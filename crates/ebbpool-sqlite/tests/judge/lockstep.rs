@@ -45,9 +45,8 @@ impl Bench {
             };
             // SAFETY: the functions are those of the SQLite that the tests are linked with.
             #[allow(unsafe_code)]
-            let instance = unsafe {
-                ebbpool_sqlite::register_over(ebbpool_sqlite::linked_api(), name, below)
-            };
+            let instance =
+                unsafe { ebbpool_sqlite::register_over(ebbpool_sqlite::linked_api(), name, below) };
             instances.push(instance.unwrap());
             ours_names[0][process] = points::register(&format!("judge-ours-{process}"), name);
             ours_names[1][process] = points::register(&format!("judge-other-{process}"), below);
@@ -175,7 +174,9 @@ pub fn run(bench: &Bench, program: &Program, tally: &mut Tally) -> Result<(), Fi
 
 impl Lockstep<'_> {
     fn step(&mut self, step: &Step) -> Run<()> {
-        if std::env::var("TRACE").is_ok() { eprintln!("{step:?}"); }
+        if std::env::var("TRACE").is_ok() {
+            eprintln!("{step:?}");
+        }
         if let Some(c) = step.connection() {
             let is_open = self.openings[c].is_some();
             let is_held = self.ours.is_held(c);
@@ -299,7 +300,11 @@ impl Lockstep<'_> {
         self.note_state();
         self.settle(&opening);
         let database = opening.database;
-        let is_last = !self.openings.iter().flatten().any(|other| other.database == database);
+        let is_last = !self
+            .openings
+            .iter()
+            .flatten()
+            .any(|other| other.database == database);
         if is_last && !self.bench.ours.has_cut() {
             self.closed(database)?;
         }
@@ -460,7 +465,11 @@ impl Lockstep<'_> {
         if let Some(outcome) = outcome {
             return Ok(outcome);
         }
-        let world = if is_ours { &mut self.ours } else { &mut self.plain };
+        let world = if is_ours {
+            &mut self.ours
+        } else {
+            &mut self.plain
+        };
         match world.resume(c) {
             Ok(Some(outcome)) => Ok(outcome),
             _ => Err(Stop::Hang(format!("the statement of {c} does not end"))),
@@ -512,7 +521,12 @@ impl Lockstep<'_> {
                         self.history.raise_by_time(database, time);
                     }
                 }
-                None if !self.openings.iter().flatten().any(|one| one.database == database) => {
+                None if !self
+                    .openings
+                    .iter()
+                    .flatten()
+                    .any(|one| one.database == database) =>
+                {
                     self.history.raise(database, self.history.last());
                 }
                 None => {}
@@ -571,7 +585,9 @@ impl Lockstep<'_> {
                 self.time_has_passed();
                 Ok(())
             }
-            false => Err("an epoch fails although the disk works again".to_owned().into()),
+            false => Err("an epoch fails although the disk works again"
+                .to_owned()
+                .into()),
         }
     }
 
@@ -644,7 +660,12 @@ impl Lockstep<'_> {
     }
 
     /// The latest state, from a first one on, with this content.
-    pub fn find(&mut self, dump: &[String], database: Database, first: usize) -> Result<Option<usize>, String> {
+    pub fn find(
+        &mut self,
+        dump: &[String],
+        database: Database,
+        first: usize,
+    ) -> Result<Option<usize>, String> {
         for state in (first..=self.history.last()).rev() {
             if self.content(state, database)?.dump == dump {
                 return Ok(Some(state));
@@ -711,7 +732,8 @@ impl Lockstep<'_> {
     /// True if no world has a file of the name.
     fn was_never_made(&self, database: Database) -> bool {
         let path = self.ours.path(database);
-        let of_ours = ["", "-wal", "-ebb"].map(|suffix| self.bench.ours.content(&format!("{path}{suffix}")));
+        let of_ours =
+            ["", "-wal", "-ebb"].map(|suffix| self.bench.ours.content(&format!("{path}{suffix}")));
         of_ours.iter().all(Vec::is_empty) && self.bench.plain.content(&path).is_empty()
     }
 
@@ -762,7 +784,9 @@ impl Lockstep<'_> {
 
     /// What the library finds, on a connection of its own.
     pub fn look(&mut self, database: Database) -> Result<Vec<String>, String> {
-        if std::env::var("TRACE").is_ok() { eprintln!("LOOK"); }
+        if std::env::var("TRACE").is_ok() {
+            eprintln!("LOOK");
+        }
         let opening = Opening {
             c: 0,
             database,
@@ -786,7 +810,9 @@ impl Lockstep<'_> {
 
     /// Everything is closed; then there is a plain database with what was committed.
     fn finish(&mut self) -> Run<()> {
-        if std::env::var("TRACE").is_ok() { eprintln!("FINISH"); }
+        if std::env::var("TRACE").is_ok() {
+            eprintln!("FINISH");
+        }
         for c in 0..CONNECTIONS {
             if self.ours.is_held(c) {
                 self.resume(c)?;
@@ -841,7 +867,9 @@ impl Lockstep<'_> {
         }
         match written.is_ok() {
             true => Ok(()),
-            false => Err(format!("{database:?} {when}: plain SQLite cannot write: {written:?}").into()),
+            false => {
+                Err(format!("{database:?} {when}: plain SQLite cannot write: {written:?}").into())
+            }
         }
     }
 

@@ -130,9 +130,11 @@ impl Drive {
     fn length(&self, bytes: &Bytes) -> u64 {
         match (bytes, &self.store) {
             (Bytes::Faulty(file), _) => file.len().unwrap_or(0),
-            (Bytes::Plain(path), Store::Plain(files)) => {
-                files.lock().unwrap().get(path).map_or(0, |file| file.len() as u64)
-            }
+            (Bytes::Plain(path), Store::Plain(files)) => files
+                .lock()
+                .unwrap()
+                .get(path)
+                .map_or(0, |file| file.len() as u64),
             _ => unreachable!("a plain file is in plain memory"),
         }
     }
@@ -645,7 +647,9 @@ unsafe extern "C" fn delete(vfs: *mut Vfs, name: *const c_char, durable: c_int) 
     if drive.is_fixed.load(Ordering::Relaxed) {
         return ffi::IOERR | (10 << 8);
     }
-    if std::env::var("TRACE").is_ok() { eprintln!("  delete {path} {durable}"); }
+    if std::env::var("TRACE").is_ok() {
+        eprintln!("  delete {path} {durable}");
+    }
     let deleted = drive.set_length(&bytes, 0).and_then(|()| match durable {
         0 => Ok(()),
         _ => drive.sync(&bytes),
@@ -720,7 +724,12 @@ unsafe extern "C" fn sleep(_vfs: *mut Vfs, microseconds: c_int) -> c_int {
 /// The same bytes in each run of a program.
 unsafe extern "C" fn randomness(vfs: *mut Vfs, length: c_int, out: *mut c_char) -> c_int {
     let out = unsafe { std::slice::from_raw_parts_mut(out.cast::<u8>(), length as usize) };
-    unsafe { port(vfs) }.machine.random.lock().unwrap().fill(out);
+    unsafe { port(vfs) }
+        .machine
+        .random
+        .lock()
+        .unwrap()
+        .fill(out);
     length
 }
 
@@ -783,10 +792,21 @@ unsafe extern "C" fn read(file: *mut File, into: *mut c_void, count: c_int, at: 
 }
 
 /// Calls `change` for an open file, and counts it.
-fn changing(open: &Open, code: c_int, change: impl FnOnce(&Drive, &Bytes) -> std::io::Result<()>) -> c_int {
+fn changing(
+    open: &Open,
+    code: c_int,
+    change: impl FnOnce(&Drive, &Bytes) -> std::io::Result<()>,
+) -> c_int {
     let (drive, bytes) = open.at();
     let code = drive.code(change(&drive, &bytes), code);
-    if std::env::var("TRACE").is_ok() && !open.is_temporary { eprintln!("  change {} len {} -> {code} {}", open.path, drive.length(&bytes), Arc::ptr_eq(&drive, &open.port.machine.drive())); }
+    if std::env::var("TRACE").is_ok() && !open.is_temporary {
+        eprintln!(
+            "  change {} len {} -> {code} {}",
+            open.path,
+            drive.length(&bytes),
+            Arc::ptr_eq(&drive, &open.port.machine.drive())
+        );
+    }
     if !open.is_temporary {
         open.port.machine.count_change(&drive);
     }
@@ -805,16 +825,20 @@ unsafe extern "C" fn write(file: *mut File, from: *const c_void, count: c_int, a
     if drive.is_fixed.load(Ordering::Relaxed) && drive.length(&bytes) == 0 && !open.is_temporary {
         return ffi::IOERR | (3 << 8);
     }
-    if std::env::var("TRACE").is_ok() { eprintln!("  write {} at {at} {count}", open.path); }
+    if std::env::var("TRACE").is_ok() {
+        eprintln!("  write {} at {at} {count}", open.path);
+    }
     changing(open, ffi::IOERR | (3 << 8), |drive, bytes| {
         drive.write(bytes, at as u64, from)
     })
 }
 
 unsafe extern "C" fn truncate(file: *mut File, length: i64) -> c_int {
-    changing(unsafe { open_of(file) }, ffi::IOERR | (6 << 8), |drive, bytes| {
-        drive.set_length(bytes, length as u64)
-    })
+    changing(
+        unsafe { open_of(file) },
+        ffi::IOERR | (6 << 8),
+        |drive, bytes| drive.set_length(bytes, length as u64),
+    )
 }
 
 unsafe extern "C" fn sync(file: *mut File, _flags: c_int) -> c_int {
@@ -823,7 +847,9 @@ unsafe extern "C" fn sync(file: *mut File, _flags: c_int) -> c_int {
         return ffi::OK;
     }
     points::reached(Event::DiskSync);
-    if std::env::var("TRACE").is_ok() { eprintln!("  sync {}", open.path); }
+    if std::env::var("TRACE").is_ok() {
+        eprintln!("  sync {}", open.path);
+    }
     changing(open, ffi::IOERR_FSYNC, Drive::sync)
 }
 
@@ -835,7 +861,9 @@ unsafe extern "C" fn file_size(file: *mut File, out: *mut i64) -> c_int {
 
 unsafe extern "C" fn lock(file: *mut File, level: c_int) -> c_int {
     let open = unsafe { open_of(file) };
-    open.at().0.with_inode(&open.path, |inode| inode.lock(open.id, level))
+    open.at()
+        .0
+        .with_inode(&open.path, |inode| inode.lock(open.id, level))
 }
 
 unsafe extern "C" fn unlock(file: *mut File, level: c_int) -> c_int {
@@ -848,7 +876,10 @@ unsafe extern "C" fn unlock(file: *mut File, level: c_int) -> c_int {
 unsafe extern "C" fn check_reserved_lock(file: *mut File, out: *mut c_int) -> c_int {
     let open = unsafe { open_of(file) };
     let is_reserved = open.at().0.with_inode(&open.path, |inode| {
-        inode.levels.values().any(|level| *level >= ffi::LOCK_RESERVED)
+        inode
+            .levels
+            .values()
+            .any(|level| *level >= ffi::LOCK_RESERVED)
     });
     unsafe { *out = c_int::from(is_reserved) };
     ffi::OK

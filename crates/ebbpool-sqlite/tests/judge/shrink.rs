@@ -89,7 +89,10 @@ impl Shrinker<'_> {
 
 /// What a difference is about, without the values that differ from program to program.
 pub fn kind(finding: &Finding) -> String {
-    let letters = finding.why.chars().filter(|letter| !letter.is_ascii_digit());
+    let letters = finding
+        .why
+        .chars()
+        .filter(|letter| !letter.is_ascii_digit());
     let words: String = letters.take_while(|letter| *letter != ':').collect();
     words.chars().take(40).collect()
 }

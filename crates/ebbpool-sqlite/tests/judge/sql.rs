@@ -43,7 +43,11 @@ impl fmt::Debug for Outcome {
             Ok(rows) => write!(f, "{rows:?}"),
             Err(code) => write!(f, "error {code} ({})", ffi::code_to_str(*code)),
         }?;
-        f.write_str(if self.is_idle { "" } else { ", in a transaction" })
+        f.write_str(if self.is_idle {
+            ""
+        } else {
+            ", in a transaction"
+        })
     }
 }
 
@@ -53,7 +57,11 @@ fn show(value: Value) -> String {
         Value::Integer(number) => number.to_string(),
         Value::Real(number) => number.to_string(),
         Value::Text(text) if text.len() > 60 => {
-            format!("{}..{}", &text[..20], xxhash_rust::xxh3::xxh3_64(text.as_bytes()))
+            format!(
+                "{}..{}",
+                &text[..20],
+                xxhash_rust::xxh3::xxh3_64(text.as_bytes())
+            )
         }
         Value::Text(text) => text,
         Value::Blob(bytes) => format!("x{}", xxhash_rust::xxh3::xxh3_64(&bytes)),
@@ -127,7 +135,11 @@ pub fn backup(database: &Connection) -> Result<Vec<String>, i32> {
         }
         let stepped = ffi::sqlite3_backup_step(backup, -1);
         let finished = ffi::sqlite3_backup_finish(backup);
-        if finished == ffi::SQLITE_OK && stepped != ffi::SQLITE_DONE { stepped } else { finished }
+        if finished == ffi::SQLITE_OK && stepped != ffi::SQLITE_DONE {
+            stepped
+        } else {
+            finished
+        }
     };
     match code {
         ffi::SQLITE_OK => dump(&into).map_err(|_| ffi::SQLITE_CORRUPT),

@@ -18,14 +18,20 @@ impl Lockstep<'_> {
         let Some(opening) = self.openings[c] else {
             return Ok(());
         };
-        let is_idle = self.ours.get(c).is_some_and(rusqlite::Connection::is_autocommit);
+        let is_idle = self
+            .ours
+            .get(c)
+            .is_some_and(rusqlite::Connection::is_autocommit);
         if self.any_held() || !is_idle || self.has_pending_fault() {
             return Ok(());
         }
         let truncate = "PRAGMA wal_checkpoint(TRUNCATE)";
         let ours = self.ours.run(c, truncate);
-        self.compare(c, truncate, ours.clone(), |run| Ok(run.plain.run(c, truncate)))?;
-        let has_wal = |outcome: &Outcome| outcome.answer.as_ref().is_ok_and(|rows| rows == &["0|0|0"]);
+        self.compare(c, truncate, ours.clone(), |run| {
+            Ok(run.plain.run(c, truncate))
+        })?;
+        let has_wal =
+            |outcome: &Outcome| outcome.answer.as_ref().is_ok_and(|rows| rows == &["0|0|0"]);
         if !has_wal(&ours) || self.bench.ours.has_cut() {
             return Ok(());
         }
@@ -40,7 +46,8 @@ impl Lockstep<'_> {
         self.ours.run(c, "ROLLBACK");
         self.bench.scratch.reset(1);
         self.bench.scratch.replace(&path, &file);
-        let copy = open_scratch(self.bench.scratch_name, &path).map_err(|error| error.to_string())?;
+        let copy =
+            open_scratch(self.bench.scratch_name, &path).map_err(|error| error.to_string())?;
         if let Some(why) = sql::damage(&copy) {
             return Err(format!("the copy of {database:?}: {why}").into());
         }
@@ -53,9 +60,12 @@ impl Lockstep<'_> {
             return Err(format!("the copy of {database:?}: {difference}").into());
         }
         if !written.is_ok() {
-            return Err(format!("plain SQLite cannot write the copy of {database:?}: {written:?}").into());
+            return Err(
+                format!("plain SQLite cannot write the copy of {database:?}: {written:?}").into(),
+            );
         }
-        self.stored.push((database, Rc::new(crate::history::Content { file, dump })));
+        self.stored
+            .push((database, Rc::new(crate::history::Content { file, dump })));
         Ok(())
     }
 
@@ -67,7 +77,8 @@ impl Lockstep<'_> {
         let latest = self.content(self.history.last(), database)?;
         let file = self.bench.ours.content(&self.ours.path(database));
         let dump = latest.dump.clone();
-        self.stored.push((database, Rc::new(crate::history::Content { file, dump })));
+        self.stored
+            .push((database, Rc::new(crate::history::Content { file, dump })));
         Ok(())
     }
 
@@ -97,7 +108,10 @@ impl Lockstep<'_> {
                 let floor = self.history.floor(database);
                 if before != copy.file || self.find(&dump, database, floor)?.is_none() {
                     let difference = sql::difference(&dump, &copy.dump);
-                    return Err(format!("an older copy of {database:?} beside a log: {difference}").into());
+                    return Err(format!(
+                        "an older copy of {database:?} beside a log: {difference}"
+                    )
+                    .into());
                 }
             }
             Err(why) if !is_refused(&why) => {
@@ -110,7 +124,9 @@ impl Lockstep<'_> {
                 let dump = self.look(database)?;
                 if dump != copy.dump {
                     let difference = sql::difference(&dump, &copy.dump);
-                    return Err(format!("a copy of {database:?} without a log: {difference}").into());
+                    return Err(
+                        format!("a copy of {database:?} without a log: {difference}").into(),
+                    );
                 }
             }
         }
@@ -151,7 +167,10 @@ impl Lockstep<'_> {
             Ok(dump) => {
                 let floor = self.history.floor(database);
                 if self.find(&dump, database, floor)?.is_none() {
-                    return Err(format!("{database:?} without its log is accepted, and older than its window").into());
+                    return Err(format!(
+                        "{database:?} without its log is accepted, and older than its window"
+                    )
+                    .into());
                 }
             }
             Err(why) if is_refused(&why) => self.pay(Price::NoLog),
@@ -180,7 +199,13 @@ impl Lockstep<'_> {
                 Held::begin(None, point, move |_| {
                     let set = instance.set_time(now);
                     let answer = set.map(|()| Vec::new()).map_err(|code| code.0);
-                    (None, Outcome { answer, is_idle: true })
+                    (
+                        None,
+                        Outcome {
+                            answer,
+                            is_idle: true,
+                        },
+                    )
                 })
             }
         };
@@ -200,12 +225,22 @@ impl Lockstep<'_> {
             self.pay(Price::Committing);
             return Ok(());
         }
-        Err(format!("{text} of {c} during a sync: {reader:?}; before {before:?}, after {after:?}").into())
+        Err(
+            format!("{text} of {c} during a sync: {reader:?}; before {before:?}, after {after:?}")
+                .into(),
+        )
     }
 
     fn may_sync(&self, work: Work, c: C) -> bool {
-        let is_one_process = self.openings.iter().flatten().all(|opening| opening.process == 0);
-        let is_idle = self.ours.get(c).is_some_and(rusqlite::Connection::is_autocommit);
+        let is_one_process = self
+            .openings
+            .iter()
+            .flatten()
+            .all(|opening| opening.process == 0);
+        let is_idle = self
+            .ours
+            .get(c)
+            .is_some_and(rusqlite::Connection::is_autocommit);
         let fits = match work {
             Work::Sql(actor, _) | Work::Close(actor) => actor != c && self.ours.is_open(actor),
             Work::Time(_) => true,

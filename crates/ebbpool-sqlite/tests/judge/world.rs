@@ -182,12 +182,19 @@ impl World {
     }
 
     pub fn run(&self, c: C, text: &str) -> Outcome {
-        let database = self.get(c).expect("the caller has asked whether it is open");
+        let database = self
+            .get(c)
+            .expect("the caller has asked whether it is open");
         sql::run(database, text)
     }
 
     /// Begins a statement; `None` if it is held back now.
-    pub fn park(&mut self, c: C, text: &'static str, point: Point) -> Result<Option<Outcome>, Hang> {
+    pub fn park(
+        &mut self,
+        c: C,
+        text: &'static str,
+        point: Point,
+    ) -> Result<Option<Outcome>, Hang> {
         let database = self.take(c);
         let progress = Held::begin(database, Some(point), statement(text));
         self.note(c, progress)
@@ -229,7 +236,10 @@ pub fn statement(
     text: &'static str,
 ) -> impl FnOnce(Option<Connection>) -> (Option<Connection>, Outcome) + Send + 'static {
     move |database| {
-        let outcome = sql::run(database.as_ref().expect("a statement has a connection"), text);
+        let outcome = sql::run(
+            database.as_ref().expect("a statement has a connection"),
+            text,
+        );
         (database, outcome)
     }
 }

@@ -8,7 +8,7 @@ use rusqlite::{Connection, params};
 /// `steps.n` is the number of the last transaction.
 pub const SCHEMA: &str = "CREATE TABLE steps (one INTEGER PRIMARY KEY, n INT); INSERT INTO steps VALUES (1, 0);
     CREATE TABLE kv (k INTEGER PRIMARY KEY, v BLOB, n INT); CREATE INDEX kv_n ON kv(n); CREATE INDEX kv_v ON kv(v);
-    CREATE TABLE log (n INTEGER PRIMARY KEY, sum INT);";
+    CREATE TABLE log (n INTEGER PRIMARY KEY, sum INT, id INT);";
 
 /// What the database holds, as far as the sum needs it: of each key the transaction and the length.
 #[derive(Default)]
@@ -58,7 +58,7 @@ pub fn step(
         .map(|(key, (n, length))| key * 31 + n * 7 + *length)
         .sum();
     database
-        .prepare_cached("INSERT INTO log VALUES (?1, ?2)")?
+        .prepare_cached("INSERT INTO log VALUES (?1, ?2, -?1)")?
         .execute(params![n, sum])?;
     database
         .prepare_cached("UPDATE steps SET n=?1")?

@@ -97,6 +97,8 @@ struct State {
     start: u32,
     in_flight: Vec<InFlight>,
     violations: Vec<Violation>,
+    /// Bytes of all files together.
+    capacity: u64,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -166,6 +168,7 @@ impl FaultyDisk {
                 start: 0,
                 in_flight: Vec::new(),
                 violations: Vec::new(),
+                capacity: u64::MAX,
             }),
             watch: RwLock::new(None),
             observer: RwLock::new(None),
@@ -202,9 +205,24 @@ impl FaultyDisk {
         self.0.state.lock().schedule.add(fault);
     }
 
-    /// Removes all faults that have not happened yet. The effects of past faults remain.
+    /// Removes all faults that have not happened yet, and the limit of [`set_capacity`](Self::set_capacity). The effects of
+    /// past faults remain.
     pub fn heal(&self) {
-        self.0.state.lock().schedule.clear();
+        let mut state = self.0.state.lock();
+        state.schedule.clear();
+        state.capacity = u64::MAX;
+    }
+
+    /// From now on a write or resize that would make all files together longer than this many bytes fails with [`ENOSPC`], as
+    /// on a full file system: bytes that are there can be overwritten, and what becomes shorter makes room. A write that fails
+    /// so has written what there was room for.
+    pub fn set_capacity(&self, bytes: u64) {
+        self.0.state.lock().capacity = bytes;
+    }
+
+    /// The bytes of all files together.
+    pub fn used(&self) -> u64 {
+        self.0.state.lock().used()
     }
 
     /// The power fails now. Every call fails with [`PowerOff`] until [`restart`](Self::restart); handles that were
@@ -300,6 +318,19 @@ impl State {
         self.powered = false;
     }
 
+    fn used(&self) -> u64 {
+        self.files
+            .iter()
+            .map(|(_, platter)| platter.len() as u64)
+            .sum()
+    }
+
+    /// The length up to which a file may grow.
+    fn longest(&self, file: usize) -> u64 {
+        let length = self.files[file].1.len() as u64;
+        length.saturating_add(self.capacity.saturating_sub(self.used()))
+    }
+
     fn check_power(&self, start: u32) -> io::Result<()> {
         match self.powered && self.start == start {
             true => Ok(()),
@@ -363,6 +394,9 @@ impl Handle {
             let effect = state.begin(DiskOperation::Resize, self, None)?;
             match effect {
                 Some(FaultEffect::Fail(errno)) => return Err(io::Error::from_raw_os_error(errno)),
+                _ if length > state.longest(self.file) => {
+                    return Err(io::Error::from_raw_os_error(ENOSPC));
+                }
                 _ => state.files[self.file].1.set_len(length)?,
             }
             if let Some(FaultEffect::Crash { seed }) = effect {
@@ -411,6 +445,7 @@ impl Handle {
         place: u64,
         bytes: &[u8],
     ) -> io::Result<()> {
+        let longest = state.longest(self.file);
         let platter = &mut state.files[self.file].1;
         match effect {
             Some(FaultEffect::Fail(errno)) => Err(io::Error::from_raw_os_error(errno)),
@@ -420,7 +455,17 @@ impl Handle {
             }
             Some(FaultEffect::Lost) => Ok(()),
             Some(FaultEffect::Misplaced { to: other }) => platter.write(to(other), bytes),
-            _ => platter.write(to(place), bytes),
+            _ => {
+                let offset = to(place);
+                let room = longest.saturating_sub(offset).min(bytes.len() as u64) as usize;
+                if room > 0 {
+                    platter.write(offset, &bytes[..room])?;
+                }
+                match room == bytes.len() {
+                    true => Ok(()),
+                    false => Err(io::Error::from_raw_os_error(ENOSPC)),
+                }
+            }
         }
     }
 

@@ -387,3 +387,29 @@ fn a_page_number_out_of_reach_is_reported_as_a_full_disk() {
         assert_eq!(read(&data, page).unwrap(), [0; PAGE]);
     }
 }
+
+#[test]
+fn a_full_disk_takes_no_more_bytes_and_lets_others_be_overwritten() {
+    let disk = FaultyDisk::new(0);
+    let (log, data) = (disk.bytes("log"), disk.bytes("data"));
+    let errno = |outcome: io::Result<()>| outcome.map_err(|error| error.raw_os_error());
+    log.write_at(0, &[1; 100]).unwrap();
+    data.write_at(0, &[1; 100]).unwrap();
+    disk.set_capacity(250);
+    assert_eq!(disk.used(), 200);
+    log.write_at(0, &[2; 120]).unwrap();
+    assert_eq!(errno(log.write_at(100, &[3; 100])), Err(Some(ENOSPC)));
+    assert_eq!(
+        log.read_all().unwrap(),
+        [[2; 100].as_slice(), &[3; 50]].concat()
+    );
+    assert_eq!(errno(data.write_at(200, &[3; 1])), Err(Some(ENOSPC)));
+    assert_eq!(errno(data.set_len(101)), Err(Some(ENOSPC)));
+    data.write_at(0, &[4; 100]).unwrap();
+    data.set_len(10).unwrap();
+    log.append(&[5; 90]).unwrap();
+    assert_eq!(errno(log.append(&[5]).map(drop)), Err(Some(ENOSPC)));
+    assert_eq!(disk.used(), 250);
+    disk.heal();
+    log.append(&[6; 1000]).unwrap();
+}

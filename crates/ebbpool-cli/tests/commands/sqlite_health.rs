@@ -1,0 +1,379 @@
+//! Tests of `ebbpool sqlite status` about processes that say how their databases are, and of `recover` where there is no log,
+//! or a directory.
+#![cfg(target_os = "linux")]
+
+use std::fs;
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::fs::MetadataExt;
+use std::process::{Child, ChildStdout, Command, Stdio};
+
+use ebbpool_sqlite::inspect::sealed_health;
+use serde_json::{Value, json};
+
+use crate::harness::{Ebbpool, errors, number};
+use crate::sqlite::{Scratch, code_and_json};
+
+/// Locks a database as a process with the VFS does, and says about it what the files hold whose names it reads.
+const OWNER: &str = "
+import fcntl, os, struct, sys
+database = os.open(sys.argv[1], os.O_RDWR)
+fcntl.fcntl(database, 37, struct.pack('hhqqi', fcntl.F_WRLCK, 0, 0x40000000, 512, 0))
+health = os.memfd_create('ebbpool-sqlite')
+print('ready', flush=True)
+for line in sys.stdin:
+    with open(line.strip(), 'rb') as document:
+        os.truncate(health, 0)
+        os.pwrite(health, document.read(), 0)
+    print('done', flush=True)
+";
+
+struct Owner<'a> {
+    ebbpool: &'a Ebbpool,
+    child: Child,
+    out: BufReader<ChildStdout>,
+}
+
+impl<'a> Owner<'a> {
+    fn of(scratch: &'a Scratch, database: &str) -> Owner<'a> {
+        let mut child = Command::new(scratch.python)
+            .args(["-c", OWNER, database])
+            .current_dir(scratch.ebbpool.directory())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("Python starts");
+        let out = BufReader::new(child.stdout.take().expect("a pipe"));
+        let ebbpool = &scratch.ebbpool;
+        let mut owner = Owner {
+            ebbpool,
+            child,
+            out,
+        };
+        owner.wait();
+        owner
+    }
+
+    fn wait(&mut self) {
+        let mut line = String::new();
+        self.out.read_line(&mut line).expect("a line");
+        assert!(!line.is_empty(), "the owner has ended");
+    }
+
+    fn say(&mut self, bytes: &[u8]) {
+        self.ebbpool.file("health", bytes);
+        let input = self.child.stdin.as_mut().expect("a pipe");
+        writeln!(input, "health").expect("a line");
+        self.wait();
+    }
+
+    /// What it says about a database, with these fields.
+    fn say_of(&mut self, database: &str, fields: Value) {
+        let metadata = fs::metadata(self.ebbpool.path(database)).expect("a database");
+        let mut said = json!({
+            "path": database,
+            "device": metadata.dev(),
+            "inode": metadata.ino(),
+            "log": "deltas",
+            "window_seconds": 30.0,
+            "last_epoch_succeeded": true,
+        });
+        let object = said.as_object_mut().expect("an object");
+        object.extend(fields.as_object().expect("an object").clone());
+        let document = json!({
+            "version": "0.1.0",
+            "process": self.child.id(),
+            "databases": [{ "path": "another" }, said],
+            "left_out": 0,
+        });
+        self.say(&sealed_health(&document.to_string()));
+    }
+}
+
+impl Drop for Owner<'_> {
+    fn drop(&mut self) {
+        self.child.kill().expect("a kill");
+        self.child.wait().expect("an end");
+    }
+}
+
+/// A time some seconds ago, in milliseconds since 1970.
+fn seconds_ago(seconds: u64) -> u64 {
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    now.expect("a clock").as_millis() as u64 - seconds * 1000
+}
+
+fn database() -> Option<Scratch> {
+    let scratch = Scratch::new()?;
+    let written = scratch.plain(&["a.db", "delete", "5"]).status();
+    assert!(written.expect("rows").success());
+    Some(scratch)
+}
+
+/// The database with the mark of a log, and the number of its generation.
+fn marked(scratch: &Scratch, name: &str, generation: u8) -> Vec<u8> {
+    let mut bytes = fs::read(scratch.ebbpool.path(name)).expect("a database");
+    bytes[18] = 3;
+    bytes[72..80].fill(generation);
+    scratch.ebbpool.file(name, &bytes);
+    bytes
+}
+
+#[test]
+fn status_says_what_the_owner_has_in_memory() {
+    let Some(scratch) = database() else {
+        return;
+    };
+    let ebbpool = &scratch.ebbpool;
+    let mut owner = Owner::of(&scratch, "a.db");
+    let status = ["sqlite", "status", "a.db"];
+    owner.say_of(
+        "a.db",
+        json!({
+            "last_epoch": seconds_ago(20),
+            "unsaved_commits": 12,
+            "unsaved_bytes": 49152,
+            "oldest_unsaved": seconds_ago(7),
+            "last_error": { "time": seconds_ago(600), "text": "the disk is full" },
+            "last_refusal": { "time": seconds_ago(600), "text": "no room for a commit\u{1b}[31m" },
+        }),
+    );
+    let (code, result) = code_and_json(ebbpool, &status);
+    assert_eq!(
+        (code, &result["healthy"]),
+        (Some(0), &Value::Bool(true)),
+        "{result}"
+    );
+    let health = &result["health"];
+    assert_eq!(number(&health["process"]), u64::from(owner.child.id()));
+    assert_eq!(health["process"], result["locked_by"]["process"]);
+    assert_eq!(
+        (number(&health["unsaved_commits"]), health["log"].as_str()),
+        (12, Some("deltas"))
+    );
+    let oldest = health["oldest_unsaved_seconds"].as_f64().expect("a time");
+    assert!((7.0..60.0).contains(&oldest), "{result}");
+    assert_eq!(health["last_error"]["text"], "the disk is full");
+    let text = ebbpool.stdout(&status);
+    for words in [
+        "12 commits, 48 KiB, the oldest",
+        "30 s",
+        "10 min ago: the disk is full",
+        "no room for a commit",
+    ] {
+        assert!(text.contains(words), "no {words}: {text}");
+    }
+    assert!(!text.contains('\u{1b}'), "{text}");
+
+    owner.say_of(
+        "a.db",
+        json!({ "passed": "its directory cannot be written" }),
+    );
+    let text = ebbpool.stdout(&status);
+    let words = "SQLite's own VFS serves it: its directory cannot be written";
+    assert!(text.contains(words), "{text}");
+}
+
+#[test]
+fn status_fails_where_the_last_epoch_did() {
+    let Some(scratch) = database() else {
+        return;
+    };
+    let ebbpool = &scratch.ebbpool;
+    let mut owner = Owner::of(&scratch, "a.db");
+    let status = ["sqlite", "status", "a.db"];
+    let error = json!({ "time": seconds_ago(3), "text": "the disk is full" });
+    let failed =
+        json!({ "last_epoch_succeeded": false, "last_error": error, "unsaved_commits": 1 });
+    owner.say_of("a.db", failed);
+    let words = [
+        "is not healthy",
+        "the last epoch failed 3 s ago: the disk is full; 1 commit",
+    ];
+    ebbpool.refused(&status, 1, &words[..1]);
+    let (code, result) = code_and_json(ebbpool, &status);
+    assert_eq!((code, &result["healthy"]), (Some(1), &Value::Bool(false)));
+    let finding = result["findings"][0].as_str().expect("a text");
+    assert!(
+        finding.contains("ago: the disk is full; 1 commit are in"),
+        "{finding}"
+    );
+    // A process with the mark that says nothing, or nothing that can be read, may be in any state.
+    owner.say_of("a.db", json!({}));
+    ebbpool.stdout(&status);
+    marked(&scratch, "a.db", 0);
+    owner.say(b"");
+    ebbpool.refused(&status, 1, &["not healthy"]);
+    let (_, result) = code_and_json(ebbpool, &status);
+    let findings = result["findings"].to_string();
+    assert!(
+        findings.contains("does not say whether its last epoch succeeded"),
+        "{findings}"
+    );
+}
+
+#[test]
+fn what_makes_no_sense_is_not_believed() {
+    let Some(scratch) = database() else {
+        return;
+    };
+    let ebbpool = &scratch.ebbpool;
+    let mut owner = Owner::of(&scratch, "a.db");
+    let mut of_another =
+        sealed_health("{\"version\":\"1\",\"process\":1,\"databases\":[],\"left_out\":0}");
+    for bytes in [
+        sealed_health("{"),
+        sealed_health(&"[".repeat(60_000)),
+        sealed_health("{\"version\":1e999}"),
+        b"ebbhlth1\xff\xff\xff\xff\xff\xff\xff\xff".to_vec(),
+        vec![0xff; 1 << 20],
+        std::mem::take(&mut of_another),
+    ] {
+        owner.say(&bytes);
+        let (code, result) = code_and_json(ebbpool, &["sqlite", "status", "a.db"]);
+        assert_eq!(
+            (code, &result["health"]),
+            (Some(0), &Value::Null),
+            "{result}"
+        );
+        // The lock is found all the same.
+        assert_eq!(
+            number(&result["locked_by"]["process"]),
+            u64::from(owner.child.id())
+        );
+    }
+    owner.say_of("a.db", json!({ "oldest_unsaved": u64::MAX, "last_epoch": u64::MAX, "unsaved_commits": u64::MAX, "unsaved_bytes": u64::MAX, "window_seconds": 1e308 }));
+    ebbpool.stdout(&["sqlite", "status", "a.db"]);
+}
+
+#[test]
+fn check_and_recover_refuse_a_database_that_is_open_and_leave_its_lock() {
+    let Some(scratch) = database() else {
+        return;
+    };
+    let ebbpool = &scratch.ebbpool;
+    let before = marked(&scratch, "a.db", 7);
+    let owner = Owner::of(&scratch, "a.db");
+    let process = format!("(process {})", owner.child.id());
+    for _ in 0..2 {
+        for command in [
+            &["sqlite", "recover", "a.db"][..],
+            &["sqlite", "recover", "a.db", "--discard-log"],
+        ] {
+            ebbpool.refused(command, 1, &["is open in", &process]);
+        }
+        let (code, check) = code_and_json(ebbpool, &["sqlite", "check", "a.db"]);
+        assert_eq!((code, &check["checked_by"]), (Some(1), &Value::Null));
+        let status = code_and_json(ebbpool, &["sqlite", "status", "a.db"]).1;
+        assert_eq!(
+            number(&status["locked_by"]["process"]),
+            u64::from(owner.child.id())
+        );
+    }
+    assert_eq!(fs::read(ebbpool.path("a.db")).expect("a database"), before);
+    drop(owner);
+}
+
+#[test]
+fn a_database_whose_log_is_gone_is_refused_until_it_is_given_up() {
+    let Some(scratch) = database() else {
+        return;
+    };
+    let ebbpool = &scratch.ebbpool;
+    let plain = fs::read(ebbpool.path("a.db")).expect("a database");
+    // With the number of a generation, and as the first version of the format has the mark.
+    for generation in [0xa5, 0] {
+        let before = marked(&scratch, "a.db", generation);
+        ebbpool.refused(
+            &["sqlite", "status", "a.db"],
+            1,
+            &["not healthy", "there is no a.db-ebb"],
+        );
+        ebbpool.refused(&["sqlite", "check", "a.db"], 1, &["found 1 problem"]);
+        let recover = ["sqlite", "recover", "a.db"];
+        let words = [
+            "there is no a.db-ebb",
+            "--discard-log, which removes the mark",
+        ];
+        ebbpool.refused(&recover, 1, &words);
+        ebbpool.refused(&[&recover[..], &["--dry-run"]].concat(), 1, &words);
+        let discard = [&recover[..], &["--discard-log"]].concat();
+        let planned = ebbpool.json(&[&discard[..], &["--dry-run"]].concat());
+        assert_eq!(planned["recovered"], false);
+        assert_eq!(fs::read(ebbpool.path("a.db")).expect("a database"), before);
+        let done = ebbpool.json(&discard);
+        assert_eq!(done["steps"], planned["steps"]);
+        assert_eq!(
+            (&done["recovered"], &done["discarded_to"]),
+            (&Value::Bool(true), &Value::Null)
+        );
+        assert_eq!(fs::read(ebbpool.path("a.db")).expect("a database"), plain);
+    }
+    let status = ebbpool.json(&["sqlite", "status", "a.db"]);
+    assert_eq!(status["plain"], true);
+    let write = scratch.judge("a.db", "INSERT INTO t VALUES (-1, '')");
+    assert_eq!(write, json!([]));
+}
+
+#[test]
+fn a_wal_that_brings_the_mark_back_is_given_up_too() {
+    let Some(scratch) = database() else {
+        return;
+    };
+    let ebbpool = &scratch.ebbpool;
+    // `-ebb` has epochs of a database that is not this one, which is marked: the mark and the log go, in this order.
+    scratch.killed("b.db", "0", "delete", 20);
+    fs::rename(ebbpool.path("b.db-ebb"), ebbpool.path("a.db-ebb")).expect("a log");
+    marked(&scratch, "a.db", 9);
+    let done = ebbpool.json(&["sqlite", "recover", "a.db", "--discard-log"]);
+    assert_eq!(done["discarded_to"], "a.db-ebb.stale");
+    let bytes = fs::read(ebbpool.path("a.db")).expect("a database");
+    assert_eq!((bytes[18], &bytes[72..80]), (bytes[19], &[0; 8][..]));
+    let count = scratch.judge("a.db", "SELECT count(*) FROM t");
+    assert_eq!(count, json!([[5]]));
+}
+
+#[test]
+fn recovery_of_a_directory_goes_over_its_databases() {
+    let Some(scratch) = database() else {
+        return;
+    };
+    let ebbpool = &scratch.ebbpool;
+    ebbpool.file("notes.txt", "no database");
+    let empty = ebbpool.stdout(&["sqlite", "recover", "."]);
+    assert!(empty.contains("has no database with a log"), "{empty}");
+    scratch.killed("b.db", "0", "wal", 20);
+    scratch.killed("c.db", "0", "delete", 20);
+    scratch
+        .plain(&["d.db", "delete", "3"])
+        .status()
+        .expect("rows");
+    marked(&scratch, "d.db", 1);
+    let planned = ebbpool.run(&["sqlite", "recover", ".", "--dry-run"]);
+    assert_eq!(planned.status.code(), Some(1), "{}", errors(&planned));
+    assert!(ebbpool.path("b.db-ebb").exists());
+    let discard = ["sqlite", "recover", ".", "--discard-log"];
+    ebbpool.refused(&discard, 2, &["for one database"]);
+    let (code, result) = code_and_json(ebbpool, &["sqlite", "recover", "."]);
+    assert_eq!((code, &result["recovered"]), (Some(1), &Value::Bool(true)));
+    let databases = result["databases"].as_array().expect("databases");
+    let lines = databases
+        .iter()
+        .map(|it| (it["path"].as_str(), it["recovered"].as_bool()));
+    let expected = [("./b.db", true), ("./c.db", true), ("./d.db", false)];
+    assert!(
+        lines.eq(expected.map(|(path, done)| (Some(path), Some(done)))),
+        "{result}"
+    );
+    assert!(
+        databases[2]["error"]
+            .as_str()
+            .expect("a text")
+            .contains("no ./d.db-ebb")
+    );
+    ebbpool.stdout(&["sqlite", "recover", "d.db", "--discard-log"]);
+    let text = ebbpool.stdout(&["sqlite", "recover", "."]);
+    assert!(text.contains("has no database with a log"), "{text}");
+    for name in ["b.db", "c.db", "d.db"] {
+        assert_eq!(ebbpool.json(&["sqlite", "status", name])["plain"], true);
+    }
+}

@@ -1,0 +1,129 @@
+//! Tests of `ebbpool sqlite run`: the databases that it takes, and the programs that it does not start.
+#![cfg(target_os = "linux")]
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::process::Command;
+
+use crate::harness::{Ebbpool, errors, failed};
+use crate::sqlite::{Scratch, library};
+
+#[test]
+fn only_the_databases_that_are_asked_for_go_through_the_vfs() {
+    let Some(scratch) = Scratch::new() else {
+        return;
+    };
+    let ebbpool = &scratch.ebbpool;
+    ebbpool.file(
+        "writer.py",
+        "
+import sqlite3, subprocess, sys
+for name in ['home.db', 'other.db', 'more-1.db', 'more-2.db']:
+    database = sqlite3.connect(name)
+    print(name, database.execute('PRAGMA ebbpool_window').fetchone(), flush=True)
+    database.close()
+if len(sys.argv) > 1:
+    subprocess.run([sys.executable, 'writer.py'])
+",
+    );
+    let library = library();
+    let run = |only: &[&str], variable: Option<&str>, arguments: &[&str]| {
+        let mut args = vec!["sqlite", "run", "--window", "7"];
+        args.extend(["--library", library.to_str().expect("a path in UTF-8")]);
+        for pattern in only {
+            args.extend(["--only", pattern]);
+        }
+        args.extend(["--", scratch.python, "writer.py"]);
+        args.extend(arguments);
+        let mut command = ebbpool.command(&args);
+        if let Some(variable) = variable {
+            command.env("EBBPOOL_SQLITE_FILES", variable);
+        }
+        let output = command.output().expect("it starts");
+        assert!(output.status.success(), "{}", errors(&output));
+        let text = String::from_utf8(output.stdout).expect("UTF-8");
+        let taken = text.lines().filter(|line| line.ends_with("('7',)"));
+        let names = taken.map(|line| line.split(' ').next().expect("a name").to_owned());
+        names.collect::<Vec<_>>()
+    };
+    assert_eq!(run(&[], None, &[]).len(), 4);
+    assert_eq!(run(&["home.db"], None, &[]), ["home.db"]);
+    // So also in programs that it starts.
+    assert_eq!(run(&["home.db"], None, &["again"]), ["home.db"; 2]);
+    let several = run(&["home.db", "more-[1].db"], None, &[]);
+    assert_eq!(several, ["home.db", "more-1.db"]);
+    let path = fs::canonicalize(ebbpool.path("other.db")).expect("a path");
+    assert_eq!(
+        run(&[path.to_str().expect("UTF-8")], None, &[]),
+        ["other.db"]
+    );
+    assert_eq!(run(&[], Some("more-*:other.db"), &[]).len(), 3);
+    // The command line comes first.
+    assert_eq!(run(&["home.db"], Some("other.db"), &[]), ["home.db"]);
+}
+
+#[test]
+fn the_variables_have_the_databases_and_a_mistake_is_refused() {
+    let ebbpool = Ebbpool::in_scratch();
+    let library = library();
+    let library = library.to_str().expect("a path in UTF-8");
+    let run = ["sqlite", "run", "--library", library];
+    let only = ["--only", "home.db", "--only", "*.sqlite", "--show"];
+    let shown = ebbpool.stdout(&[&run[..], &only].concat());
+    let last = shown.lines().last().expect("a line");
+    assert_eq!(last, "EBBPOOL_SQLITE_FILES=home.db:*.sqlite");
+    let shown = ebbpool.stdout(&[&run[..], &["--show"]].concat());
+    assert!(!shown.contains("EBBPOOL_SQLITE_FILES"), "{shown}");
+    for (pattern, why) in [
+        ("", "a pattern is empty"),
+        ("a[", "a [ has no ]"),
+        ("data/home.db", "begin it with /"),
+    ] {
+        let args = [&run[..], &["--only", pattern, "--", "true"]].concat();
+        ebbpool.refused(&args, 2, &["EBBPOOL_SQLITE_FILES", why]);
+    }
+    let mut command = ebbpool.command(&[&run[..], &["--", "true"]].concat());
+    let output = command.env("EBBPOOL_SQLITE_FILES", "a.db:").output();
+    failed(&output.expect("it starts"), 2, &["a pattern is empty"]);
+}
+
+#[test]
+fn a_program_with_sqlite_inside_itself_is_started_only_by_force() {
+    let ebbpool = Ebbpool::in_scratch();
+    let library = library();
+    let library = library.to_str().expect("a path in UTF-8");
+    ebbpool.file(
+        "own.c",
+        "int sqlite3_open_v2(void) { return 7; } int main(void) { return sqlite3_open_v2(); }",
+    );
+    let build = |name: &str, more: &[&str]| {
+        let mut compiler = Command::new("cc");
+        compiler.args(["own.c", "-o", name]).args(more);
+        let built = compiler.current_dir(ebbpool.directory()).status();
+        let is_built = built.is_ok_and(|status| status.success());
+        if !is_built {
+            eprintln!("skipped: cc makes no program with {more:?}");
+        }
+        is_built
+    };
+    let run = |more: &[&str]| {
+        let run = ["sqlite", "run", "--library", library];
+        ebbpool.run(&[&run[..], more].concat())
+    };
+    if build("static", &["-static"]) {
+        let words = ["./static is linked statically", "--force"];
+        failed(&run(&["--", "./static"]), 1, &words);
+        assert_eq!(run(&["--force", "--", "./static"]).status.code(), Some(7));
+    }
+    if build("own", &[]) {
+        let words = ["./own has its SQLite inside itself", "--force"];
+        failed(&run(&["--", "./own"]), 1, &words);
+        ebbpool.file("script", "#!./own\n");
+        let script = ebbpool.path("script");
+        fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).expect("permissions");
+        failed(&run(&["--", "./script"]), 1, &words);
+    }
+    // What is no program at all fails as it does without the command.
+    ebbpool.file("text", "no program");
+    failed(&run(&["--", "./text"]), 1, &["./text", "cannot run it"]);
+}

@@ -1,0 +1,155 @@
+//! Handles that SQLite's own VFS serves: they read only while no handle of this process writes, or the library cannot make its
+//! files. A handle without a lock is asked anew at its next lock.
+
+#![allow(unsafe_code)]
+
+use std::ffi::{c_int, c_void};
+
+use super::{Kind, Open};
+use crate::code::{Answer, Code};
+use crate::disk::BaseFile;
+use crate::ffi;
+
+/// The file of the VFS below, if it serves the handle.
+pub(super) fn file(open: &mut Open) -> Option<&mut BaseFile> {
+    match open.is_passed {
+        true => open.base.as_mut(),
+        false => None,
+    }
+}
+
+/// True if recovery has to come before the database is read.
+fn needs_recovery(open: &Open) -> Answer<bool> {
+    let log = format!("{}-ebb", open.shared.path);
+    open.instance.base.exists(&log)
+}
+
+/// Raises the level of a handle, by the VFS below where that serves it, otherwise by `member`.
+pub(super) fn lock_or(
+    open: &mut Open,
+    level: c_int,
+    member: impl FnOnce(&mut Open, c_int) -> Answer<()>,
+) -> Answer<()> {
+    if !open.is_passed && open.level == 0 && open.kind == Kind::Main {
+        let only_reads = open.is_read_only && !needs_recovery(open)?;
+        open.is_passed = open.instance.is_passed(&open.shared, only_reads)?;
+    }
+    let Some(base) = file(open) else {
+        return member(open, level);
+    };
+    let locked = base.lock(level);
+    if locked.is_ok() {
+        open.level = level;
+    }
+    stop_if_free(open)?;
+    locked
+}
+
+/// Lowers the level of a handle.
+pub(super) fn unlock_or(
+    open: &mut Open,
+    level: c_int,
+    member: impl FnOnce(&mut Open, c_int) -> Answer<()>,
+) -> Answer<()> {
+    let Some(base) = file(open) else {
+        return member(open, level);
+    };
+    let unlocked = base.unlock_to(level);
+    open.level = open.level.min(level);
+    stop_if_free(open)?;
+    unlocked
+}
+
+fn stop_if_free(open: &mut Open) -> Answer<()> {
+    match open.level == 0 && !open.has_index {
+        true => stop(open),
+        false => Ok(()),
+    }
+}
+
+/// The VFS below serves the handle no longer.
+pub(super) fn stop(open: &mut Open) -> Answer<()> {
+    match std::mem::take(&mut open.is_passed) {
+        true => open.instance.has_passed(&open.shared),
+        false => Ok(()),
+    }
+}
+
+/// True if a handle of any process is about to write.
+pub(super) fn is_reserved(open: &mut Open) -> Answer<bool> {
+    let base = open.base.as_mut().ok_or(Code::IO)?;
+    let mut reserved = 0;
+    let handle = base.handle();
+    // SAFETY: the handle is open, and there is a place for the answer.
+    Code::check(unsafe { ((*(*handle).methods).xCheckReservedLock)(handle, &mut reserved) })?;
+    Ok(reserved != 0)
+}
+
+/// Passes a control on.
+pub(super) fn control(open: &mut Open, operation: c_int, argument: *mut c_void) -> c_int {
+    let Some(base) = open.base.as_mut() else {
+        return ffi::NOTFOUND;
+    };
+    let handle = base.handle();
+    // SAFETY: the handle is open, and the argument is SQLite's.
+    unsafe { ((*(*handle).methods).xFileControl)(handle, operation, argument) }
+}
+
+/// Maps a region of the index of the WAL that the VFS below has.
+///
+/// # Safety
+///
+/// As `xShmMap`.
+pub(super) unsafe fn shm_map(
+    open: &mut Open,
+    region: c_int,
+    bytes: c_int,
+    extend: c_int,
+    out: *mut *mut c_void,
+) -> c_int {
+    let Some(handle) = with_index(open) else {
+        return ffi::IOERR;
+    };
+    open.has_index = true;
+    // SAFETY: the handle is open, and the arguments are the caller's.
+    unsafe { ((*(*handle).methods).xShmMap)(handle, region, bytes, extend, out) }
+}
+
+/// Locks slots of the WAL.
+pub(super) fn shm_lock(open: &mut Open, offset: c_int, count: c_int, flags: c_int) -> c_int {
+    match with_index(open) {
+        // SAFETY: the handle is open.
+        Some(handle) => unsafe { ((*(*handle).methods).xShmLock)(handle, offset, count, flags) },
+        None => ffi::IOERR,
+    }
+}
+
+/// A barrier.
+pub(super) fn shm_barrier(open: &mut Open) {
+    if let Some(handle) = with_index(open) {
+        // SAFETY: the handle is open.
+        unsafe { ((*(*handle).methods).xShmBarrier)(handle) };
+    }
+}
+
+/// Gives the index of the WAL back.
+pub(super) fn shm_unmap(open: &mut Open, delete: c_int) -> c_int {
+    let Some(handle) = with_index(open) else {
+        return ffi::OK;
+    };
+    // SAFETY: the handle is open.
+    let code = unsafe { ((*(*handle).methods).xShmUnmap)(handle, delete) };
+    open.has_index = false;
+    match stop_if_free(open) {
+        Ok(()) => code,
+        Err(error) => error.0,
+    }
+}
+
+/// The handle of the VFS below, if that has indexes of WALs.
+fn with_index(open: &mut Open) -> Option<*mut ffi::File> {
+    let handle = open.base.as_mut()?.handle();
+    // SAFETY: the handle is open.
+    let version = unsafe { (*(*handle).methods).iVersion };
+    (version >= 2).then_some(handle)
+}

@@ -1,0 +1,156 @@
+//! What keeps a database this process's alone, and its files those that it has opened.
+//!
+//! The lock is one of Linux's open-file-description locks, on a descriptor of its own. A lock of the usual kind belongs to the
+//! process, which loses it as soon as it closes any descriptor of the file: after its own backup, a checksum, a download.
+//! Both kinds conflict with each other, so that SQLite without this library finds the database busy.
+
+#![allow(unsafe_code)]
+
+use std::fs::{File, OpenOptions};
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::sync::Mutex;
+
+use crate::code::{Answer, Code};
+use crate::disk::BaseFile;
+use crate::ffi;
+use crate::fork;
+use crate::sync::lock;
+
+/// The bytes that SQLite locks, in every database (os.h: PENDING_BYTE up to the last of SHARED_SIZE).
+const FIRST: i64 = 0x4000_0000;
+const BYTES: i64 = 2 + 510;
+
+/// A lock that keeps all other processes, and SQLite's own VFS in this one, away from a database. Dropping it lets go.
+pub(crate) struct OwnerLock {
+    file: Option<File>,
+}
+
+/// Descriptors of databases whose lock another had. Closing one would drop the locks that SQLite's own VFS may have in this
+/// process, so that the next attempt uses it again.
+static UNUSED: Mutex<Vec<(FileIdentity, File)>> = Mutex::new(Vec::new());
+
+/// A file of the file system, whatever its name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct FileIdentity {
+    pub(crate) device: u64,
+    pub(crate) inode: u64,
+}
+
+impl FileIdentity {
+    /// The file that has a path now; `None` if there is none, as on a simulated disk.
+    pub(crate) fn of(path: &str) -> Option<FileIdentity> {
+        std::fs::metadata(path).ok().map(|metadata| FileIdentity {
+            device: metadata.dev(),
+            inode: metadata.ino(),
+        })
+    }
+
+    /// True if a file that was opened has lost its name, or another file has it by now.
+    pub(crate) fn is_other(path: &str, opened: &Option<FileIdentity>) -> bool {
+        opened.is_some() && FileIdentity::of(path) != *opened
+    }
+}
+
+/// Gives a file that has the name of a log another name, if there is one.
+pub(crate) fn move_aside(path: &str) -> Answer<()> {
+    match std::fs::rename(path, format!("{path}.stale")) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(Code::CANT_OPEN),
+        _ => Ok(()),
+    }
+}
+
+/// Locks a database for this process alone. `file` is its handle of the VFS below, which keeps its own lock where the database
+/// is no file of the system: on a simulated disk.
+///
+/// # Errors
+///
+/// `BUSY` if another process, or SQLite's own VFS in this one, has it open and locked; `IOERR_LOCK` if the file system has no
+/// such locks.
+pub(crate) fn lock_alone(path: &str, file: &mut BaseFile) -> Answer<OwnerLock> {
+    let _gate = fork::gate();
+    // SQLite's own VFS knows which of its handles in this process have locks.
+    file.lock_exclusively().map_err(|_| Code::BUSY)?;
+    if cfg!(not(target_os = "linux")) || FileIdentity::of(path).is_none() {
+        return Ok(OwnerLock { file: None });
+    }
+    file.unlock();
+    let descriptor = descriptor_of(path)?;
+    match set_lock(&descriptor) {
+        Ok(()) => {
+            fork::note_descriptor(descriptor.as_raw_fd());
+            Ok(OwnerLock {
+                file: Some(descriptor),
+            })
+        }
+        Err(error) => {
+            if let Some(identity) = identity_of(&descriptor) {
+                lock(&UNUSED).push((identity, descriptor));
+            }
+            Err(error)
+        }
+    }
+}
+
+fn identity_of(file: &File) -> Option<FileIdentity> {
+    file.metadata().ok().map(|metadata| FileIdentity {
+        device: metadata.dev(),
+        inode: metadata.ino(),
+    })
+}
+
+fn descriptor_of(path: &str) -> Answer<File> {
+    let wanted = FileIdentity::of(path);
+    let mut unused = lock(&UNUSED);
+    if let Some(index) = unused
+        .iter()
+        .position(|(identity, _)| Some(*identity) == wanted)
+    {
+        return Ok(unused.swap_remove(index).1);
+    }
+    OpenOptions::new()
+        .read(true)
+        .write(true)
+        .custom_flags(libc::O_CLOEXEC)
+        .open(path)
+        .map_err(|_| Code::CANT_OPEN)
+}
+
+#[cfg(target_os = "linux")]
+fn set_lock(file: &File) -> Answer<()> {
+    // SAFETY: all zeros are a value of the structure; this kind of lock requires that the process is 0.
+    let mut range: libc::flock = unsafe { std::mem::zeroed() };
+    range.l_type = libc::F_WRLCK as i16;
+    range.l_whence = libc::SEEK_SET as i16;
+    range.l_start = FIRST as libc::off_t;
+    range.l_len = BYTES as libc::off_t;
+    // SAFETY: the descriptor is open, and the structure lives until the call returns.
+    if unsafe { libc::fcntl(file.as_raw_fd(), libc::F_OFD_SETLK, &range) } == 0 {
+        return Ok(());
+    }
+    let error = std::io::Error::last_os_error();
+    match error.raw_os_error() {
+        Some(libc::EAGAIN | libc::EACCES | libc::EINTR) => Err(Code::BUSY),
+        _ => {
+            tracing::error!(%error, "the file system has no open-file-description locks; without them a database is not safe");
+            Err(Code(ffi::IOERR_LOCK))
+        }
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+fn set_lock(_file: &File) -> Answer<()> {
+    Ok(())
+}
+
+impl Drop for OwnerLock {
+    fn drop(&mut self) {
+        // Closing the descriptor is what lets go of the lock: until then no handle of SQLite's own VFS can have a lock that closing
+        // would drop.
+        let _gate = fork::gate();
+        if let Some(file) = self.file.take() {
+            fork::forget_descriptor(file.as_raw_fd());
+            drop(file);
+        }
+    }
+}

@@ -1,0 +1,238 @@
+//! Which databases of a process the VFS takes where it is the default one: those that `EBBPOOL_SQLITE_FILES` names.
+
+#![allow(unsafe_code)]
+
+use std::ffi::{CString, c_char};
+use std::fmt;
+use std::io::Write;
+use std::path::Path;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use crate::NAME;
+use crate::code::{Answer, Code};
+use crate::instance::Instance;
+use crate::options::check_parameters;
+use crate::parameters::parameters_of;
+
+/// The environment variable with the databases that the VFS takes; without it all are.
+pub const FILES_VARIABLE: &str = "EBBPOOL_SQLITE_FILES";
+
+/// The databases that the VFS takes, as patterns: `home-assistant_v2.db:/var/lib/app/*.db`.
+///
+/// A pattern without a slash is compared with the file's name, another one with the absolute path of the file, in which
+/// symbolic links are followed. `*` stands for any text without a slash, `?` for one character, and `[...]` for one of a set.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Scope {
+    patterns: Vec<CString>,
+}
+
+/// A list of patterns that makes no sense.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ScopeError {
+    text: String,
+    why: &'static str,
+}
+
+impl fmt::Display for ScopeError {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let ScopeError { text, why } = self;
+        write!(formatter, "{FILES_VARIABLE}={text}: {why}")
+    }
+}
+
+impl std::error::Error for ScopeError {}
+
+impl Scope {
+    /// Reads a list of patterns with `:` between them.
+    ///
+    /// # Errors
+    ///
+    /// If a pattern is empty, has a `[` without its `]`, or has a slash and is no absolute path: it would match nothing.
+    pub fn parse(text: &str) -> Result<Scope, ScopeError> {
+        let pattern = |pattern: &str| {
+            let why = if pattern.is_empty() {
+                "a pattern is empty; expected names such as home.db or /var/lib/*.db, with : between them"
+            } else if !has_whole_sets(pattern.as_bytes()) {
+                "a [ has no ]; expected a set such as [0-9]"
+            } else if pattern.contains('/') && !pattern.starts_with(['/', '*']) {
+                "a pattern with a slash is compared with absolute paths; begin it with /"
+            } else {
+                match CString::new(pattern) {
+                    Ok(pattern) => return Ok(pattern),
+                    Err(_) => "no file's name has a zero",
+                }
+            };
+            Err(ScopeError {
+                text: text.to_owned(),
+                why,
+            })
+        };
+        let patterns = text.split(':').map(pattern).collect::<Result<_, _>>()?;
+        Ok(Scope { patterns })
+    }
+
+    /// True if the VFS takes the database with this absolute path.
+    pub fn takes(&self, path: &str) -> bool {
+        let name = path.rsplit('/').next().unwrap_or(path);
+        self.patterns.iter().any(|pattern| {
+            let bytes = pattern.as_bytes();
+            match bytes.contains(&b'/') {
+                true => matches(pattern, path) || leads_to(pattern, path),
+                false => matches(pattern, name),
+            }
+        })
+    }
+}
+
+/// True if each set of a pattern has its end. As fnmatch(3) reads it: `]` is a member where it is the first, and a slash is
+/// none.
+fn has_whole_sets(pattern: &[u8]) -> bool {
+    let mut rest = pattern;
+    while let Some(at) = rest.iter().position(|byte| *byte == b'[') {
+        let set = &rest[at + 1..];
+        let first = usize::from(set.starts_with(b"!") || set.starts_with(b"^"));
+        let ends = set.iter().enumerate().skip(first + 1);
+        let mut ends = ends.filter(|(_, byte)| **byte == b']').map(|(at, _)| at);
+        match ends.next() {
+            Some(end) if !set[..end].contains(&b'/') => rest = &set[end + 1..],
+            _ => return false,
+        }
+    }
+    true
+}
+
+fn matches(pattern: &CString, text: &str) -> bool {
+    let Ok(text) = CString::new(text) else {
+        return false;
+    };
+    let flags = libc::FNM_PATHNAME | libc::FNM_NOESCAPE;
+    // SAFETY: both texts end with a zero, and the function only reads them.
+    unsafe { libc::fnmatch(pattern.as_ptr(), text.as_ptr(), flags) == 0 }
+}
+
+/// True if the pattern is the path of a symbolic link to the file, or has one in it: SQLite opens what it leads to.
+fn leads_to(pattern: &CString, path: &str) -> bool {
+    let target = pattern
+        .to_str()
+        .ok()
+        .and_then(|it| Path::new(it).canonicalize().ok());
+    target.is_some_and(|target| target == Path::new(path))
+}
+
+/// True once the VFS is the process's default: then it is asked for databases of programs that do not know it.
+static IS_DEFAULT: AtomicBool = AtomicBool::new(false);
+
+/// The VFS becomes the process's default, to which the environment's scope applies.
+pub(crate) fn apply_to_default() {
+    IS_DEFAULT.store(true, Ordering::Relaxed);
+}
+
+/// True if the environment's scope has the database.
+fn is_in_scope(path: &str) -> bool {
+    static SCOPE: OnceLock<Option<Result<Scope, ScopeError>>> = OnceLock::new();
+    let scope = SCOPE.get_or_init(|| {
+        let text = std::env::var_os(FILES_VARIABLE)?;
+        let scope = Scope::parse(&text.to_string_lossy());
+        if let Err(error) = &scope {
+            // Where standard error is closed, this goes nowhere.
+            let _ = writeln!(
+                std::io::stderr(),
+                "ebbpool: {error}; until then SQLite's own VFS serves every database"
+            );
+        }
+        Some(scope)
+    });
+    match scope {
+        None => true,
+        Some(Ok(scope)) => scope.takes(path),
+        Some(Err(_)) => false,
+    }
+}
+
+/// True if the VFS takes a database that is opened; false leaves it to the VFS below, because it is not in the scope.
+///
+/// # Errors
+///
+/// `CANT_OPEN`, with a text in SQLite's error log, if a parameter of its name is a mistake.
+///
+/// # Safety
+///
+/// `name` is what `xOpen` was passed for a database, and `path` its text.
+pub(crate) unsafe fn admits(instance: &Instance, name: *const c_char, path: &str) -> Answer<bool> {
+    // SAFETY: the caller's.
+    let parameters = unsafe { parameters_of(name) };
+    let vfs = instance.name.to_bytes();
+    // The first one counts, as in SQLite.
+    let named = parameters.iter().find(|(key, _)| key == "vfs");
+    let names_the_vfs = named.is_some_and(|(_, value)| value.as_bytes() == vfs);
+    let is_default = instance.name == NAME && IS_DEFAULT.load(Ordering::Relaxed);
+    if is_default && !names_the_vfs && !is_in_scope(path) {
+        return Ok(false);
+    }
+    check_parameters(&parameters, names_the_vfs).map_err(|error| {
+        instance.log(Code::CANT_OPEN, &error.to_string());
+        Code::CANT_OPEN
+    })?;
+    Ok(true)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn patterns_match_names_or_paths() {
+        for (patterns, path, expected) in [
+            ("home.db", "/config/home.db", true),
+            ("home.db", "/config/my-home.db", false),
+            ("a.db:home.db", "/config/home.db", true),
+            ("*.db", "/config/.hidden.db", true),
+            ("h?me.d[a-c]", "/config/home.db", true),
+            ("h?me.d[!a-c]", "/config/home.db", false),
+            ("/config/*.db", "/config/home.db", true),
+            ("/config/*.db", "/config/deep/home.db", false),
+            ("/config/*/home.db", "/config/deep/home.db", true),
+            ("/home.db", "/config/home.db", false),
+            ("a\\b.db", "/config/a\\b.db", true),
+            ("größe?.db", "/config/größe1.db", true),
+        ] {
+            let scope = Scope::parse(patterns).unwrap();
+            assert_eq!(scope.takes(path), expected, "{patterns} and {path}");
+        }
+    }
+
+    #[test]
+    fn a_path_with_a_symbolic_link_is_followed() {
+        let directory = tempfile::tempdir().unwrap();
+        let real = directory.path().canonicalize().unwrap().join("real.db");
+        std::fs::write(&real, "").unwrap();
+        let link = directory.path().join("link.db");
+        std::os::unix::fs::symlink(&real, &link).unwrap();
+        let scope = Scope::parse(link.to_str().unwrap()).unwrap();
+        assert!(scope.takes(real.to_str().unwrap()));
+        assert!(!scope.takes("/other/real.db"));
+    }
+
+    #[test]
+    fn patterns_that_match_nothing_are_errors() {
+        for (patterns, why) in [
+            ("", "empty"),
+            ("a.db:", "empty"),
+            (":a.db", "empty"),
+            ("a.db::b.db", "empty"),
+            ("a[0-9.db", "a [ has no ]"),
+            ("[]", "a [ has no ]"),
+            ("[!]", "a [ has no ]"),
+            ("/a/[b/c].db", "a [ has no ]"),
+            ("data/a.db", "absolute"),
+            ("a\0.db", "zero"),
+        ] {
+            let error = Scope::parse(patterns).unwrap_err().to_string();
+            assert!(error.contains(why), "{patterns}: {error}");
+        }
+        for patterns in ["[]]", "[!]a]b", "[^]][0-9]", "a]"] {
+            Scope::parse(patterns).unwrap();
+        }
+    }
+}

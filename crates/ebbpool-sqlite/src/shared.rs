@@ -1,0 +1,215 @@
+//! A database that handles of this process share, and its locks.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard};
+use std::time::Duration;
+
+use crate::code::{Answer, Code};
+use crate::family::Family;
+use crate::health::{DatabaseHealth, HealthEntry};
+use crate::options::Options;
+use crate::owner::FileIdentity;
+use crate::store::Store;
+use crate::sync::lock_within;
+
+/// Seconds after which commits are published again.
+const HEALTH_EVERY: f64 = 0.5;
+
+/// Whose the files of a database are.
+pub(crate) enum State {
+    /// No process's, as far as this one knows.
+    Free,
+    /// This process's.
+    Owned(Box<Family>),
+    /// The file has lost its name while it was open, and the handles are good for nothing more.
+    Lost,
+}
+
+/// What the lock of a database protects. No thread has it while it reads, writes or syncs a log or the database.
+pub(crate) struct Inner {
+    pub(crate) state: State,
+    /// True while a thread takes the files over.
+    pub(crate) is_owning: bool,
+    /// Handles that SQLite's own VFS serves at the moment, with a lock or an index of the WAL.
+    pub(crate) passing: u32,
+    /// The windows that the handles have asked for, in seconds.
+    windows: HashMap<u64, f64>,
+    /// Why the database is left to SQLite's own VFS.
+    pub(crate) refusal: Option<&'static str>,
+}
+
+/// A database that handles of this process share.
+///
+/// A thread that needs both locks takes that of the writer first.
+pub(crate) struct Shared {
+    pub(crate) path: String,
+    pub(crate) options: Options,
+    /// The process that opened it.
+    process: u32,
+    pub(crate) handles: AtomicU32,
+    inner: Mutex<Inner>,
+    /// The files, for the one thread that writes them, while the state is `Owned`.
+    writer: Mutex<Option<Store>>,
+    /// Bits of the seconds at which there is something to do.
+    due: AtomicU64,
+    /// True while a thread does it.
+    pub(crate) is_at_work: AtomicBool,
+    /// What other processes get to know.
+    health: HealthEntry,
+    /// Bits of the seconds at which they last did.
+    said_at: AtomicU64,
+}
+
+impl Shared {
+    /// A database that this process, with the number `process`, opens.
+    pub(crate) fn new(path: &str, options: Options, process: u32) -> Shared {
+        Shared {
+            path: path.to_owned(),
+            options,
+            process,
+            handles: AtomicU32::new(0),
+            inner: Mutex::new(Inner {
+                state: State::Free,
+                is_owning: false,
+                passing: 0,
+                windows: HashMap::new(),
+                refusal: None,
+            }),
+            writer: Mutex::new(None),
+            due: AtomicU64::new(f64::INFINITY.to_bits()),
+            is_at_work: AtomicBool::new(false),
+            health: HealthEntry::new(),
+            said_at: AtomicU64::new(f64::NEG_INFINITY.to_bits()),
+        }
+    }
+
+    /// True if the database is one of this process, and not of its parent.
+    pub(crate) fn is_own(&self) -> bool {
+        self.process == std::process::id()
+    }
+
+    fn check_process(&self) -> Answer<()> {
+        match self.is_own() {
+            true => Ok(()),
+            false => Err(Code::MISUSE),
+        }
+    }
+
+    /// The state.
+    ///
+    /// # Errors
+    ///
+    /// `MISUSE` in a child that inherited the handle; `IO` after a panic in the middle of a change.
+    pub(crate) fn lock(&self) -> Answer<MutexGuard<'_, Inner>> {
+        self.check_process()?;
+        self.inner.lock().map_err(|_| Code::IO)
+    }
+
+    /// The files.
+    ///
+    /// # Errors
+    ///
+    /// As [`Shared::lock`].
+    pub(crate) fn writer(&self) -> Answer<MutexGuard<'_, Option<Store>>> {
+        self.check_process()?;
+        self.writer.lock().map_err(|_| Code::IO)
+    }
+
+    /// The files, if no other thread has them all the time.
+    pub(crate) fn writer_within(
+        &self,
+        patience: Duration,
+    ) -> Option<MutexGuard<'_, Option<Store>>> {
+        lock_within(&self.writer, patience)
+    }
+
+    /// Waits until the thread that has the files is done.
+    pub(crate) fn wait_for_writer(&self) -> Answer<()> {
+        self.writer().map(drop)
+    }
+
+    /// Calls `with` for the family.
+    ///
+    /// # Errors
+    ///
+    /// `CANT_OPEN` if the files are not this process's, and those of `with`.
+    pub(crate) fn with_family<R>(
+        &self,
+        now: f64,
+        with: impl FnOnce(&mut Family) -> Answer<R>,
+    ) -> Answer<R> {
+        let mut inner = self.lock()?;
+        let State::Owned(family) = &mut inner.state else {
+            return Err(Code::CANT_OPEN);
+        };
+        family.now = now;
+        let answer = with(family);
+        self.set_due(family.next_work());
+        answer
+    }
+
+    /// Notes the window that a handle asks for: the smallest one is that of the database. Returns that one.
+    pub(crate) fn set_window(&self, handle: u64, seconds: Option<f64>) -> Answer<f64> {
+        let mut inner = self.lock()?;
+        match seconds {
+            Some(seconds) => inner.windows.insert(handle, seconds),
+            None => inner.windows.remove(&handle),
+        };
+        let smallest = inner.windows.values().copied().reduce(f64::min);
+        let Some(window) = smallest else {
+            return Ok(self.options.window);
+        };
+        if let State::Owned(family) = &mut inner.state {
+            family.options.window = window;
+            self.set_due(family.next_work());
+        }
+        Ok(window)
+    }
+
+    /// Publishes how the database is, for other processes.
+    pub(crate) fn publish_health(&self, now: f64) {
+        self.said_at.store(now.to_bits(), Ordering::Relaxed);
+        let Ok(inner) = self.lock() else {
+            return;
+        };
+        let mut health = match &inner.state {
+            State::Owned(family) => family.health(),
+            _ => DatabaseHealth {
+                last_epoch_succeeded: true,
+                ..DatabaseHealth::default()
+            },
+        };
+        health.passed = inner.refusal.map(str::to_owned);
+        drop(inner);
+        health.path = self.path.clone();
+        (health.device, health.inode) = FileIdentity::of(&self.path)
+            .map_or((0, 0), |identity| (identity.device, identity.inode));
+        self.health.publish(&health);
+    }
+
+    /// Publishes how the database is, unless that was done a moment ago.
+    pub(crate) fn publish_commit(&self, now: f64) {
+        let said = f64::from_bits(self.said_at.load(Ordering::Relaxed));
+        if now - said >= HEALTH_EVERY {
+            self.publish_health(now);
+        }
+    }
+
+    /// Seconds at which there is something to do; infinity if never.
+    pub(crate) fn due(&self) -> f64 {
+        f64::from_bits(self.due.load(Ordering::Acquire))
+    }
+
+    pub(crate) fn set_due(&self, due: Option<f64>) {
+        let due = due.unwrap_or(f64::INFINITY);
+        self.due.store(due.to_bits(), Ordering::Release);
+    }
+}
+
+impl Inner {
+    /// The smallest window of the handles, in seconds.
+    pub(crate) fn window(&self) -> Option<f64> {
+        self.windows.values().copied().reduce(f64::min)
+    }
+}

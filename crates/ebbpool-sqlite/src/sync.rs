@@ -1,0 +1,28 @@
+//! Locks of the standard library, which wait on a word of memory and have no list of threads: a child of `fork()` can use
+//! those that it makes, whatever the parent's threads waited for.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+/// Locks what stays right when a thread panics while it has the lock.
+pub(crate) fn lock<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Locks for a while; `None` if another thread has the lock all the time, as one may that is gone at the end of a process.
+pub(crate) fn lock_within<T: ?Sized>(
+    mutex: &Mutex<T>,
+    patience: Duration,
+) -> Option<MutexGuard<'_, T>> {
+    let end = Instant::now() + patience;
+    loop {
+        match mutex.try_lock() {
+            Ok(guard) => return Some(guard),
+            Err(std::sync::TryLockError::Poisoned(_)) => return None,
+            Err(std::sync::TryLockError::WouldBlock) if Instant::now() >= end => return None,
+            Err(std::sync::TryLockError::WouldBlock) => {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        }
+    }
+}

@@ -1,0 +1,210 @@
+//! A full disk: what is acknowledged stays, and what is refused is not there.
+
+#![allow(unsafe_code)]
+
+mod support;
+
+use ebbpool::storage::{DiskOperation, EIO, Fault, FaultyDisk};
+use rusqlite::{Connection, ErrorCode};
+use support::cases::{Bench, PATH};
+use support::workload::judge;
+
+fn ids(database: &Connection) -> Vec<i64> {
+    let mut statement = database.prepare("SELECT id FROM t ORDER BY id").unwrap();
+    let rows = statement.query_map([], |row| row.get(0)).unwrap();
+    rows.map(Result::unwrap).collect()
+}
+
+/// Inserts rows until some were refused; those that were acknowledged.
+fn fill(database: &Connection) -> Vec<i64> {
+    let (mut acknowledged, mut refused) = (Vec::new(), 0);
+    for id in 1..100_000 {
+        let inserted = database.execute("INSERT INTO t VALUES (?1, randomblob(1000))", [id]);
+        match inserted {
+            Ok(_) => acknowledged.push(id),
+            Err(error) => {
+                let code = error.sqlite_error_code();
+                let is_full =
+                    matches!(code, Some(ErrorCode::DiskFull | ErrorCode::SystemIoFailure));
+                assert!(is_full, "{error}");
+                refused += 1;
+                if refused > 4 {
+                    break;
+                }
+            }
+        }
+        assert!(ids_are(database, &acknowledged), "after row {id}");
+    }
+    assert!(refused > 0, "the disk was never full");
+    acknowledged
+}
+
+fn ids_are(database: &Connection, expected: &[i64]) -> bool {
+    let found = database.query_row("SELECT count(*), coalesce(max(id), 0) FROM t", [], |row| {
+        Ok((row.get::<_, i64>(0)?, row.get::<_, i64>(1)?))
+    });
+    let last = expected.last().copied().unwrap_or(0);
+    found.unwrap() == (expected.len() as i64, last)
+}
+
+fn table_on(bench: &Bench, disk: &FaultyDisk, mode: &str, options: &str) -> Connection {
+    bench.forget();
+    bench.machine.insert(disk);
+    let _ = bench.instance.set_time(0.0);
+    let database = bench.open(options).unwrap();
+    let set = format!("PRAGMA journal_mode={mode}");
+    database.query_row(&set, [], |_| Ok(())).unwrap();
+    database
+        .execute_batch("CREATE TABLE t (id INTEGER PRIMARY KEY, x)")
+        .unwrap();
+    database
+}
+
+/// The memory of the library is larger than the disk.
+#[test]
+fn what_is_acknowledged_stays_and_what_is_refused_is_not_there() {
+    let bench = Bench::new("full");
+    for mode in ["wal", "delete", "truncate", "persist", "memory"] {
+        for options in [
+            "window=0",
+            "window=30",
+            "window=30&log=wal",
+            "window=0&log=wal",
+        ] {
+            for checkpoint in ["", "PRAGMA ebbpool_flush"] {
+                let when = format!("{mode}, {options}, {checkpoint:?}");
+                let disk = FaultyDisk::new(1);
+                let database = table_on(&bench, &disk, mode, options);
+                database
+                    .execute_batch("INSERT INTO t VALUES (0, 1); DELETE FROM t")
+                    .unwrap();
+                let _ = database.prepare(checkpoint).and_then(|mut flush| {
+                    flush.query([]).and_then(|mut rows| rows.next().map(|_| ()))
+                });
+                disk.set_capacity(300_000);
+                let acknowledged = fill(&database);
+                assert_eq!(ids(&database), acknowledged, "{when}");
+                assert!(acknowledged.len() > 10, "{when}: {acknowledged:?}");
+                // Closing may find no room; what it could not write waits in the process.
+                drop(database);
+                disk.heal();
+                let again = bench.open(options).unwrap();
+                assert_eq!(ids(&again), acknowledged, "{when}: opened again");
+                drop(again);
+                disk.crash(5);
+                disk.restart();
+                bench.forget();
+                let plain = bench.open_plain().unwrap();
+                assert_eq!(ids(&plain), acknowledged, "{when}: plain SQLite");
+            }
+        }
+    }
+}
+
+/// With a window there is room for what was acknowledged, so that a kill loses no more than usual.
+#[test]
+fn the_window_ends_on_a_full_disk() {
+    let bench = Bench::new("full-window");
+    for mode in ["wal", "delete"] {
+        for log in ["deltas", "wal"] {
+            let options = format!("window=30&log={log}");
+            let disk = FaultyDisk::new(2);
+            let database = table_on(&bench, &disk, mode, &options);
+            for second in 1..3 {
+                database
+                    .execute("INSERT INTO t VALUES (?1, 1)", [-second])
+                    .unwrap();
+                bench
+                    .instance
+                    .set_time(f64::from(second as i32) * 40.0)
+                    .unwrap();
+            }
+            database.execute_batch("DELETE FROM t").unwrap();
+            disk.set_capacity(300_000);
+            let acknowledged = fill(&database);
+            let ended = bench.instance.set_time(1000.0);
+            disk.crash(6);
+            drop(database);
+            disk.heal();
+            disk.restart();
+            bench.forget();
+            let recovered = bench.open(&options).unwrap();
+            let found = ids(&recovered);
+            assert_eq!(found, acknowledged, "{mode}, {log}, the window: {ended:?}");
+        }
+    }
+}
+
+/// Syncs fail for good: closing reports nothing, and loses nothing.
+#[test]
+fn what_closing_could_not_sync_waits_in_the_process() {
+    let bench = Bench::new("no-sync");
+    for mode in ["wal", "delete"] {
+        for log in ["deltas", "wal"] {
+            for rounds in [0, 3] {
+                let options = format!("window=30&log={log}");
+                let disk = FaultyDisk::new(3);
+                let database = table_on(&bench, &disk, mode, &options);
+                for second in 1..=rounds {
+                    database
+                        .execute("INSERT INTO t VALUES (?1, 1)", [second])
+                        .unwrap();
+                    bench.instance.set_time(f64::from(second) * 40.0).unwrap();
+                }
+                disk.inject(Fault::failing(DiskOperation::Sync, EIO).forever());
+                let mut expected: Vec<i64> = (1..=i64::from(rounds)).collect();
+                for id in 10..20 {
+                    database
+                        .execute("INSERT INTO t VALUES (?1, 1)", [id])
+                        .unwrap();
+                    expected.push(id);
+                }
+                database.close().unwrap();
+                for id in 20..23 {
+                    let again = bench.open(&options).unwrap();
+                    assert_eq!(ids(&again), expected, "{mode}, {log}: while syncs fail");
+                    again.execute("INSERT INTO t VALUES (?1, 1)", [id]).unwrap();
+                    expected.push(id);
+                    drop(again);
+                }
+                disk.heal();
+                // The timer of the library tries again; here the clock stands still.
+                drop(
+                    bench
+                        .open(&options)
+                        .map(|again| assert_eq!(ids(&again), expected)),
+                );
+                disk.crash(7);
+                disk.restart();
+                bench.forget();
+                let plain = bench.open_plain().unwrap();
+                assert_eq!(ids(&plain), expected, "{mode}, {log}");
+                assert!(judge(&plain).is_ok());
+                assert!(disk.bytes(&format!("{PATH}-ebb")).is_empty().unwrap());
+            }
+        }
+    }
+}
+
+/// Time goes on after a database was closed that could not be written.
+#[test]
+fn closing_is_tried_again_by_itself() {
+    let bench = Bench::new("again");
+    let disk = FaultyDisk::new(4);
+    let database = table_on(&bench, &disk, "wal", "window=30");
+    database
+        .execute_batch("INSERT INTO t VALUES (1, 1)")
+        .unwrap();
+    disk.inject(Fault::failing(DiskOperation::Sync, EIO).forever());
+    database.close().unwrap();
+    disk.heal();
+    for second in 1..10 {
+        let _ = bench.instance.set_time(f64::from(second));
+    }
+    disk.crash(8);
+    disk.restart();
+    bench.forget();
+    let plain = bench.open_plain().unwrap();
+    assert_eq!(ids(&plain), [1]);
+    plain.execute_batch("INSERT INTO t VALUES (2, 2)").unwrap();
+}

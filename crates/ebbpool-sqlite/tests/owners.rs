@@ -1,0 +1,224 @@
+//! One process has a database: its lock outlives what the process does with the file, and its log is its own.
+
+#![allow(unsafe_code)]
+
+mod support;
+
+use std::path::Path;
+
+use rusqlite::{Connection, ErrorCode};
+use support::real::{
+    beside, copy_of, count, database_of_victim, directory, error_code, integrity, kill_myself,
+    open, plain, run_alone, run_victim, set_journal, try_count,
+};
+
+fn insert(database: &Connection) -> rusqlite::Result<()> {
+    database.execute_batch("INSERT INTO t VALUES (1)")
+}
+
+/// In a process of its own: neither the library nor plain SQLite reads or writes the database.
+#[test]
+fn finds_it_busy() {
+    let Some(path) = database_of_victim("finds_it_busy") else {
+        return;
+    };
+    for database in [open(&path, "").unwrap(), plain(&path)] {
+        for answer in [try_count(&database).map(drop), insert(&database)] {
+            assert_eq!(error_code(answer), Some(ErrorCode::DatabaseBusy));
+        }
+    }
+}
+
+fn assert_busy(path: &Path, when: &str) {
+    let (status, output) = run_alone("finds_it_busy", path, &[]);
+    assert!(status.success(), "{when}: {output}");
+}
+
+#[test]
+fn the_lock_outlives_what_the_process_does_with_the_file() {
+    for log in ["deltas", "wal"] {
+        for mode in ["delete", "wal"] {
+            let when = format!("log={log}, {mode}");
+            let (_directory, path) = directory();
+            let database = open(&path, &format!("window=0&log={log}")).unwrap();
+            set_journal(&database, mode);
+            database.execute_batch("CREATE TABLE t (a)").unwrap();
+            for round in 0..3 {
+                insert(&database).unwrap();
+                // As a backup, a checksum or a download does.
+                std::fs::read(&path).unwrap();
+                std::fs::copy(&path, beside(&path, ".copy")).unwrap();
+                drop(std::fs::OpenOptions::new().write(true).open(&path));
+                assert_busy(&path, &format!("{when}, after {round} commits"));
+            }
+            let sql = "PRAGMA ebbpool_checkpoint";
+            database.query_row(sql, [], |_| Ok(())).unwrap();
+            std::fs::read(&path).unwrap();
+            assert_busy(&path, &format!("{when}, after a checkpoint"));
+            // A second connection comes and goes.
+            let other = open(&path, "").unwrap();
+            assert_eq!(count(&other), 3);
+            other.close().unwrap();
+            std::fs::read(&path).unwrap();
+            assert_busy(&path, &format!("{when}, after another connection"));
+            insert(&database).unwrap();
+            database.close().unwrap();
+            assert_eq!(count(&plain(&path)), 4);
+        }
+    }
+}
+
+#[test]
+fn plain_sqlite_in_the_same_process_finds_it_busy() {
+    let (_directory, path) = directory();
+    let database = open(&path, "window=0").unwrap();
+    database.execute_batch("CREATE TABLE t (a)").unwrap();
+    for _ in 0..3 {
+        insert(&database).unwrap();
+        let other = plain(&path);
+        let read = error_code(try_count(&other));
+        assert_eq!(read, Some(ErrorCode::DatabaseBusy));
+        let written = error_code(insert(&other));
+        assert_eq!(written, Some(ErrorCode::DatabaseBusy));
+        drop(other);
+        assert_busy(&path, "after plain SQLite in the owner");
+    }
+    database.close().unwrap();
+    assert_eq!(count(&plain(&path)), 3);
+}
+
+#[test]
+fn a_log_in_the_wal_keeps_plain_sqlite_from_writing_too() {
+    let (_directory, path) = directory();
+    plain(&path).execute_batch("CREATE TABLE t (a)").unwrap();
+    let database = open(&path, "window=0&log=wal").unwrap();
+    for _ in 0..3 {
+        insert(&database).unwrap();
+    }
+    let (_copies, copy) = copy_of(&path);
+    let without = plain(&copy);
+    assert_eq!(count(&without), 3);
+    let refused = error_code(insert(&without));
+    assert_eq!(refused, Some(ErrorCode::ReadOnly));
+    drop(without);
+    let with = open(&copy, "").unwrap();
+    insert(&with).unwrap();
+    with.close().unwrap();
+    assert_eq!(count(&plain(&copy)), 4);
+    insert(&plain(&copy)).unwrap();
+    drop(database);
+    insert(&plain(&path)).unwrap();
+}
+
+/// What happens to the log of an owner that goes on.
+fn with_its_log(name: &str, change: fn(&Path)) {
+    if let Some(path) = database_of_victim(name) {
+        let database = open(&path, "window=0").unwrap();
+        database.execute_batch("CREATE TABLE t (a)").unwrap();
+        for _ in 0..5 {
+            insert(&database).unwrap();
+        }
+        assert!(beside(&path, "-ebb").exists());
+        let earlier = beside(&path, ".earlier");
+        std::fs::copy(beside(&path, "-ebb"), earlier).unwrap();
+        for _ in 0..5 {
+            insert(&database).unwrap();
+        }
+        change(&path);
+        for _ in 0..5 {
+            insert(&database).unwrap();
+        }
+        kill_myself();
+    }
+    let (_directory, path) = directory();
+    run_victim(name, &path);
+    let database = open(&path, "").unwrap();
+    assert_eq!(count(&database), 15, "{name}");
+    insert(&database).unwrap();
+    database.close().unwrap();
+    let plain = plain(&path);
+    assert_eq!((count(&plain), integrity(&plain).as_str()), (16, "ok"));
+}
+
+#[test]
+fn nothing_is_lost_after_the_log_was_deleted_under_its_owner() {
+    with_its_log(
+        "nothing_is_lost_after_the_log_was_deleted_under_its_owner",
+        |path| std::fs::remove_file(beside(path, "-ebb")).unwrap(),
+    );
+}
+
+#[test]
+fn nothing_is_lost_after_the_log_was_replaced_under_its_owner() {
+    with_its_log(
+        "nothing_is_lost_after_the_log_was_replaced_under_its_owner",
+        |path| std::fs::rename(beside(path, ".earlier"), beside(path, "-ebb")).unwrap(),
+    );
+}
+
+#[test]
+fn nothing_is_lost_after_something_else_took_the_place_of_the_log() {
+    with_its_log(
+        "nothing_is_lost_after_something_else_took_the_place_of_the_log",
+        |path| {
+            let other = beside(path, ".other");
+            std::fs::write(&other, "not a log").unwrap();
+            std::fs::rename(other, beside(path, "-ebb")).unwrap();
+        },
+    );
+}
+
+/// With a window the commits of the last seconds have no log yet: the owner closes, and all is there.
+#[test]
+fn closing_after_the_log_was_deleted_leaves_all() {
+    for log in ["deltas", "wal"] {
+        let (_directory, path) = directory();
+        let database = open(&path, &format!("window=1000&log={log}")).unwrap();
+        database.execute_batch("CREATE TABLE t (a)").unwrap();
+        for round in 0..6 {
+            insert(&database).unwrap();
+            let sql = "PRAGMA ebbpool_flush";
+            database.query_row(sql, [], |_| Ok(())).unwrap();
+            if round % 2 == 1 {
+                let _ = std::fs::remove_file(beside(&path, "-ebb"));
+            }
+        }
+        database.close().unwrap();
+        let plain = plain(&path);
+        assert_eq!((count(&plain), integrity(&plain).as_str()), (6, "ok"));
+        insert(&plain).unwrap();
+    }
+}
+
+/// Processes that open, write and close the same database, all at once: each waits for the others.
+#[test]
+fn many_processes_take_turns() {
+    const NAME: &str = "many_processes_take_turns";
+    if let Some(path) = database_of_victim(NAME) {
+        for round in 0..20 {
+            let database = if round % 5 == 4 {
+                plain(&path)
+            } else {
+                open(&path, "window=0").unwrap()
+            };
+            let patience = std::time::Duration::from_secs(30);
+            database.busy_timeout(patience).unwrap();
+            insert(&database).unwrap();
+            database.close().unwrap();
+        }
+        return;
+    }
+    let (_directory, path) = directory();
+    plain(&path).execute_batch("CREATE TABLE t (a)").unwrap();
+    std::thread::scope(|scope| {
+        let processes: Vec<_> = (0..4)
+            .map(|_| scope.spawn(|| run_alone(NAME, &path, &[])))
+            .collect();
+        for process in processes {
+            let (status, output) = process.join().unwrap();
+            assert!(status.success(), "{output}");
+        }
+    });
+    let plain = plain(&path);
+    assert_eq!((count(&plain), integrity(&plain).as_str()), (80, "ok"));
+}
