@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use crate::lockstep::{Bench, run};
 use crate::price::{PRICES, Tally};
-use crate::{generate, setting, shrink};
+use crate::{generate, setting, shrink, trace};
 
 /// The seconds of processor time for all programs.
 const SECONDS: u64 = 60;
@@ -77,7 +77,9 @@ fn batch(board: &Board, first: u64, count: u64, limit: u64, is_survey: bool) {
                 Ok(line) => match line.split_once(' ').unwrap_or((&line, "")) {
                     ("seed", number) => seed = number.parse().unwrap_or(seed),
                     ("done", numbers) => note_program(board, numbers),
-                    ("price", name) => *board.prices.lock().unwrap().entry(name.into()).or_default() += 1,
+                    ("price", name) => {
+                        *board.prices.lock().unwrap().entry(name.into()).or_default() += 1
+                    }
                     ("kind", text) => {
                         let (kind, text) = text.split_once('\t').unwrap_or((text, ""));
                         note_finding(board, kind, &text.replace('\t', "\n"), is_survey);
@@ -91,7 +93,9 @@ fn batch(board: &Board, first: u64, count: u64, limit: u64, is_survey: bool) {
                     break;
                 }
             }
-            if board.stop.load(Ordering::Relaxed) || board.milliseconds.load(Ordering::Relaxed) >= limit {
+            if board.stop.load(Ordering::Relaxed)
+                || board.milliseconds.load(Ordering::Relaxed) >= limit
+            {
                 end(&mut child);
                 return;
             }
@@ -101,9 +105,19 @@ fn batch(board: &Board, first: u64, count: u64, limit: u64, is_survey: bool) {
             return;
         }
         if !board.stop.load(Ordering::Relaxed) && lines.recv_timeout(Duration::ZERO).is_err() {
-            let hung = board.findings.lock().unwrap().values().any(|(_, text)| text.contains(&format!("seed {seed} ")));
+            let hung = board
+                .findings
+                .lock()
+                .unwrap()
+                .values()
+                .any(|(_, text)| text.contains(&format!("seed {seed} ")));
             if !hung {
-                note_finding(board, "dies", &format!("seed {seed} ends its process"), is_survey);
+                note_finding(
+                    board,
+                    "dies",
+                    &format!("seed {seed} ends its process"),
+                    is_survey,
+                );
             }
         }
         seed += 1;
@@ -142,8 +156,12 @@ fn start(first: u64, count: u64) -> (Child, Receiver<String>) {
 fn note_program(board: &Board, numbers: &str) {
     let mut numbers = numbers.split(' ').filter_map(|number| number.parse().ok());
     board.programs.fetch_add(1, Ordering::Relaxed);
-    board.steps.fetch_add(numbers.next().unwrap_or(0), Ordering::Relaxed);
-    board.milliseconds.fetch_add(numbers.next().unwrap_or(0), Ordering::Relaxed);
+    board
+        .steps
+        .fetch_add(numbers.next().unwrap_or(0), Ordering::Relaxed);
+    board
+        .milliseconds
+        .fetch_add(numbers.next().unwrap_or(0), Ordering::Relaxed);
 }
 
 fn note_finding(board: &Board, kind: &str, text: &str, is_survey: bool) {
@@ -159,8 +177,8 @@ fn note_finding(board: &Board, kind: &str, text: &str, is_survey: bool) {
 }
 
 fn report(board: &Board, took: Duration) {
-    let [programs, steps, milliseconds] =
-        [&board.programs, &board.steps, &board.milliseconds].map(|count| count.load(Ordering::Relaxed));
+    let [programs, steps, milliseconds] = [&board.programs, &board.steps, &board.milliseconds]
+        .map(|count| count.load(Ordering::Relaxed));
     let findings = board.findings.lock().unwrap();
     for (count, text) in findings.values() {
         println!("{count} x {text}\n");
@@ -170,10 +188,19 @@ fn report(board: &Board, took: Duration) {
     }
     println!("{programs} programs, {steps} steps in {milliseconds} ms of processor time, {took:?}");
     for (name, count) in &*board.prices.lock().unwrap() {
-        let reason = PRICES.iter().find(|(price, _)| format!("{price:?}") == *name);
-        println!("{count:8} programs met {name}: {}", reason.map_or("", |(_, reason)| reason));
+        let reason = PRICES
+            .iter()
+            .find(|(price, _)| format!("{price:?}") == *name);
+        println!(
+            "{count:8} programs met {name}: {}",
+            reason.map_or("", |(_, reason)| reason)
+        );
     }
-    assert!(findings.is_empty(), "{} kinds of differences", findings.len());
+    assert!(
+        findings.is_empty(),
+        "{} kinds of differences",
+        findings.len()
+    );
 }
 
 /// Milliseconds of processor time of this process.
@@ -217,9 +244,14 @@ pub fn work() {
             (program, finding) = shrink::shrink(&bench, &program, &finding);
             spent = processor_time();
         }
+        trace::traced(|| drop(run(&bench, &program, &mut Tally::default())));
         let theme = generate::theme(seed);
         let text = format!("seed {seed} {theme:?}: {}\n{}", finding.why, program.show());
-        say(&format!("kind {}\t{}", shrink::kind(&finding), text.replace('\n', "\t")));
+        say(&format!(
+            "kind {}\t{}",
+            shrink::kind(&finding),
+            text.replace('\n', "\t")
+        ));
         if finding.is_hang {
             // Threads that wait for ever would be in the way of the programs after this one.
             std::process::exit(0);

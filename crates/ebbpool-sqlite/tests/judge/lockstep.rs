@@ -13,6 +13,7 @@ use crate::points;
 use crate::price::{self, Circumstances, Price, Tally};
 use crate::sql::{self, Outcome};
 use crate::step::{C, CONNECTIONS, Database, How, Opening, Operation, Program, Step, Wrong};
+use crate::trace;
 use crate::world::{Hang, World};
 
 /// How statements begin that only our world knows.
@@ -109,6 +110,8 @@ pub struct Lockstep<'a> {
     is_disturbed: bool,
     /// Statements were run in one world only since all connections were opened: its WAL has other frames.
     is_loose: bool,
+    /// Files do not show a committed state while a transaction is open.
+    has_memory_journal: bool,
     /// The last state of the other world when a connection's statement was held back.
     parked_at: [usize; CONNECTIONS],
     pub stored: Vec<(Database, Rc<Content>)>,
@@ -136,6 +139,7 @@ pub fn run(bench: &Bench, program: &Program, tally: &mut Tally) -> Result<(), Fi
         is_fixed: false,
         is_disturbed: false,
         is_loose: false,
+        has_memory_journal: false,
         parked_at: [usize::MAX; CONNECTIONS],
         stored: Vec::new(),
         tally,
@@ -174,9 +178,7 @@ pub fn run(bench: &Bench, program: &Program, tally: &mut Tally) -> Result<(), Fi
 
 impl Lockstep<'_> {
     fn step(&mut self, step: &Step) -> Run<()> {
-        if std::env::var("TRACE").is_ok() {
-            eprintln!("{step:?}");
-        }
+        trace::line(|| format!("{step:?}"));
         if let Some(c) = step.connection() {
             let is_open = self.openings[c].is_some();
             let is_held = self.ours.is_held(c);
@@ -234,10 +236,13 @@ impl Lockstep<'_> {
         let Some(own) = self.openings[c] else {
             return false;
         };
-        self.openings
-            .iter()
-            .flatten()
-            .any(|other| other.process != own.process)
+        // SQLite's own VFS in the same process knows nothing of the library's.
+        let owner = |opening: &Opening| {
+            let is_plain = matches!(opening.how, How::Plain | How::PlainReadOnly);
+            (opening.process, is_plain)
+        };
+        let mut others = self.openings.iter().flatten();
+        others.any(|other| owner(other) != owner(&own))
     }
 
     pub fn any_held(&self) -> bool {
@@ -345,6 +350,11 @@ impl Lockstep<'_> {
     // Statements.
 
     fn sql(&mut self, c: C, text: &'static str) -> Run<()> {
+        let may_write = self.openings[c].is_some_and(|opening| opening.how == How::Ours);
+        if text.starts_with(OURS) && !may_write {
+            return Ok(());
+        }
+        self.has_memory_journal |= text == "PRAGMA journal_mode=memory";
         // After a failure this one answers with a mode where others answer with an error.
         if text.starts_with("PRAGMA journal_mode") && self.has_pending_fault() {
             return Ok(());
@@ -365,7 +375,7 @@ impl Lockstep<'_> {
             self.tally.pay(price);
             return self.reconcile(c, &ours);
         }
-        if std::env::var("TRACE").is_ok() { eprintln!("   = {ours:?} at {}", self.history.last()); }
+        trace::line(|| format!("    answers {ours:?}"));
         let is_of_ours = text.starts_with(OURS);
         if is_of_ours {
             if !ours.is_ok() {
@@ -403,6 +413,13 @@ impl Lockstep<'_> {
 
     /// Adds the other world's state to the history if it may be a new one.
     pub fn note_state(&mut self) -> bool {
+        let is_idle = |c| match self.plain.get(c) {
+            Some(database) => database.is_autocommit(),
+            None => !self.plain.is_held(c),
+        };
+        if self.has_memory_journal && !(0..CONNECTIONS).all(is_idle) {
+            return false;
+        }
         let has_changed = self.bench.plain.take_changed();
         if has_changed {
             self.history.push(self.bench.plain.files(), self.now);
@@ -674,15 +691,10 @@ impl Lockstep<'_> {
         Ok(None)
     }
 
-    /// True if a database was like this in any state, in whichever journal mode: the library's mark has one of its own.
+    /// True if a database was like this in any state, in whichever journal mode.
     fn was_once(&mut self, dump: &[String], database: Database) -> Result<bool, String> {
-        let without_mode = |dump: &[String]| -> Vec<String> {
-            let lines = dump.iter().filter(|line| !line.starts_with("wal: "));
-            lines.cloned().collect()
-        };
-        let found = without_mode(dump);
         for state in (0..=self.history.last()).rev() {
-            if without_mode(&self.content(state, database)?.dump) == found {
+            if without_mode(&self.content(state, database)?.dump) == dump {
                 return Ok(true);
             }
         }
@@ -706,13 +718,13 @@ impl Lockstep<'_> {
             if let Some(why) = sql::damage(&plain) {
                 return Err(format!("{database:?} without the library: {why}").into());
             }
-            let dump = sql::dump(&plain)?;
+            let dump = without_mode(&sql::dump(&plain)?);
             drop(plain);
             if !self.was_once(&dump, database)? {
                 let latest = self.content(self.history.last(), database)?;
                 return Err(format!(
                     "{database:?} without the library is none of the states; {} of the last",
-                    sql::difference(&dump, &latest.dump)
+                    sql::difference(&dump, &without_mode(&latest.dump))
                 )
                 .into());
             }
@@ -784,9 +796,7 @@ impl Lockstep<'_> {
 
     /// What the library finds, on a connection of its own.
     pub fn look(&mut self, database: Database) -> Result<Vec<String>, String> {
-        if std::env::var("TRACE").is_ok() {
-            eprintln!("LOOK");
-        }
+        trace::line(|| format!("{database:?} is opened and closed"));
         let opening = Opening {
             c: 0,
             database,
@@ -810,9 +820,7 @@ impl Lockstep<'_> {
 
     /// Everything is closed; then there is a plain database with what was committed.
     fn finish(&mut self) -> Run<()> {
-        if std::env::var("TRACE").is_ok() {
-            eprintln!("FINISH");
-        }
+        trace::line(|| "the end".into());
         for c in 0..CONNECTIONS {
             if self.ours.is_held(c) {
                 self.resume(c)?;
@@ -857,12 +865,13 @@ impl Lockstep<'_> {
         if let Some(why) = sql::damage(&plain) {
             return Err(format!("{database:?} {when}: {why}").into());
         }
-        let dump = sql::dump(&plain)?;
+        let dump = without_mode(&sql::dump(&plain)?);
         let written = sql::run(&plain, "CREATE TABLE after_closing (a)");
         drop(plain);
         let latest = self.content(self.history.last(), database)?;
-        if dump != latest.dump {
-            let difference = sql::difference(&dump, &latest.dump);
+        let latest = without_mode(&latest.dump);
+        if dump != latest {
+            let difference = sql::difference(&dump, &latest);
             return Err(format!("{database:?} {when}: {difference}").into());
         }
         match written.is_ok() {
@@ -930,4 +939,11 @@ impl Lockstep<'_> {
     pub fn pay(&mut self, price: Price) {
         self.tally.pay(price);
     }
+}
+
+/// A database without its journal mode. The library's mark has one of its own, and so has a `-wal` without frames whose deletion
+/// a power cut has undone.
+fn without_mode(dump: &[String]) -> Vec<String> {
+    let lines = dump.iter().filter(|line| !line.starts_with("wal: "));
+    lines.cloned().collect()
 }

@@ -16,6 +16,7 @@ use ebbpool::storage::{ENOSPC, FaultyDisk, FaultyFile};
 use ebbpool_sqlite::ffi::{self, File, IoMethods, Symbol, Vfs};
 
 use crate::points::{self, Event};
+use crate::trace;
 
 /// The files of one machine as bytes; cloning them costs nothing until one is written.
 pub type Files = HashMap<String, Arc<Vec<u8>>>;
@@ -202,12 +203,20 @@ impl Drive {
         match answer {
             Ok(()) => ffi::OK,
             Err(error) => {
+                self.note(|| format!("    fails: {error}"));
                 self.failed.fetch_add(1, Ordering::Relaxed);
                 match error.raw_os_error() == Some(ENOSPC) {
                     true => ffi::FULL,
                     false => failed,
                 }
             }
+        }
+    }
+
+    /// Traces what happens to the disk that can fail.
+    fn note(&self, text: impl FnOnce() -> String) {
+        if let Store::Faulty(_) = &self.store {
+            trace::line(|| format!("    {}", text()));
         }
     }
 
@@ -382,6 +391,7 @@ impl Machine {
         let Store::Faulty(disk) = &drive.store else {
             panic!("this machine's disk cannot fail")
         };
+        drive.note(|| "the power fails; what follows until the next step is a ghost's".into());
         let after = disk.fork(seed);
         // What runs on is a ghost, which no fault reaches.
         disk.heal();
@@ -647,9 +657,7 @@ unsafe extern "C" fn delete(vfs: *mut Vfs, name: *const c_char, durable: c_int) 
     if drive.is_fixed.load(Ordering::Relaxed) {
         return ffi::IOERR | (10 << 8);
     }
-    if std::env::var("TRACE").is_ok() {
-        eprintln!("  delete {path} {durable}");
-    }
+    drive.note(|| format!("delete {path}, durable: {durable}"));
     let deleted = drive.set_length(&bytes, 0).and_then(|()| match durable {
         0 => Ok(()),
         _ => drive.sync(&bytes),
@@ -799,14 +807,6 @@ fn changing(
 ) -> c_int {
     let (drive, bytes) = open.at();
     let code = drive.code(change(&drive, &bytes), code);
-    if std::env::var("TRACE").is_ok() && !open.is_temporary {
-        eprintln!(
-            "  change {} len {} -> {code} {}",
-            open.path,
-            drive.length(&bytes),
-            Arc::ptr_eq(&drive, &open.port.machine.drive())
-        );
-    }
     if !open.is_temporary {
         open.port.machine.count_change(&drive);
     }
@@ -825,20 +825,20 @@ unsafe extern "C" fn write(file: *mut File, from: *const c_void, count: c_int, a
     if drive.is_fixed.load(Ordering::Relaxed) && drive.length(&bytes) == 0 && !open.is_temporary {
         return ffi::IOERR | (3 << 8);
     }
-    if std::env::var("TRACE").is_ok() {
-        eprintln!("  write {} at {at} {count}", open.path);
-    }
+    drive.note(|| format!("write {} at {at}, {count} bytes", open.path));
     changing(open, ffi::IOERR | (3 << 8), |drive, bytes| {
         drive.write(bytes, at as u64, from)
     })
 }
 
 unsafe extern "C" fn truncate(file: *mut File, length: i64) -> c_int {
-    changing(
-        unsafe { open_of(file) },
-        ffi::IOERR | (6 << 8),
-        |drive, bytes| drive.set_length(bytes, length as u64),
-    )
+    let open = unsafe { open_of(file) };
+    open.at()
+        .0
+        .note(|| format!("truncate {} to {length}", open.path));
+    changing(open, ffi::IOERR | (6 << 8), |drive, bytes| {
+        drive.set_length(bytes, length as u64)
+    })
 }
 
 unsafe extern "C" fn sync(file: *mut File, _flags: c_int) -> c_int {
@@ -847,9 +847,7 @@ unsafe extern "C" fn sync(file: *mut File, _flags: c_int) -> c_int {
         return ffi::OK;
     }
     points::reached(Event::DiskSync);
-    if std::env::var("TRACE").is_ok() {
-        eprintln!("  sync {}", open.path);
-    }
+    open.at().0.note(|| format!("sync {}", open.path));
     changing(open, ffi::IOERR_FSYNC, Drive::sync)
 }
 

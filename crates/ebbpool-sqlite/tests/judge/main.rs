@@ -14,6 +14,7 @@ mod price;
 mod shrink;
 mod sql;
 mod step;
+mod trace;
 mod unusual;
 mod world;
 

@@ -20,7 +20,12 @@ pub fn programs() -> Vec<Program> {
         // A killed process had cut `-wal` off without a sync, and a power cut brings it back.
         Program {
             seed: 30,
-            steps: vec![open(2, Y, 0), Time(2), Sql(2, "PRAGMA user_version=7"), Kill(0)],
+            steps: vec![
+                open(2, Y, 0),
+                Time(2),
+                Sql(2, "PRAGMA user_version=7"),
+                Kill(0),
+            ],
         },
     ]
 }
