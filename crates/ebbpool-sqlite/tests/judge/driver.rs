@@ -135,7 +135,7 @@ fn start(first: u64, count: u64) -> (Child, Receiver<String>) {
         .args(["--exact", "worker", "--ignored", "--nocapture"])
         .env("EBBPOOL_JUDGE", format!("{first} {count}"))
         .stdout(Stdio::piped())
-        .stderr(match std::env::var_os("EBBPOOL_SEED") {
+        .stderr(match std::env::var_os("EBBPOOL_TRACE") {
             Some(_) => Stdio::inherit(),
             None => Stdio::null(),
         })

@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use ebbpool::storage::{DiskOperation, EIO, ENOSPC, Fault};
 use ebbpool_sqlite::Instance;
-use rusqlite::Connection;
+use rusqlite::{Connection, ffi};
 
 use crate::history::{Content, History, open_scratch};
 use crate::machine::Machine;
@@ -112,6 +112,8 @@ pub struct Lockstep<'a> {
     is_loose: bool,
     /// Files do not show a committed state while a transaction is open.
     has_memory_journal: bool,
+    /// Bytes and syncs of both worlds when the database had been made and closed.
+    created: Option<((u64, u64), (u64, u64))>,
     /// The last state of the other world when a connection's statement was held back.
     parked_at: [usize; CONNECTIONS],
     pub stored: Vec<(Database, Rc<Content>)>,
@@ -140,6 +142,7 @@ pub fn run(bench: &Bench, program: &Program, tally: &mut Tally) -> Result<(), Fi
         is_disturbed: false,
         is_loose: false,
         has_memory_journal: false,
+        created: None,
         parked_at: [usize::MAX; CONNECTIONS],
         stored: Vec::new(),
         tally,
@@ -310,6 +313,8 @@ impl Lockstep<'_> {
             .iter()
             .flatten()
             .any(|other| other.database == database);
+        let traffic = || (self.bench.ours.traffic(), self.bench.plain.traffic());
+        self.created.get_or_insert_with(traffic);
         if is_last && !self.bench.ours.has_cut() {
             self.closed(database)?;
         }
@@ -356,7 +361,8 @@ impl Lockstep<'_> {
         }
         self.has_memory_journal |= text == "PRAGMA journal_mode=memory";
         // After a failure this one answers with a mode where others answer with an error.
-        if text.starts_with("PRAGMA journal_mode") && self.has_pending_fault() {
+        let is_mode = text.starts_with("PRAGMA journal_mode");
+        if is_mode && (self.has_pending_fault() || !may_write) {
             return Ok(());
         }
         let ours = self.ours.run(c, text);
@@ -378,6 +384,12 @@ impl Lockstep<'_> {
         trace::line(|| format!("    answers {ours:?}"));
         let is_of_ours = text.starts_with(OURS);
         if is_of_ours {
+            let mut openings = self.openings.iter().flatten();
+            let has_reader = openings.any(|opening| opening.how == How::OursReadOnly);
+            if ours.code() == ffi::SQLITE_BUSY && has_reader {
+                self.pay(Price::Passed);
+                return Ok(());
+            }
             if !ours.is_ok() {
                 return Err(format!("{text} of {c}: {ours:?}").into());
             }
@@ -413,11 +425,11 @@ impl Lockstep<'_> {
 
     /// Adds the other world's state to the history if it may be a new one.
     pub fn note_state(&mut self) -> bool {
-        let is_idle = |c| match self.plain.get(c) {
-            Some(database) => database.is_autocommit(),
-            None => !self.plain.is_held(c),
+        let may_write = |c| match self.plain.get(c) {
+            Some(database) => sql::is_writing(database),
+            None => self.plain.is_held(c),
         };
-        if self.has_memory_journal && !(0..CONNECTIONS).all(is_idle) {
+        if self.has_memory_journal && (0..CONNECTIONS).any(may_write) {
             return false;
         }
         let has_changed = self.bench.plain.take_changed();
@@ -615,6 +627,13 @@ impl Lockstep<'_> {
 
     fn kill(&mut self, process: usize) -> Run<()> {
         self.bench.ours.kill(process);
+        self.is_disturbed = true;
+        // First those that live: a ghost shares memory with them.
+        for c in 0..CONNECTIONS {
+            if self.openings[c].is_some_and(|opening| opening.process != process) {
+                self.end_connection(c)?;
+            }
+        }
         self.end_life()
     }
 
@@ -625,13 +644,13 @@ impl Lockstep<'_> {
             self.drain(c)?;
         }
         for c in 0..CONNECTIONS {
-            self.ours.close(c);
-            self.plain.close(c);
-            if let Some(opening) = self.openings[c].take() {
-                self.settle(&opening);
-            }
+            self.end_connection(c)?;
         }
         self.note_state();
+        for instance in self.bench.instances {
+            // What could not be closed is gone with its process.
+            instance.be_killed();
+        }
         self.bench.ours.revive();
         self.bench.ours.take_cut();
         self.bench.ours.set_pending_fault(false);
@@ -641,6 +660,16 @@ impl Lockstep<'_> {
         self.is_loose = false;
         self.parked_at = [usize::MAX; CONNECTIONS];
         self.is_dirty = true;
+        Ok(())
+    }
+
+    fn end_connection(&mut self, c: C) -> Run<()> {
+        self.drain(c)?;
+        self.ours.close(c);
+        self.plain.close(c);
+        if let Some(opening) = self.openings[c].take() {
+            self.settle(&opening);
+        }
         Ok(())
     }
 
@@ -925,8 +954,15 @@ impl Lockstep<'_> {
             self.tally.skipped += 1;
             return Ok(());
         }
-        let ((bytes, syncs), (plain_bytes, plain_syncs)) =
-            (self.bench.ours.traffic(), self.bench.plain.traffic());
+        let since = |machine: &Machine, first: (u64, u64)| {
+            let (bytes, syncs) = machine.traffic();
+            (bytes - first.0, syncs - first.1)
+        };
+        let Some((first, first_of_plain)) = self.created else {
+            return Ok(());
+        };
+        let (bytes, syncs) = since(self.bench.ours, first);
+        let (plain_bytes, plain_syncs) = since(self.bench.plain, first_of_plain);
         if bytes > plain_bytes || syncs > plain_syncs {
             return Err(format!(
                 "{bytes} bytes and {syncs} syncs, of plain SQLite {plain_bytes} bytes and {plain_syncs} syncs"

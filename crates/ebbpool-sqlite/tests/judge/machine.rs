@@ -92,6 +92,7 @@ struct Open {
     port: &'static Port,
     path: String,
     is_temporary: bool,
+    can_write: bool,
     at: Mutex<(Arc<Drive>, Arc<Bytes>)>,
 }
 
@@ -633,6 +634,7 @@ unsafe extern "C" fn open(
             port,
             path: path.to_owned(),
             is_temporary,
+            can_write: flags & ffi::OPEN_READONLY == 0,
             at: Mutex::new((drive, Arc::new(bytes))),
         });
         let mut handles = port.machine.handles.lock().unwrap();
@@ -859,6 +861,10 @@ unsafe extern "C" fn file_size(file: *mut File, out: *mut i64) -> c_int {
 
 unsafe extern "C" fn lock(file: *mut File, level: c_int) -> c_int {
     let open = unsafe { open_of(file) };
+    if level > ffi::LOCK_SHARED && !open.can_write {
+        // As of a descriptor that cannot write.
+        return ffi::IOERR | (15 << 8);
+    }
     open.at()
         .0
         .with_inode(&open.path, |inode| inode.lock(open.id, level))

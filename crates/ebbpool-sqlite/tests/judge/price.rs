@@ -14,6 +14,7 @@ pub enum Price {
     Committing,
     LogAndDatabase,
     NoLog,
+    Passed,
 }
 
 /// Each with its reason.
@@ -40,6 +41,11 @@ pub const PRICES: &[(Price, &str)] = &[
     (
         Price::NoLog,
         "SQLITE_CANTOPEN where `-ebb` was deleted beside a database that needs it",
+    ),
+    (
+        Price::Passed,
+        "SQLITE_BUSY of the library's own statements where a read-only connection was there first, so that SQLite's own VFS serves \
+         the database",
     ),
 ];
 
