@@ -20,7 +20,7 @@ impl Instance {
         shared: &Shared,
         with: impl FnOnce(&mut Store) -> Answer<R>,
     ) -> Answer<R> {
-        match shared.writer()?.as_mut() {
+        match shared.writer_for_commit()?.as_mut() {
             Some(store) => with(store),
             None => Ok(R::default()),
         }
@@ -32,12 +32,12 @@ impl Instance {
     ///
     /// Then nothing has changed, and the next attempt writes all of it again.
     pub(crate) fn epoch(&self, shared: &Shared) -> Answer<()> {
-        self.with_store(shared, |store| self.epoch_with(shared, store, None, false))
+        self.with_store(shared, |store| self.epoch_with(shared, store, None))
     }
 
     /// The last epoch before a database is closed.
     pub(crate) fn last_epoch(&self, shared: &Shared, store: &mut Store) -> Answer<()> {
-        self.epoch_with(shared, store, None, true)
+        self.epoch_with(shared, store, None)
     }
 
     /// Makes durable what is committed, and a transaction that is about to be.
@@ -46,7 +46,6 @@ impl Instance {
         shared: &Shared,
         store: &mut Store,
         transaction: Option<&Transaction>,
-        is_last: bool,
     ) -> Answer<()> {
         let taken = shared.with_family(self.now(), |family| {
             let Some(pages) = family.pool() else {
@@ -57,7 +56,7 @@ impl Instance {
         let Some((flight, pages)) = taken else {
             return Ok(());
         };
-        let change = match store.write_epoch(&flight, &pages, is_last) {
+        let change = match store.write_epoch(&flight, &pages) {
             Ok(change) => change,
             Err(code) => {
                 shared.with_family(self.now(), |family| {
@@ -66,6 +65,7 @@ impl Instance {
                 })?;
                 store.publish();
                 shared.publish_health(self.now());
+                self.arm_for(shared);
                 return Err(code);
             }
         };
@@ -78,7 +78,9 @@ impl Instance {
             }
         }
         let landed = shared.with_family(self.now(), |family| family.land(flight, change, &before));
-        if !is_last && let Err(error) = store.place_what_is_only_in_wal() {
+        if !store.is_closing
+            && let Err(error) = store.place_what_is_only_in_wal()
+        {
             // The epoch is durable; the next one brings it in place first.
             tracing::warn!(%error, "an epoch cannot be brought in place");
         }
@@ -88,6 +90,7 @@ impl Instance {
             Ok(())
         })?;
         shared.publish_health(self.now());
+        self.arm_for(shared);
         landed
     }
 
@@ -95,7 +98,7 @@ impl Instance {
     /// they get no mark until the next epoch.
     pub(crate) fn checkpoint(&self, shared: &Shared, is_asked: bool) -> Answer<()> {
         self.with_store(shared, |store| {
-            self.epoch_with(shared, store, None, false)?;
+            self.epoch_with(shared, store, None)?;
             self.bring_in_place(shared, store, is_asked)
         })
     }
@@ -133,7 +136,7 @@ impl Instance {
     /// Makes the epoch and the checkpoint that are due.
     pub(crate) fn do_what_is_due(&self, shared: &Shared, store: &mut Store) -> Answer<()> {
         if shared.with_family(self.now(), |family| Ok(family.is_epoch_due()))? {
-            self.epoch_with(shared, store, None, false)?;
+            self.epoch_with(shared, store, None)?;
         }
         if shared.with_family(self.now(), |family| Ok(family.is_checkpoint_due()))? {
             self.bring_in_place(shared, store, false)?;
@@ -155,14 +158,6 @@ impl Instance {
         });
         if let Err(error) = done {
             tracing::warn!(%error, "a checkpoint has failed, and is tried again");
-        }
-    }
-
-    /// Tries an epoch again that is late because it failed: a writer waits for it.
-    pub(crate) fn retry(&self, shared: &Shared) -> Answer<()> {
-        match shared.with_family(self.now(), |family| Ok(family.is_late()))? {
-            true => self.epoch(shared),
-            false => Ok(()),
         }
     }
 
@@ -197,14 +192,15 @@ impl Instance {
         let (is_urgent, room, figures) = shared.with_family(self.now(), |family| {
             let figures = family.stored.figures();
             Ok((
-                family.is_urgent(transaction),
+                // What is late because it failed is tried again before more is committed.
+                family.is_urgent(transaction) || family.is_late(),
                 family.room_for(transaction),
                 figures,
             ))
         })?;
         if is_urgent {
             self.with_store(shared, |store| {
-                self.epoch_with(shared, store, Some(transaction), false)
+                self.epoch_with(shared, store, Some(transaction))
             })?;
         } else if room > figures.room {
             self.with_store(shared, |store| store.make_room(room))?;
@@ -246,8 +242,7 @@ impl Instance {
                 family.main_is_prepared = true;
                 Ok(())
             }),
-            // What was rolled back needs no room.
-            Err(code) => match self.with_family(shared, |family| family.main_is_unchanged())? {
+            Err(code) => match self.with_family(shared, |family| family.undo_main())? {
                 true => Ok(()),
                 false => Err(code),
             },
@@ -310,7 +305,7 @@ impl Instance {
             return Ok(());
         }
         self.with_store(shared, |store| {
-            self.epoch_with(shared, store, None, false)?;
+            self.epoch_with(shared, store, None)?;
             self.bring_in_place(shared, store, false)?;
             shared.with_family(self.now(), |family| match family.new_page_size()? {
                 Some(page_size) => family.change_page_size(store, page_size),

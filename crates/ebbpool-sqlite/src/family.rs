@@ -69,6 +69,8 @@ pub(crate) struct Family {
     pub(crate) wal: Option<VirtualFile>,
     /// Pages that the transaction has written to the main file.
     working: BTreeSet<u32>,
+    /// True if SQLite has read its journal since it wrote to it.
+    pub(crate) journal_was_read: bool,
     /// True if the transaction in the main file may be committed without another look at the disk.
     pub(crate) main_is_prepared: bool,
     // What is committed.
@@ -158,6 +160,7 @@ impl Family {
             journal: None,
             wal: None,
             working: BTreeSet::new(),
+            journal_was_read: false,
             main_is_prepared: false,
             pending: BTreeMap::new(),
             pending_bytes: 0,

@@ -241,7 +241,11 @@ pub(crate) unsafe extern "C" fn read(
         is_whole = match open.kind {
             Kind::Main => read_main(open, at as u64, into)?,
             kind => open.with(|family| match virtual_file(family, kind) {
-                Some(virtual_file) => virtual_file.read(at as u64, into),
+                Some(virtual_file) => {
+                    let is_whole = virtual_file.read(at as u64, into);
+                    family.journal_was_read |= kind == Kind::Journal;
+                    is_whole
+                }
                 None => {
                     into.fill(0);
                     Ok(false)
@@ -293,6 +297,7 @@ pub(crate) unsafe extern "C" fn write(
             Kind::Wal => instance.write_wal(shared, at, bytes),
             Kind::Journal => open.with(|family| {
                 family.asked.journal += bytes.len() as u64;
+                family.journal_was_read = false;
                 match &mut family.journal {
                     Some(journal) => journal.write(at, bytes),
                     None => Err(Code::IO),
@@ -386,21 +391,8 @@ pub(crate) unsafe extern "C" fn lock(file: *mut File, level: c_int) -> c_int {
 fn lock_main(open: &mut Open, level: c_int) -> Answer<()> {
     let number = open.number;
     let mut reached = open.level;
-    let is_writer = reached < ffi::LOCK_RESERVED && level >= ffi::LOCK_RESERVED;
     let locked = open.with(|family| Ok(family.locks.lock(number, &mut reached, level)))?;
     open.level = reached;
-    if is_writer
-        && locked.is_ok()
-        && let Err(error) = open.instance.retry(&open.shared)
-    {
-        // A late epoch that failed is tried before more is written; the lock is given back where it fails again.
-        open.with(|family| {
-            family.locks.unlock(number, &mut reached, ffi::LOCK_SHARED);
-            Ok(())
-        })?;
-        open.level = reached;
-        return Err(error);
-    }
     locked
 }
 

@@ -285,7 +285,7 @@ impl Instance {
                             shared.path
                         ),
                     );
-                    self.arm(self.now() + RETRY);
+                    self.arm_for(shared);
                 }
             }
         }
@@ -310,6 +310,7 @@ impl Instance {
             })
         };
         closing(true)?;
+        store.is_closing = true;
         let left = self
             .last_epoch(shared, store)
             .and_then(|()| self.bring_in_place(shared, store, false))
@@ -319,6 +320,7 @@ impl Instance {
             Ok(())
         })?;
         if left.is_err() {
+            store.is_closing = false;
             closing(false)?;
         }
         left
@@ -369,15 +371,11 @@ impl Instance {
             let mut inner = shared.lock()?;
             match &mut inner.state {
                 State::Owned(family) if !family.is_closing => {
-                    let before = shared.due();
                     family.now = self.now();
                     let answer = with(family);
-                    let due = family.next_work();
-                    shared.set_due(due);
+                    shared.set_due(family.next_work());
                     drop(inner);
-                    if let Some(due) = due.filter(|due| *due < before) {
-                        self.arm(due);
-                    }
+                    self.arm_for(shared);
                     return answer;
                 }
                 State::Owned(_) => {
@@ -426,7 +424,7 @@ impl Instance {
         *writer = Some(store);
         drop(inner);
         shared.publish_health(self.now());
-        self.arm(shared.due());
+        self.arm_for(shared);
         Ok(())
     }
 
@@ -614,7 +612,7 @@ impl Instance {
                 family.be_due_with(oldest);
                 Ok(())
             });
-            self.arm(shared.due());
+            self.arm_for(shared);
         }
     }
 
@@ -630,6 +628,13 @@ impl Instance {
         if timer.next.is_none_or(|next| due < next) {
             timer.next = Some(due);
             self.wake.notify_one();
+        }
+    }
+
+    /// Sees to it that the thread wakes when there is something to do for a database.
+    pub(crate) fn arm_for(&self, shared: &Shared) {
+        if shared.needs_timer() {
+            self.arm(shared.due());
         }
     }
 
@@ -670,10 +675,11 @@ impl Instance {
             timer.next = None;
             drop(timer);
             for shared in self.all() {
+                shared.forget_timer();
                 if shared.due() <= self.now() {
                     self.start_work(&shared);
                 } else {
-                    self.arm(shared.due());
+                    self.arm_for(&shared);
                 }
             }
         }
@@ -697,7 +703,8 @@ impl Instance {
                 worker.set_due(Some(worker.due().max(retry)));
             }
             worker.is_at_work.store(false, Ordering::Release);
-            self.arm(worker.due());
+            worker.forget_timer();
+            self.arm_for(&worker);
         };
         let thread = std::thread::Builder::new().name("ebbpool-epoch".into());
         if thread.spawn(work).is_err() {
@@ -714,7 +721,7 @@ impl Instance {
         if shared.handles.load(Ordering::Acquire) == 0 {
             return self.close_unused(shared);
         }
-        let mut writer = shared.writer()?;
+        let mut writer = shared.writer_for_work()?;
         match writer.as_mut() {
             Some(store) => self.do_what_is_due(shared, store),
             None => Ok(()),

@@ -48,7 +48,7 @@ pub(crate) fn run(
                         if window == 0.0 {
                             instance.epoch(shared)?;
                         }
-                        instance.arm(shared.due());
+                        instance.arm_for(shared);
                         Ok(window)
                     }
                     None => instance.with_family(shared, |family| Ok(family.options.window)),

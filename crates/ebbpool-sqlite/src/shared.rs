@@ -16,6 +16,10 @@ use crate::sync::lock_within;
 /// Seconds after which commits are published again.
 const HEALTH_EVERY: f64 = 0.5;
 
+/// How long, and how often, a commit lets the thread go first that does what is due.
+const WAIT: Duration = Duration::from_micros(50);
+const MOST_WAITS: u32 = 200;
+
 /// Whose the files of a database are.
 pub(crate) enum State {
     /// No process's, as far as this one knows.
@@ -53,6 +57,10 @@ pub(crate) struct Shared {
     writer: Mutex<Option<Store>>,
     /// Bits of the seconds at which there is something to do.
     due: AtomicU64,
+    /// Bits of the seconds for which the timer is set.
+    armed: AtomicU64,
+    /// True while a thread that does it waits for the files.
+    work_waits: AtomicBool,
     /// True while a thread does it.
     pub(crate) is_at_work: AtomicBool,
     /// What other processes get to know.
@@ -78,6 +86,8 @@ impl Shared {
             }),
             writer: Mutex::new(None),
             due: AtomicU64::new(f64::INFINITY.to_bits()),
+            armed: AtomicU64::new(f64::INFINITY.to_bits()),
+            work_waits: AtomicBool::new(false),
             is_at_work: AtomicBool::new(false),
             health: HealthEntry::new(),
             said_at: AtomicU64::new(f64::NEG_INFINITY.to_bits()),
@@ -114,6 +124,33 @@ impl Shared {
     pub(crate) fn writer(&self) -> Answer<MutexGuard<'_, Option<Store>>> {
         self.check_process()?;
         self.writer.lock().map_err(|_| Code::IO)
+    }
+
+    /// The files, for the thread that does what is due: others that have had them wait until it has begun.
+    ///
+    /// # Errors
+    ///
+    /// As [`Shared::lock`].
+    pub(crate) fn writer_for_work(&self) -> Answer<MutexGuard<'_, Option<Store>>> {
+        self.work_waits.store(true, Ordering::Release);
+        let writer = self.writer();
+        self.work_waits.store(false, Ordering::Release);
+        writer
+    }
+
+    /// The files, for a commit: a thread that commits again and again must not keep a checkpoint waiting.
+    ///
+    /// # Errors
+    ///
+    /// As [`Shared::lock`].
+    pub(crate) fn writer_for_commit(&self) -> Answer<MutexGuard<'_, Option<Store>>> {
+        for _ in 0..MOST_WAITS {
+            if !self.work_waits.load(Ordering::Acquire) {
+                break;
+            }
+            std::thread::sleep(WAIT);
+        }
+        self.writer()
     }
 
     /// The files, if no other thread has them all the time.
@@ -199,6 +236,21 @@ impl Shared {
     /// Seconds at which there is something to do; infinity if never.
     pub(crate) fn due(&self) -> f64 {
         f64::from_bits(self.due.load(Ordering::Acquire))
+    }
+
+    /// True if the timer has to be set for what there is to do, which then counts as done.
+    pub(crate) fn needs_timer(&self) -> bool {
+        let due = self.due();
+        let is_earlier = due < f64::from_bits(self.armed.load(Ordering::Acquire));
+        if is_earlier {
+            self.armed.store(due.to_bits(), Ordering::Release);
+        }
+        is_earlier
+    }
+
+    /// The timer looks at the database now.
+    pub(crate) fn forget_timer(&self) {
+        self.armed.store(f64::INFINITY.to_bits(), Ordering::Release);
     }
 
     pub(crate) fn set_due(&self, due: Option<f64>) {

@@ -118,6 +118,8 @@ pub(crate) struct Store {
     marked: Option<u64>,
     /// True if the database in place is not empty, and survives a crash so.
     has_first_page: bool,
+    /// True while the database is closed: no log gets another epoch.
+    pub(crate) is_closing: bool,
     /// Epochs since the process took the database over.
     epochs: u64,
     random: u64,
@@ -176,6 +178,7 @@ impl Store {
             checkpoint_has_begun: false,
             marked: None,
             has_first_page: length > 0,
+            is_closing: false,
             epochs: 0,
             random: random | 1,
             written: Written::default(),
@@ -406,6 +409,8 @@ impl Store {
     pub(crate) fn publish(&self) {
         let room = match self.next_is_deltas() {
             true => self.deltas.allocated.saturating_sub(self.deltas.end),
+            // The next look for room begins `-ebb`.
+            false if self.kind == LogKind::Deltas && self.epochs > 0 => 0,
             false => self.wal_allocated.saturating_sub(self.wal.end()),
         };
         let changed_pages = self.stored.changed_pages() as u64;

@@ -280,22 +280,34 @@ impl Family {
         self.asked.commits += 1;
     }
 
-    /// True if the transaction in the main file leaves all pages as they are committed already, because it was rolled back.
-    pub(crate) fn main_is_unchanged(&self) -> Answer<bool> {
-        let Some(transaction) = self.main_transaction()? else {
-            return Ok(true);
-        };
-        for (page, image) in &transaction.pages {
-            let new = image.bytes()?;
-            let is_same = match self.pending.get(page).or_else(|| self.flying.get(page)) {
-                Some(old) => *old.bytes()? == *new,
-                None => self.durable(*page, |old| *old == *new)?,
-            };
-            if !is_same {
-                return Ok(false);
-            }
+    /// Where SQLite has rolled back what it has written to the main file, makes that what is committed; false if it has not. SQLite
+    /// restores no page that was free before: what those hold is of no use, and needs no room on the disk.
+    pub(crate) fn undo_main(&mut self) -> Answer<bool> {
+        if !self.is_rolled_back()? {
+            return Ok(false);
         }
-        Ok(transaction.size == self.size)
+        for page in std::mem::take(&mut self.working) {
+            let committed = self.pending.get(&page).or_else(|| self.flying.get(&page));
+            match committed {
+                Some(image) => self.view.insert(page, Arc::clone(image)),
+                None => self.view.remove(&page),
+            };
+        }
+        Ok(true)
+    }
+
+    /// A commit changes page 1 (SQLite's file format, 1.3.8: the change counter), and writes to its journal last; a rollback restores
+    /// page 1, and has read the journal.
+    fn is_rolled_back(&self) -> Answer<bool> {
+        let Some(first) = self.view.get(&1).filter(|_| self.working.contains(&1)) else {
+            return Ok(self.working.is_empty());
+        };
+        let first = first.bytes()?;
+        let is_restored = match self.pending.get(&1).or_else(|| self.flying.get(&1)) {
+            Some(committed) => *committed.bytes()? == *first,
+            None => self.durable(1, |committed| *committed == *first)?,
+        };
+        Ok(is_restored && (self.journal.is_none() || self.journal_was_read))
     }
 
     /// Makes a committed transaction pending.

@@ -73,9 +73,9 @@ impl Family {
         due.is_some_and(|due| due.max(self.checkpoint_retry_at) <= self.now)
     }
 
-    /// True if an epoch is late because it has failed: a writer tries it again before it writes more.
+    /// True if an epoch is late because it has failed: it is tried again before more is committed.
     pub(crate) fn is_late(&self) -> bool {
-        self.failed.is_some() && self.oldest.is_some()
+        self.failed.is_some() && self.is_epoch_due()
     }
 
     /// Pages that are committed and that no epoch has.

@@ -67,25 +67,16 @@ pub(crate) unsafe extern "C" fn shm_lock(
             return answer;
         }
         let exclusive = flags & ffi::SHM_EXCLUSIVE != 0;
-        let writes = open.with(|family| {
+        open.with(|family| {
             let writes = family
                 .index
                 .lock(number, &mut held, slots.clone(), exclusive)?;
             if writes {
                 family.wal_writer_begins();
             }
-            Ok(writes)
+            Ok(())
         })?;
         open.slots = held;
-        // A late epoch that failed is tried before more is written; the lock is given back where it fails again.
-        if writes && let Err(error) = open.instance.retry(&open.shared) {
-            open.with(|family| {
-                family.index.unlock(&mut held, slots);
-                Ok(())
-            })?;
-            open.slots = held;
-            return Err(error);
-        }
         Ok(())
     })
 }

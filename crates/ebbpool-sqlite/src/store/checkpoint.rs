@@ -134,6 +134,7 @@ impl Store {
                 self.wal.clear();
                 self.wal_is_stale = true;
             }
+            LogKind::Wal if self.is_closing => self.wal.clear(),
             LogKind::Wal => self.reset_wal()?,
         }
         self.wal_needed = false;

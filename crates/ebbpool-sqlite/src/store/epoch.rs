@@ -29,25 +29,27 @@ enum Route {
 }
 
 impl Store {
-    /// Makes an epoch durable, and returns what that changes in the places of pages. `is_last` if the database is closed
-    /// next.
+    /// Makes an epoch durable, and returns what that changes in the places of pages.
     ///
     /// # Errors
     ///
     /// Then nothing has changed, and the next attempt writes all of it again.
-    pub(crate) fn write_epoch(
-        &mut self,
-        flight: &Flight,
-        pages: &Pages,
-        is_last: bool,
-    ) -> Answer<PlaceChange> {
+    pub(crate) fn write_epoch(&mut self, flight: &Flight, pages: &Pages) -> Answer<PlaceChange> {
         self.replace_lost_logs(pages)?;
-        let written = match self.route(flight.bytes, is_last) {
-            Route::Pages => self.epoch_of_pages(flight, pages, is_last),
-            Route::Deltas => self.epoch_of_deltas(flight, pages),
+        let written = match self.route(flight.bytes) {
+            Route::Pages => self.epoch_of_pages(flight, pages),
+            Route::Deltas => match self.epoch_of_deltas(flight, pages) {
+                // The room that was reserved is in `-wal`.
+                Err(_) if self.deltas.epochs == 0 && !self.deltas.is_uncertain => {
+                    self.epoch_in_place(flight, pages)
+                }
+                written => written,
+            },
             Route::InPlace => match self.epoch_in_place(flight, pages) {
                 // The room that was reserved is in `-ebb`.
-                Err(_) if is_last && self.deltas.ready => self.epoch_of_deltas(flight, pages),
+                Err(_) if self.is_closing && self.deltas.ready => {
+                    self.epoch_of_deltas(flight, pages)
+                }
                 written => written,
             },
         };
@@ -58,14 +60,14 @@ impl Store {
         written
     }
 
-    fn route(&mut self, bytes: u64, is_last: bool) -> Route {
+    fn route(&mut self, bytes: u64) -> Route {
         if self.kind == LogKind::Wal {
             return Route::Pages;
         }
         let is_long = bytes > LONGEST_RECORD.min(self.log_limit);
         // The first epoch may be the only one: a program that writes a row and ends is spared the mark and `-ebb`.
         let is_first = self.deltas.file.is_none() && self.epochs == 0;
-        if self.size == 0 || is_long || is_first || (is_last && self.deltas.epochs == 0) {
+        if self.size == 0 || is_long || is_first || (self.is_closing && self.deltas.epochs == 0) {
             return Route::InPlace;
         }
         match self.begin_generation() {
@@ -267,13 +269,8 @@ impl Store {
         }
     }
 
-    fn epoch_of_pages(
-        &mut self,
-        flight: &Flight,
-        pages: &Pages,
-        is_last: bool,
-    ) -> Answer<PlaceChange> {
-        if self.epochs > 0 && !is_last && self.marked.is_none() {
+    fn epoch_of_pages(&mut self, flight: &Flight, pages: &Pages) -> Answer<PlaceChange> {
+        if self.epochs > 0 && !self.is_closing && self.marked.is_none() {
             self.mark_in_place(0)?;
         }
         let mut changed = Vec::new();
@@ -416,13 +413,13 @@ impl Store {
                 false => self.begin_deltas()?,
             }
         }
-        self.wal_is_uncertain |= !has_deltas && self.kind == LogKind::Deltas;
-        self.checkpoint_has_begun |= has_deltas && self.kind == LogKind::Deltas;
         self.open_wal()?;
         // A commit that is not in place yet stays valid until the next one is durable.
         if !self.wal.is_ready() {
             self.reset_wal()?;
         }
+        self.wal_is_uncertain |= !has_deltas && self.kind == LogKind::Deltas;
+        self.checkpoint_has_begun |= has_deltas && self.kind == LogKind::Deltas;
         self.wal.begin();
         Ok(())
     }
@@ -441,14 +438,19 @@ impl Store {
 
     /// Makes the commit durable, and returns where its images begin.
     fn commit_wal(&mut self, size: u32) -> Answer<Vec<(u32, u64)>> {
+        let end = self.wal.open_end();
         let file = self.wal_file.as_mut().ok_or(Code::IO)?;
+        if self.is_closing && self.wal_allocated > end {
+            // The room that was reserved need not reach the disk.
+            file.truncate(end)?;
+            self.wal_allocated = end;
+        }
         self.written.log += self.wal.sync(file)?;
         self.written.syncs += 1;
         if !self.has_first_page {
             // SQLite deletes a WAL beside an empty database.
             if self.database.write(0, &vec![0; self.page_size]).is_err() {
                 // On a full disk `-wal` has the room: more than its frames take.
-                let end = self.wal.open_end();
                 let file = self.wal_file.as_mut().ok_or(Code::IO)?;
                 file.truncate(end)?;
                 self.wal_allocated = end;
