@@ -110,8 +110,12 @@ pub struct Lockstep<'a> {
     is_disturbed: bool,
     /// Statements were run in one world only since all connections were opened: its WAL has other frames.
     is_loose: bool,
-    /// Files do not show a committed state while a transaction is open.
-    has_memory_journal: bool,
+    /// Connections whose databases' files do not show a committed state while they write.
+    has_memory_journal: [bool; CONNECTIONS],
+    /// A read-only connection was there since all connections were closed.
+    had_reader: bool,
+    /// The disk has failed a commit, and the program has not let it work again.
+    is_in_doubt: bool,
     /// Bytes and syncs of both worlds when the database had been made and closed.
     created: Option<((u64, u64), (u64, u64))>,
     /// The last state of the other world when a connection's statement was held back.
@@ -141,7 +145,9 @@ pub fn run(bench: &Bench, program: &Program, tally: &mut Tally) -> Result<(), Fi
         is_fixed: false,
         is_disturbed: false,
         is_loose: false,
-        has_memory_journal: false,
+        has_memory_journal: [false; CONNECTIONS],
+        had_reader: false,
+        is_in_doubt: false,
         created: None,
         parked_at: [usize::MAX; CONNECTIONS],
         stored: Vec::new(),
@@ -245,7 +251,7 @@ impl Lockstep<'_> {
             (opening.process, is_plain)
         };
         let mut others = self.openings.iter().flatten();
-        others.any(|other| owner(other) != owner(&own))
+        others.any(|other| other.database == own.database && owner(other) != owner(&own))
     }
 
     pub fn any_held(&self) -> bool {
@@ -282,6 +288,9 @@ impl Lockstep<'_> {
             self.ours.close(opening.c);
             return self.end_life();
         }
+        self.had_reader &= self.is_in_use();
+        self.had_reader |= opening.how == How::OursReadOnly;
+        self.has_memory_journal[opening.c] = false;
         self.openings[opening.c] = Some(*opening);
         let circumstances = self.circumstances(opening.c);
         if let Some(price) = price::of(&ours, circumstances) {
@@ -359,7 +368,7 @@ impl Lockstep<'_> {
         if text.starts_with(OURS) && !may_write {
             return Ok(());
         }
-        self.has_memory_journal |= text == "PRAGMA journal_mode=memory";
+        self.has_memory_journal[c] |= text == "PRAGMA journal_mode=memory";
         // After a failure this one answers with a mode where others answer with an error.
         let is_mode = text.starts_with("PRAGMA journal_mode");
         if is_mode && (self.has_pending_fault() || !may_write) {
@@ -379,14 +388,13 @@ impl Lockstep<'_> {
     ) -> Run<()> {
         if let Some(price) = price::of(&ours, self.circumstances(c)) {
             self.tally.pay(price);
+            self.is_in_doubt |= price == Price::Fault && ours.is_idle;
             return self.reconcile(c, &ours);
         }
         trace::line(|| format!("    answers {ours:?}"));
         let is_of_ours = text.starts_with(OURS);
         if is_of_ours {
-            let mut openings = self.openings.iter().flatten();
-            let has_reader = openings.any(|opening| opening.how == How::OursReadOnly);
-            if ours.code() == ffi::SQLITE_BUSY && has_reader {
+            if ours.code() == ffi::SQLITE_BUSY && self.had_reader {
                 self.pay(Price::Passed);
                 return Ok(());
             }
@@ -425,18 +433,32 @@ impl Lockstep<'_> {
 
     /// Adds the other world's state to the history if it may be a new one.
     pub fn note_state(&mut self) -> bool {
-        let may_write = |c| match self.plain.get(c) {
+        let has_changed = self.bench.plain.take_changed();
+        if !has_changed {
+            return false;
+        }
+        let unclear = self.unclear();
+        let path = |database| self.plain.path(database);
+        let unclear: Vec<String> = unclear.into_iter().map(path).collect();
+        let is_unclear = |name: &str| unclear.iter().any(|path| name.starts_with(path));
+        let files = self.bench.plain.files();
+        self.history.push(files, self.now, is_unclear);
+        if !unclear.is_empty() {
+            self.bench.plain.set_changed();
+        }
+        true
+    }
+
+    /// Databases whose files do not show a committed state.
+    fn unclear(&self) -> Vec<Database> {
+        let may_write = |c: C| match self.plain.get(c) {
             Some(database) => sql::is_writing(database),
             None => self.plain.is_held(c),
         };
-        if self.has_memory_journal && (0..CONNECTIONS).any(may_write) {
-            return false;
-        }
-        let has_changed = self.bench.plain.take_changed();
-        if has_changed {
-            self.history.push(self.bench.plain.files(), self.now);
-        }
-        has_changed
+        let writers = (0..CONNECTIONS).filter(|c| self.has_memory_journal[*c] && may_write(*c));
+        writers
+            .filter_map(|c| Some(self.openings[c]?.database))
+            .collect()
     }
 
     /// Our world has said that a statement is done: what does that promise?
@@ -603,6 +625,7 @@ impl Lockstep<'_> {
             return Ok(());
         }
         if set {
+            self.is_in_doubt = false;
             self.time_has_passed();
             return Ok(());
         }
@@ -611,6 +634,7 @@ impl Lockstep<'_> {
         match has_failed && self.set_time() {
             true => {
                 self.has_failed = false;
+                self.is_in_doubt = false;
                 self.time_has_passed();
                 Ok(())
             }
@@ -749,7 +773,7 @@ impl Lockstep<'_> {
             }
             let dump = without_mode(&sql::dump(&plain)?);
             drop(plain);
-            if !self.was_once(&dump, database)? {
+            if !self.is_in_doubt && !self.was_once(&dump, database)? {
                 let latest = self.content(self.history.last(), database)?;
                 return Err(format!(
                     "{database:?} without the library is none of the states; {} of the last",
@@ -767,6 +791,7 @@ impl Lockstep<'_> {
         self.bench.plain.take_changed();
         self.history.begin(self.bench.plain.files(), self.now);
         self.is_dirty = false;
+        self.is_in_doubt = false;
         Ok(())
     }
 
@@ -784,6 +809,12 @@ impl Lockstep<'_> {
         let floor = self.history.floor(database);
         if let Some(state) = self.find(&dump, database, floor)? {
             return Ok(self.content(state, database)?);
+        }
+        if self.is_in_doubt {
+            // What was refused is there: the disk has failed what would have taken it back, and then the process was gone.
+            self.pay(Price::InDoubt);
+            let file = self.bench.ours.content(&self.ours.path(database));
+            return Ok(Rc::new(Content { file, dump }));
         }
         let latest = self.history.last();
         let least = self.content(floor, database)?;

@@ -7,7 +7,7 @@
 
 #![allow(unsafe_code, clippy::undocumented_unsafe_blocks)]
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -17,6 +17,9 @@ use ebbpool_sqlite::ffi::{self, File, IoMethods, Symbol, Vfs};
 
 use crate::points::{self, Event};
 use crate::trace;
+
+/// What a file system writes at a time.
+const BLOCK: u64 = 4096;
 
 /// The files of one machine as bytes; cloning them costs nothing until one is written.
 pub type Files = HashMap<String, Arc<Vec<u8>>>;
@@ -40,7 +43,9 @@ struct Drive {
     is_fixed: AtomicBool,
     /// Operations that a fault has failed.
     failed: AtomicU64,
-    /// Bytes written, and syncs.
+    /// Blocks of each file that no sync has written yet.
+    dirty: Mutex<HashMap<String, BTreeSet<u64>>>,
+    /// Bytes of the blocks that syncs have written, and their number.
     written: AtomicU64,
     syncs: AtomicU64,
 }
@@ -114,6 +119,7 @@ impl Drive {
             inodes: Mutex::default(),
             is_fixed: AtomicBool::new(false),
             failed: AtomicU64::new(0),
+            dirty: Mutex::default(),
             written: AtomicU64::new(0),
             syncs: AtomicU64::new(0),
         })
@@ -167,7 +173,6 @@ impl Drive {
     }
 
     fn write(&self, bytes: &Bytes, at: u64, from: &[u8]) -> std::io::Result<()> {
-        self.written.fetch_add(from.len() as u64, Ordering::Relaxed);
         match bytes {
             Bytes::Faulty(file) => file.write_at(at, from),
             Bytes::Plain(path) => {
@@ -192,11 +197,23 @@ impl Drive {
     }
 
     fn sync(&self, bytes: &Bytes) -> std::io::Result<()> {
-        self.syncs.fetch_add(1, Ordering::Relaxed);
         match bytes {
             Bytes::Faulty(file) => file.sync(),
             Bytes::Plain(_) => Ok(()),
         }
+    }
+
+    /// Counts what a change makes the next sync write.
+    fn note_blocks(&self, path: &str, change: impl FnOnce(&mut BTreeSet<u64>)) {
+        change(self.dirty.lock().unwrap().entry(path.into()).or_default());
+    }
+
+    /// Counts a sync.
+    fn note_sync(&self, path: &str) {
+        let blocks = self.dirty.lock().unwrap().remove(path);
+        let bytes = blocks.map_or(0, |blocks| blocks.len() as u64 * BLOCK);
+        self.written.fetch_add(bytes, Ordering::Relaxed);
+        self.syncs.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Notes a failure, and makes it SQLite's code.
@@ -312,7 +329,7 @@ impl Machine {
         self.has_fault.load(Ordering::Relaxed)
     }
 
-    /// Bytes written and syncs since the last reset, cut or kill.
+    /// Bytes that syncs have written, in whole blocks, and the number of syncs since the last reset, cut or kill.
     pub fn traffic(&self) -> (u64, u64) {
         let drive = self.drive();
         let of = |count: &AtomicU64| count.load(Ordering::Relaxed);
@@ -322,6 +339,11 @@ impl Machine {
     /// True if something was written since the last call.
     pub fn take_changed(&self) -> bool {
         self.changed.swap(false, Ordering::Relaxed)
+    }
+
+    /// There is more to look at than was seen.
+    pub fn set_changed(&self) {
+        self.changed.store(true, Ordering::Relaxed);
     }
 
     /// The bytes of a file, empty if there is none.
@@ -660,9 +682,13 @@ unsafe extern "C" fn delete(vfs: *mut Vfs, name: *const c_char, durable: c_int) 
         return ffi::IOERR | (10 << 8);
     }
     drive.note(|| format!("delete {path}, durable: {durable}"));
+    drive.note_blocks(path, BTreeSet::clear);
     let deleted = drive.set_length(&bytes, 0).and_then(|()| match durable {
         0 => Ok(()),
-        _ => drive.sync(&bytes),
+        _ => {
+            drive.note_sync(path);
+            drive.sync(&bytes)
+        }
     });
     let code = drive.code(deleted, ffi::IOERR | (10 << 8));
     port.machine.count_change(&drive);
@@ -829,6 +855,8 @@ unsafe extern "C" fn write(file: *mut File, from: *const c_void, count: c_int, a
     }
     drive.note(|| format!("write {} at {at}, {count} bytes", open.path));
     changing(open, ffi::IOERR | (3 << 8), |drive, bytes| {
+        let blocks = at as u64 / BLOCK..(at as u64 + from.len() as u64).div_ceil(BLOCK);
+        drive.note_blocks(&open.path, |dirty| dirty.extend(blocks));
         drive.write(bytes, at as u64, from)
     })
 }
@@ -839,6 +867,9 @@ unsafe extern "C" fn truncate(file: *mut File, length: i64) -> c_int {
         .0
         .note(|| format!("truncate {} to {length}", open.path));
     changing(open, ffi::IOERR | (6 << 8), |drive, bytes| {
+        drive.note_blocks(&open.path, |dirty| {
+            dirty.retain(|block| block * BLOCK < length as u64);
+        });
         drive.set_length(bytes, length as u64)
     })
 }
@@ -850,7 +881,10 @@ unsafe extern "C" fn sync(file: *mut File, _flags: c_int) -> c_int {
     }
     points::reached(Event::DiskSync);
     open.at().0.note(|| format!("sync {}", open.path));
-    changing(open, ffi::IOERR_FSYNC, Drive::sync)
+    changing(open, ffi::IOERR_FSYNC, |drive, bytes| {
+        drive.note_sync(&open.path);
+        drive.sync(bytes)
+    })
 }
 
 unsafe extern "C" fn file_size(file: *mut File, out: *mut i64) -> c_int {

@@ -15,6 +15,7 @@ pub enum Price {
     LogAndDatabase,
     NoLog,
     Passed,
+    InDoubt,
 }
 
 /// Each with its reason.
@@ -46,6 +47,11 @@ pub const PRICES: &[(Price, &str)] = &[
         Price::Passed,
         "SQLITE_BUSY of the library's own statements where a read-only connection was there first, so that SQLite's own VFS serves \
          the database",
+    ),
+    (
+        Price::InDoubt,
+        "a commit that was refused is there after a crash, where the disk has failed the commit's sync and from then on whatever \
+         would have taken it back: plain SQLite's WAL has the same doubt",
     ),
 ];
 
