@@ -42,8 +42,13 @@ impl History {
         self.states.push(State { time, files });
     }
 
-    /// The world may have reached another state.
-    pub fn push(&mut self, files: Files, time: u32) {
+    /// The world may have reached another state. Files that are unclear are as they were before.
+    pub fn push(&mut self, mut files: Files, time: u32, is_unclear: impl Fn(&str) -> bool) {
+        if let Some(before) = self.states.last() {
+            files.retain(|name, _| !is_unclear(name));
+            let unclear = before.files.iter().filter(|(name, _)| is_unclear(name));
+            files.extend(unclear.map(|(name, file)| (name.clone(), file.clone())));
+        }
         self.states.push(State { time, files });
     }
 

@@ -13,7 +13,11 @@ use crate::points;
 use crate::price::{self, Circumstances, Price, Tally};
 use crate::sql::{self, Outcome};
 use crate::step::{C, CONNECTIONS, Database, How, Opening, Operation, Program, Step, Wrong};
+use crate::trace;
 use crate::world::{Hang, World};
+
+/// How statements begin that only our world knows.
+const OURS: &str = "PRAGMA ebbpool_";
 
 const BOTH: [Database; 2] = [Database::X, Database::Y];
 
@@ -106,6 +110,14 @@ pub struct Lockstep<'a> {
     is_disturbed: bool,
     /// Statements were run in one world only since all connections were opened: its WAL has other frames.
     is_loose: bool,
+    /// Connections whose databases' files do not show a committed state while they write.
+    has_memory_journal: [bool; CONNECTIONS],
+    /// A read-only connection was there since all connections were closed.
+    had_reader: bool,
+    /// The disk has failed a commit, and the program has not let it work again.
+    is_in_doubt: bool,
+    /// Bytes and syncs of both worlds when the database had been made and closed.
+    created: Option<((u64, u64), (u64, u64))>,
     /// The last state of the other world when a connection's statement was held back.
     parked_at: [usize; CONNECTIONS],
     pub stored: Vec<(Database, Rc<Content>)>,
@@ -133,6 +145,10 @@ pub fn run(bench: &Bench, program: &Program, tally: &mut Tally) -> Result<(), Fi
         is_fixed: false,
         is_disturbed: false,
         is_loose: false,
+        has_memory_journal: [false; CONNECTIONS],
+        had_reader: false,
+        is_in_doubt: false,
+        created: None,
         parked_at: [usize::MAX; CONNECTIONS],
         stored: Vec::new(),
         tally,
@@ -171,9 +187,7 @@ pub fn run(bench: &Bench, program: &Program, tally: &mut Tally) -> Result<(), Fi
 
 impl Lockstep<'_> {
     fn step(&mut self, step: &Step) -> Run<()> {
-        if std::env::var("TRACE").is_ok() {
-            eprintln!("{step:?}");
-        }
+        trace::line(|| format!("{step:?}"));
         if let Some(c) = step.connection() {
             let is_open = self.openings[c].is_some();
             let is_held = self.ours.is_held(c);
@@ -231,10 +245,13 @@ impl Lockstep<'_> {
         let Some(own) = self.openings[c] else {
             return false;
         };
-        self.openings
-            .iter()
-            .flatten()
-            .any(|other| other.process != own.process)
+        // SQLite's own VFS in the same process knows nothing of the library's.
+        let owner = |opening: &Opening| {
+            let is_plain = matches!(opening.how, How::Plain | How::PlainReadOnly);
+            (opening.process, is_plain)
+        };
+        let mut others = self.openings.iter().flatten();
+        others.any(|other| other.database == own.database && owner(other) != owner(&own))
     }
 
     pub fn any_held(&self) -> bool {
@@ -271,6 +288,9 @@ impl Lockstep<'_> {
             self.ours.close(opening.c);
             return self.end_life();
         }
+        self.had_reader &= self.is_in_use();
+        self.had_reader |= opening.how == How::OursReadOnly;
+        self.has_memory_journal[opening.c] = false;
         self.openings[opening.c] = Some(*opening);
         let circumstances = self.circumstances(opening.c);
         if let Some(price) = price::of(&ours, circumstances) {
@@ -295,16 +315,28 @@ impl Lockstep<'_> {
         self.ours.close(c);
         self.plain.close(c);
         self.note_state();
+        self.settle(&opening);
         let database = opening.database;
         let is_last = !self
             .openings
             .iter()
             .flatten()
             .any(|other| other.database == database);
+        let traffic = || (self.bench.ours.traffic(), self.bench.plain.traffic());
+        self.created.get_or_insert_with(traffic);
         if is_last && !self.bench.ours.has_cut() {
             self.closed(database)?;
         }
         Ok(())
+    }
+
+    /// Plain SQLite's deletion of a journal becomes durable some time later.
+    fn settle(&self, opening: &Opening) {
+        if matches!(opening.how, How::Plain | How::PlainReadOnly) && !self.has_pending_fault() {
+            let path = self.ours.path(opening.database);
+            let paths = ["", "-journal", "-wal"].map(|suffix| format!("{path}{suffix}"));
+            self.bench.ours.settle(&paths);
+        }
     }
 
     /// The last connection to a database was closed.
@@ -332,8 +364,14 @@ impl Lockstep<'_> {
     // Statements.
 
     fn sql(&mut self, c: C, text: &'static str) -> Run<()> {
+        let may_write = self.openings[c].is_some_and(|opening| opening.how == How::Ours);
+        if text.starts_with(OURS) && !may_write {
+            return Ok(());
+        }
+        self.has_memory_journal[c] |= text == "PRAGMA journal_mode=memory";
         // After a failure this one answers with a mode where others answer with an error.
-        if text.starts_with("PRAGMA journal_mode") && self.has_pending_fault() {
+        let is_mode = text.starts_with("PRAGMA journal_mode");
+        if is_mode && (self.has_pending_fault() || !may_write) {
             return Ok(());
         }
         let ours = self.ours.run(c, text);
@@ -350,10 +388,16 @@ impl Lockstep<'_> {
     ) -> Run<()> {
         if let Some(price) = price::of(&ours, self.circumstances(c)) {
             self.tally.pay(price);
+            self.is_in_doubt |= price == Price::Fault && ours.is_idle;
             return self.reconcile(c, &ours);
         }
-        let is_of_ours = text.starts_with("PRAGMA ebbpool_");
+        trace::line(|| format!("    answers {ours:?}"));
+        let is_of_ours = text.starts_with(OURS);
         if is_of_ours {
+            if ours.code() == ffi::SQLITE_BUSY && self.had_reader {
+                self.pay(Price::Passed);
+                return Ok(());
+            }
             if !ours.is_ok() {
                 return Err(format!("{text} of {c}: {ours:?}").into());
             }
@@ -390,10 +434,31 @@ impl Lockstep<'_> {
     /// Adds the other world's state to the history if it may be a new one.
     pub fn note_state(&mut self) -> bool {
         let has_changed = self.bench.plain.take_changed();
-        if has_changed {
-            self.history.push(self.bench.plain.files(), self.now);
+        if !has_changed {
+            return false;
         }
-        has_changed
+        let unclear = self.unclear();
+        let path = |database| self.plain.path(database);
+        let unclear: Vec<String> = unclear.into_iter().map(path).collect();
+        let is_unclear = |name: &str| unclear.iter().any(|path| name.starts_with(path));
+        let files = self.bench.plain.files();
+        self.history.push(files, self.now, is_unclear);
+        if !unclear.is_empty() {
+            self.bench.plain.set_changed();
+        }
+        true
+    }
+
+    /// Databases whose files do not show a committed state.
+    fn unclear(&self) -> Vec<Database> {
+        let may_write = |c: C| match self.plain.get(c) {
+            Some(database) => sql::is_writing(database),
+            None => self.plain.is_held(c),
+        };
+        let writers = (0..CONNECTIONS).filter(|c| self.has_memory_journal[*c] && may_write(*c));
+        writers
+            .filter_map(|c| Some(self.openings[c]?.database))
+            .collect()
     }
 
     /// Our world has said that a statement is done: what does that promise?
@@ -408,8 +473,7 @@ impl Lockstep<'_> {
             return;
         }
         let database = opening.database;
-        let is_plain = opening.how == How::Plain;
-        let is_durable = is_plain || self.window(database) == Some(0);
+        let is_durable = opening.how == How::Ours && self.window(database) == Some(0);
         if (is_flush && opening.how == How::Ours) || (is_durable && has_changed && ours.is_idle) {
             self.history.raise(database, self.history.last());
         }
@@ -418,7 +482,7 @@ impl Lockstep<'_> {
     fn park(&mut self, c: C, text: &'static str, point: points::Point) -> Run<()> {
         let circumstances = self.circumstances(c);
         let is_disturbed = circumstances.has_other_process || circumstances.has_failed;
-        if is_disturbed || self.has_pending_fault() {
+        if is_disturbed || self.has_pending_fault() || text.starts_with(OURS) {
             return self.sql(c, text);
         }
         let hang = |Hang| Stop::Hang(format!("{text} of {c} does not end"));
@@ -561,6 +625,7 @@ impl Lockstep<'_> {
             return Ok(());
         }
         if set {
+            self.is_in_doubt = false;
             self.time_has_passed();
             return Ok(());
         }
@@ -569,6 +634,7 @@ impl Lockstep<'_> {
         match has_failed && self.set_time() {
             true => {
                 self.has_failed = false;
+                self.is_in_doubt = false;
                 self.time_has_passed();
                 Ok(())
             }
@@ -585,6 +651,13 @@ impl Lockstep<'_> {
 
     fn kill(&mut self, process: usize) -> Run<()> {
         self.bench.ours.kill(process);
+        self.is_disturbed = true;
+        // First those that live: a ghost shares memory with them.
+        for c in 0..CONNECTIONS {
+            if self.openings[c].is_some_and(|opening| opening.process != process) {
+                self.end_connection(c)?;
+            }
+        }
         self.end_life()
     }
 
@@ -595,11 +668,13 @@ impl Lockstep<'_> {
             self.drain(c)?;
         }
         for c in 0..CONNECTIONS {
-            self.ours.close(c);
-            self.plain.close(c);
-            self.openings[c] = None;
+            self.end_connection(c)?;
         }
         self.note_state();
+        for instance in self.bench.instances {
+            // What could not be closed is gone with its process.
+            instance.be_killed();
+        }
         self.bench.ours.revive();
         self.bench.ours.take_cut();
         self.bench.ours.set_pending_fault(false);
@@ -609,6 +684,16 @@ impl Lockstep<'_> {
         self.is_loose = false;
         self.parked_at = [usize::MAX; CONNECTIONS];
         self.is_dirty = true;
+        Ok(())
+    }
+
+    fn end_connection(&mut self, c: C) -> Run<()> {
+        self.drain(c)?;
+        self.ours.close(c);
+        self.plain.close(c);
+        if let Some(opening) = self.openings[c].take() {
+            self.settle(&opening);
+        }
         Ok(())
     }
 
@@ -659,15 +744,10 @@ impl Lockstep<'_> {
         Ok(None)
     }
 
-    /// True if a database was like this in any state, in whichever journal mode: the library's mark has one of its own.
+    /// True if a database was like this in any state, in whichever journal mode.
     fn was_once(&mut self, dump: &[String], database: Database) -> Result<bool, String> {
-        let without_mode = |dump: &[String]| -> Vec<String> {
-            let lines = dump.iter().filter(|line| !line.starts_with("wal: "));
-            lines.cloned().collect()
-        };
-        let found = without_mode(dump);
         for state in (0..=self.history.last()).rev() {
-            if without_mode(&self.content(state, database)?.dump) == found {
+            if without_mode(&self.content(state, database)?.dump) == dump {
                 return Ok(true);
             }
         }
@@ -691,13 +771,13 @@ impl Lockstep<'_> {
             if let Some(why) = sql::damage(&plain) {
                 return Err(format!("{database:?} without the library: {why}").into());
             }
-            let dump = sql::dump(&plain)?;
+            let dump = without_mode(&sql::dump(&plain)?);
             drop(plain);
-            if !self.was_once(&dump, database)? {
+            if !self.is_in_doubt && !self.was_once(&dump, database)? {
                 let latest = self.content(self.history.last(), database)?;
                 return Err(format!(
                     "{database:?} without the library is none of the states; {} of the last",
-                    sql::difference(&dump, &latest.dump)
+                    sql::difference(&dump, &without_mode(&latest.dump))
                 )
                 .into());
             }
@@ -711,6 +791,7 @@ impl Lockstep<'_> {
         self.bench.plain.take_changed();
         self.history.begin(self.bench.plain.files(), self.now);
         self.is_dirty = false;
+        self.is_in_doubt = false;
         Ok(())
     }
 
@@ -728,6 +809,12 @@ impl Lockstep<'_> {
         let floor = self.history.floor(database);
         if let Some(state) = self.find(&dump, database, floor)? {
             return Ok(self.content(state, database)?);
+        }
+        if self.is_in_doubt {
+            // What was refused is there: the disk has failed what would have taken it back, and then the process was gone.
+            self.pay(Price::InDoubt);
+            let file = self.bench.ours.content(&self.ours.path(database));
+            return Ok(Rc::new(Content { file, dump }));
         }
         let latest = self.history.last();
         let least = self.content(floor, database)?;
@@ -769,9 +856,7 @@ impl Lockstep<'_> {
 
     /// What the library finds, on a connection of its own.
     pub fn look(&mut self, database: Database) -> Result<Vec<String>, String> {
-        if std::env::var("TRACE").is_ok() {
-            eprintln!("LOOK");
-        }
+        trace::line(|| format!("{database:?} is opened and closed"));
         let opening = Opening {
             c: 0,
             database,
@@ -795,9 +880,7 @@ impl Lockstep<'_> {
 
     /// Everything is closed; then there is a plain database with what was committed.
     fn finish(&mut self) -> Run<()> {
-        if std::env::var("TRACE").is_ok() {
-            eprintln!("FINISH");
-        }
+        trace::line(|| "the end".into());
         for c in 0..CONNECTIONS {
             if self.ours.is_held(c) {
                 self.resume(c)?;
@@ -842,12 +925,13 @@ impl Lockstep<'_> {
         if let Some(why) = sql::damage(&plain) {
             return Err(format!("{database:?} {when}: {why}").into());
         }
-        let dump = sql::dump(&plain)?;
+        let dump = without_mode(&sql::dump(&plain)?);
         let written = sql::run(&plain, "CREATE TABLE after_closing (a)");
         drop(plain);
         let latest = self.content(self.history.last(), database)?;
-        if dump != latest.dump {
-            let difference = sql::difference(&dump, &latest.dump);
+        let latest = without_mode(&latest.dump);
+        if dump != latest {
+            let difference = sql::difference(&dump, &latest);
             return Err(format!("{database:?} {when}: {difference}").into());
         }
         match written.is_ok() {
@@ -901,8 +985,15 @@ impl Lockstep<'_> {
             self.tally.skipped += 1;
             return Ok(());
         }
-        let ((bytes, syncs), (plain_bytes, plain_syncs)) =
-            (self.bench.ours.traffic(), self.bench.plain.traffic());
+        let since = |machine: &Machine, first: (u64, u64)| {
+            let (bytes, syncs) = machine.traffic();
+            (bytes - first.0, syncs - first.1)
+        };
+        let Some((first, first_of_plain)) = self.created else {
+            return Ok(());
+        };
+        let (bytes, syncs) = since(self.bench.ours, first);
+        let (plain_bytes, plain_syncs) = since(self.bench.plain, first_of_plain);
         if bytes > plain_bytes || syncs > plain_syncs {
             return Err(format!(
                 "{bytes} bytes and {syncs} syncs, of plain SQLite {plain_bytes} bytes and {plain_syncs} syncs"
@@ -912,11 +1003,14 @@ impl Lockstep<'_> {
         Ok(())
     }
 
-    pub fn is_busy(outcome: &Outcome) -> bool {
-        outcome.code() == ffi::SQLITE_BUSY
-    }
-
     pub fn pay(&mut self, price: Price) {
         self.tally.pay(price);
     }
+}
+
+/// A database without its journal mode. The library's mark has one of its own, and so has a `-wal` without frames whose deletion
+/// a power cut has undone.
+fn without_mode(dump: &[String]) -> Vec<String> {
+    let lines = dump.iter().filter(|line| !line.starts_with("wal: "));
+    lines.cloned().collect()
 }

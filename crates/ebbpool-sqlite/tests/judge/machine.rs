@@ -7,7 +7,7 @@
 
 #![allow(unsafe_code, clippy::undocumented_unsafe_blocks)]
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -16,6 +16,10 @@ use ebbpool::storage::{ENOSPC, FaultyDisk, FaultyFile};
 use ebbpool_sqlite::ffi::{self, File, IoMethods, Symbol, Vfs};
 
 use crate::points::{self, Event};
+use crate::trace;
+
+/// What a file system writes at a time.
+const BLOCK: u64 = 4096;
 
 /// The files of one machine as bytes; cloning them costs nothing until one is written.
 pub type Files = HashMap<String, Arc<Vec<u8>>>;
@@ -39,7 +43,9 @@ struct Drive {
     is_fixed: AtomicBool,
     /// Operations that a fault has failed.
     failed: AtomicU64,
-    /// Bytes written, and syncs.
+    /// Blocks of each file that no sync has written yet.
+    dirty: Mutex<HashMap<String, BTreeSet<u64>>>,
+    /// Bytes of the blocks that syncs have written, and their number.
     written: AtomicU64,
     syncs: AtomicU64,
 }
@@ -91,6 +97,7 @@ struct Open {
     port: &'static Port,
     path: String,
     is_temporary: bool,
+    can_write: bool,
     at: Mutex<(Arc<Drive>, Arc<Bytes>)>,
 }
 
@@ -112,6 +119,7 @@ impl Drive {
             inodes: Mutex::default(),
             is_fixed: AtomicBool::new(false),
             failed: AtomicU64::new(0),
+            dirty: Mutex::default(),
             written: AtomicU64::new(0),
             syncs: AtomicU64::new(0),
         })
@@ -165,7 +173,6 @@ impl Drive {
     }
 
     fn write(&self, bytes: &Bytes, at: u64, from: &[u8]) -> std::io::Result<()> {
-        self.written.fetch_add(from.len() as u64, Ordering::Relaxed);
         match bytes {
             Bytes::Faulty(file) => file.write_at(at, from),
             Bytes::Plain(path) => {
@@ -190,11 +197,23 @@ impl Drive {
     }
 
     fn sync(&self, bytes: &Bytes) -> std::io::Result<()> {
-        self.syncs.fetch_add(1, Ordering::Relaxed);
         match bytes {
             Bytes::Faulty(file) => file.sync(),
             Bytes::Plain(_) => Ok(()),
         }
+    }
+
+    /// Counts what a change makes the next sync write.
+    fn note_blocks(&self, path: &str, change: impl FnOnce(&mut BTreeSet<u64>)) {
+        change(self.dirty.lock().unwrap().entry(path.into()).or_default());
+    }
+
+    /// Counts a sync.
+    fn note_sync(&self, path: &str) {
+        let blocks = self.dirty.lock().unwrap().remove(path);
+        let bytes = blocks.map_or(0, |blocks| blocks.len() as u64 * BLOCK);
+        self.written.fetch_add(bytes, Ordering::Relaxed);
+        self.syncs.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Notes a failure, and makes it SQLite's code.
@@ -202,12 +221,20 @@ impl Drive {
         match answer {
             Ok(()) => ffi::OK,
             Err(error) => {
+                self.note(|| format!("    fails: {error}"));
                 self.failed.fetch_add(1, Ordering::Relaxed);
                 match error.raw_os_error() == Some(ENOSPC) {
                     true => ffi::FULL,
                     false => failed,
                 }
             }
+        }
+    }
+
+    /// Traces what happens to the disk that can fail.
+    fn note(&self, text: impl FnOnce() -> String) {
+        if let Store::Faulty(_) = &self.store {
+            trace::line(|| format!("    {}", text()));
         }
     }
 
@@ -302,7 +329,7 @@ impl Machine {
         self.has_fault.load(Ordering::Relaxed)
     }
 
-    /// Bytes written and syncs since the last reset, cut or kill.
+    /// Bytes that syncs have written, in whole blocks, and the number of syncs since the last reset, cut or kill.
     pub fn traffic(&self) -> (u64, u64) {
         let drive = self.drive();
         let of = |count: &AtomicU64| count.load(Ordering::Relaxed);
@@ -312,6 +339,11 @@ impl Machine {
     /// True if something was written since the last call.
     pub fn take_changed(&self) -> bool {
         self.changed.swap(false, Ordering::Relaxed)
+    }
+
+    /// There is more to look at than was seen.
+    pub fn set_changed(&self) {
+        self.changed.store(true, Ordering::Relaxed);
     }
 
     /// The bytes of a file, empty if there is none.
@@ -358,6 +390,14 @@ impl Machine {
         }
     }
 
+    /// The kernel has written everything.
+    pub fn settle(&self, paths: &[String]) {
+        let drive = self.drive();
+        for path in paths {
+            let _ = drive.sync(&drive.bytes(path));
+        }
+    }
+
     /// From now on no file can be made or deleted, or again.
     pub fn fix_directory(&self, is_fixed: bool) {
         self.drive().is_fixed.store(is_fixed, Ordering::Relaxed);
@@ -374,6 +414,7 @@ impl Machine {
         let Store::Faulty(disk) = &drive.store else {
             panic!("this machine's disk cannot fail")
         };
+        drive.note(|| "the power fails; what follows until the next step is a ghost's".into());
         let after = disk.fork(seed);
         // What runs on is a ghost, which no fault reaches.
         disk.heal();
@@ -605,7 +646,8 @@ unsafe extern "C" fn open(
         let is_main = flags & ffi::OPEN_MAIN_DB != 0;
         let is_new = !is_temporary && drive.length(&bytes) == 0;
         let may_make = flags & ffi::OPEN_CREATE != 0 && !drive.is_fixed.load(Ordering::Relaxed);
-        if is_new && !is_main && !may_make {
+        let is_refused = drive.is_fixed.load(Ordering::Relaxed) || !is_main;
+        if is_new && !may_make && is_refused {
             return ffi::CANTOPEN;
         }
         let id = port.machine.next.fetch_add(1, Ordering::Relaxed);
@@ -614,6 +656,7 @@ unsafe extern "C" fn open(
             port,
             path: path.to_owned(),
             is_temporary,
+            can_write: flags & ffi::OPEN_READONLY == 0,
             at: Mutex::new((drive, Arc::new(bytes))),
         });
         let mut handles = port.machine.handles.lock().unwrap();
@@ -638,12 +681,14 @@ unsafe extern "C" fn delete(vfs: *mut Vfs, name: *const c_char, durable: c_int) 
     if drive.is_fixed.load(Ordering::Relaxed) {
         return ffi::IOERR | (10 << 8);
     }
-    if std::env::var("TRACE").is_ok() {
-        eprintln!("  delete {path} {durable}");
-    }
+    drive.note(|| format!("delete {path}, durable: {durable}"));
+    drive.note_blocks(path, BTreeSet::clear);
     let deleted = drive.set_length(&bytes, 0).and_then(|()| match durable {
         0 => Ok(()),
-        _ => drive.sync(&bytes),
+        _ => {
+            drive.note_sync(path);
+            drive.sync(&bytes)
+        }
     });
     let code = drive.code(deleted, ffi::IOERR | (10 << 8));
     port.machine.count_change(&drive);
@@ -699,13 +744,17 @@ passed_on! {
     dl_error => xDlError(length: c_int, out: *mut c_char) -> ();
     dl_sym => xDlSym(library: *mut c_void, name: *const c_char) -> Symbol;
     dl_close => xDlClose(library: *mut c_void) -> ();
-    sleep => xSleep(microseconds: c_int) -> c_int;
     current_time => xCurrentTime(out: *mut f64) -> c_int;
     last_error => xGetLastError(length: c_int, out: *mut c_char) -> c_int;
     current_time_in_milliseconds => xCurrentTimeInt64(out: *mut i64) -> c_int;
     set_system_call => xSetSystemCall(name: *const c_char, call: Symbol) -> c_int;
     system_call => xGetSystemCall(name: *const c_char) -> Symbol;
     next_system_call => xNextSystemCall(name: *const c_char) -> *const c_char;
+}
+
+/// No time passes.
+unsafe extern "C" fn sleep(_vfs: *mut Vfs, microseconds: c_int) -> c_int {
+    microseconds
 }
 
 /// The same bytes in each run of a program.
@@ -786,14 +835,6 @@ fn changing(
 ) -> c_int {
     let (drive, bytes) = open.at();
     let code = drive.code(change(&drive, &bytes), code);
-    if std::env::var("TRACE").is_ok() && !open.is_temporary {
-        eprintln!(
-            "  change {} len {} -> {code} {}",
-            open.path,
-            drive.length(&bytes),
-            Arc::ptr_eq(&drive, &open.port.machine.drive())
-        );
-    }
     if !open.is_temporary {
         open.port.machine.count_change(&drive);
     }
@@ -812,20 +853,25 @@ unsafe extern "C" fn write(file: *mut File, from: *const c_void, count: c_int, a
     if drive.is_fixed.load(Ordering::Relaxed) && drive.length(&bytes) == 0 && !open.is_temporary {
         return ffi::IOERR | (3 << 8);
     }
-    if std::env::var("TRACE").is_ok() {
-        eprintln!("  write {} at {at} {count}", open.path);
-    }
+    drive.note(|| format!("write {} at {at}, {count} bytes", open.path));
     changing(open, ffi::IOERR | (3 << 8), |drive, bytes| {
+        let blocks = at as u64 / BLOCK..(at as u64 + from.len() as u64).div_ceil(BLOCK);
+        drive.note_blocks(&open.path, |dirty| dirty.extend(blocks));
         drive.write(bytes, at as u64, from)
     })
 }
 
 unsafe extern "C" fn truncate(file: *mut File, length: i64) -> c_int {
-    changing(
-        unsafe { open_of(file) },
-        ffi::IOERR | (6 << 8),
-        |drive, bytes| drive.set_length(bytes, length as u64),
-    )
+    let open = unsafe { open_of(file) };
+    open.at()
+        .0
+        .note(|| format!("truncate {} to {length}", open.path));
+    changing(open, ffi::IOERR | (6 << 8), |drive, bytes| {
+        drive.note_blocks(&open.path, |dirty| {
+            dirty.retain(|block| block * BLOCK < length as u64);
+        });
+        drive.set_length(bytes, length as u64)
+    })
 }
 
 unsafe extern "C" fn sync(file: *mut File, _flags: c_int) -> c_int {
@@ -834,10 +880,11 @@ unsafe extern "C" fn sync(file: *mut File, _flags: c_int) -> c_int {
         return ffi::OK;
     }
     points::reached(Event::DiskSync);
-    if std::env::var("TRACE").is_ok() {
-        eprintln!("  sync {}", open.path);
-    }
-    changing(open, ffi::IOERR_FSYNC, Drive::sync)
+    open.at().0.note(|| format!("sync {}", open.path));
+    changing(open, ffi::IOERR_FSYNC, |drive, bytes| {
+        drive.note_sync(&open.path);
+        drive.sync(bytes)
+    })
 }
 
 unsafe extern "C" fn file_size(file: *mut File, out: *mut i64) -> c_int {
@@ -848,6 +895,10 @@ unsafe extern "C" fn file_size(file: *mut File, out: *mut i64) -> c_int {
 
 unsafe extern "C" fn lock(file: *mut File, level: c_int) -> c_int {
     let open = unsafe { open_of(file) };
+    if level > ffi::LOCK_SHARED && !open.can_write {
+        // As of a descriptor that cannot write.
+        return ffi::IOERR | (15 << 8);
+    }
     open.at()
         .0
         .with_inode(&open.path, |inode| inode.lock(open.id, level))

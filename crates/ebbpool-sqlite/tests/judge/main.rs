@@ -3,28 +3,23 @@
 //!
 //! Files, processes and power cuts are simulated, so that a program takes milliseconds and a seed repeats it.
 
+mod driver;
 mod generate;
 mod history;
 mod lockstep;
 mod machine;
+mod pasted;
 mod points;
 mod price;
 mod shrink;
 mod sql;
 mod step;
+mod trace;
 mod unusual;
 mod world;
 
-use std::collections::BTreeMap;
-use std::io::{BufRead, BufReader, Write};
-use std::process::{Command, Stdio};
-use std::time::Duration;
-
 use lockstep::Bench;
-use price::{PRICES, Tally};
-
-/// The seconds of processor time that a test takes unless `EBBPOOL_SECONDS` says otherwise.
-const SECONDS: u64 = 60;
+use price::Tally;
 
 fn setting(name: &str) -> Option<u64> {
     let value = std::env::var(name).ok()?;
@@ -32,72 +27,27 @@ fn setting(name: &str) -> Option<u64> {
     Some(number.unwrap_or_else(|_| panic!("{name}={value} is no number")))
 }
 
+/// Random programs, as many as `EBBPOOL_SECONDS` of processor time allow or `EBBPOOL_PROGRAMS` says, from
+/// `EBBPOOL_FIRST_SEED` on. `EBBPOOL_SEED` runs one. With `EBBPOOL_SURVEY` all differences are listed.
 #[test]
-fn one_seed() {
-    let Some(seed) = setting("EBBPOOL_SEED") else {
-        return;
-    };
-    let bench = Bench::new();
-    let program = generate::program(seed);
-    let mut tally = Tally::default();
-    println!("{:?} {}", generate::theme(seed), program.show());
-    if let Err(finding) = lockstep::run(&bench, &program, &mut tally) {
-        println!("{finding:?}");
-        let (program, finding) = shrink::shrink(&bench, &program, &finding);
-        panic!("{}\n{}", program.show(), finding.why);
-    }
-    println!("{tally:?}");
+fn the_library_answers_as_plain_sqlite_does() {
+    driver::drive();
 }
 
+/// A process of programs: `EBBPOOL_JUDGE` has the first seed and the distance to the next one.
 #[test]
-fn many_seeds() {
+#[ignore = "runs in processes of its own"]
+fn worker() {
+    driver::work();
+}
+
+/// Programs that showed a difference once.
+#[test]
+fn programs_of_the_past_show_no_difference() {
     let bench = Bench::new();
-    let mut tally = Tally::default();
-    let first = setting("EBBPOOL_FIRST_SEED").unwrap_or(1);
-    let count = setting("EBBPOOL_SEEDS").unwrap_or(200);
-    let mut kinds = BTreeMap::<String, (u64, u64, String)>::new();
-    for seed in first..first + count {
-        let program = generate::program(seed);
-        if let Err(finding) = lockstep::run(&bench, &program, &mut tally) {
-            let kind = shrink::kind(&finding);
-            if let Some(known) = kinds.get_mut(&kind) {
-                known.0 += 1;
-                if finding.is_hang {
-                    break;
-                }
-                continue;
-            }
-            let (program, finding) = shrink::shrink(&bench, &program, &finding);
-            println!(
-                "seed {seed} {:?}: {}\n{}",
-                generate::theme(seed),
-                finding.why,
-                program.show()
-            );
-            kinds.insert(kind, (1, seed, finding.why.clone()));
-            if finding.is_hang {
-                break;
-            }
+    for program in pasted::programs() {
+        if let Err(finding) = lockstep::run(&bench, &program, &mut Tally::default()) {
+            panic!("{}\n{}", program.show(), finding.why);
         }
-    }
-    for (kind, (count, seed, why)) in &kinds {
-        println!("{count} x {kind} (first {seed}): {why}");
-    }
-    println!("{tally:?}");
-}
-
-#[test]
-fn pasted() {
-    #[allow(unused_imports)]
-    use points::{Event::*, Point};
-    #[allow(unused_imports)]
-    use step::{Database::*, How::*, Opening, Operation::*, Program, Step::*, Work, Wrong};
-    let programs = include!("pasted.rs");
-    let bench = Bench::new();
-    for program in programs {
-        println!(
-            "{:?}",
-            lockstep::run(&bench, &program, &mut Tally::default())
-        );
     }
 }

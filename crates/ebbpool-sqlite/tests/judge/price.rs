@@ -14,13 +14,16 @@ pub enum Price {
     Committing,
     LogAndDatabase,
     NoLog,
+    Passed,
+    InDoubt,
 }
 
 /// Each with its reason.
 pub const PRICES: &[(Price, &str)] = &[
     (
         Price::OneProcess,
-        "SQLITE_BUSY while another process has a connection to the same database: one process at a time has it open",
+        "SQLITE_BUSY while another process has a connection to the same database: one process at a time has it open. SQLITE_ERROR \
+         where SQLite has read the tables before, and finds the database locked when it looks for a new one",
     ),
     (
         Price::Fault,
@@ -40,6 +43,16 @@ pub const PRICES: &[(Price, &str)] = &[
         Price::NoLog,
         "SQLITE_CANTOPEN where `-ebb` was deleted beside a database that needs it",
     ),
+    (
+        Price::Passed,
+        "SQLITE_BUSY of the library's own statements where a read-only connection was there first, so that SQLite's own VFS serves \
+         the database",
+    ),
+    (
+        Price::InDoubt,
+        "a commit that was refused is there after a crash, where the disk has failed the commit's sync and from then on whatever \
+         would have taken it back: plain SQLite's WAL has the same doubt",
+    ),
 ];
 
 /// What a statement's answer is judged by, beside plain SQLite's.
@@ -54,7 +67,9 @@ pub struct Circumstances {
 /// Why our world may answer so, whatever plain SQLite says.
 pub fn of(outcome: &Outcome, circumstances: Circumstances) -> Option<Price> {
     match outcome.code() {
-        ffi::SQLITE_BUSY if circumstances.has_other_process => Some(Price::OneProcess),
+        ffi::SQLITE_BUSY | ffi::SQLITE_ERROR if circumstances.has_other_process => {
+            Some(Price::OneProcess)
+        }
         ffi::SQLITE_IOERR | ffi::SQLITE_FULL | ffi::SQLITE_CANTOPEN if circumstances.has_failed => {
             Some(Price::Fault)
         }

@@ -98,6 +98,13 @@ pub fn run(database: &Connection, sql: &str) -> Outcome {
     }
 }
 
+/// True if a connection is in a transaction that writes.
+pub fn is_writing(database: &Connection) -> bool {
+    // SAFETY: the connection is open.
+    let state = unsafe { ffi::sqlite3_txn_state(database.handle(), std::ptr::null()) };
+    state == ffi::SQLITE_TXN_WRITE
+}
+
 /// Everything that a database holds, as text.
 pub fn dump(database: &Connection) -> Result<Vec<String>, String> {
     let ask = |sql: &str| rows(database, sql).map_err(|error| format!("{sql}: {error}"));

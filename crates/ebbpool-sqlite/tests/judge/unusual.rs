@@ -245,6 +245,15 @@ impl Lockstep<'_> {
             Work::Sql(actor, _) | Work::Close(actor) => actor != c && self.ours.is_open(actor),
             Work::Time(_) => true,
         };
+        // A statement that reads would leave a lock behind.
+        let is_shared = |c| {
+            let database = self.plain.get(c);
+            let mode = database.map(|database| sql::run(database, "PRAGMA locking_mode").answer);
+            mode.is_some_and(|mode| mode.is_ok_and(|rows| rows == ["normal"]))
+        };
+        if !is_shared(c) {
+            return false;
+        }
         let is_disturbed = self.any_held() || self.has_pending_fault() || self.bench.ours.may_cut();
         is_one_process && is_idle && fits && !is_disturbed
     }

@@ -1,0 +1,267 @@
+//! Runs programs in processes of their own, on all processors, and reports what they find.
+
+#![allow(unsafe_code)]
+
+use std::collections::BTreeMap;
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Child, Command, Stdio};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::time::{Duration, Instant};
+
+use crate::lockstep::{Bench, run};
+use crate::price::{PRICES, Tally};
+use crate::{generate, setting, shrink, trace};
+
+/// The seconds of processor time for all programs.
+const SECONDS: u64 = 60;
+/// A program that says nothing for so long waits for ever.
+const SILENCE: Duration = Duration::from_secs(150);
+/// Programs of one process. What the library holds for the databases of ghosts goes with it.
+const PROGRAMS: u64 = 1000;
+
+/// The state of all workers.
+#[derive(Default)]
+struct Board {
+    programs: AtomicU64,
+    steps: AtomicU64,
+    milliseconds: AtomicU64,
+    stop: AtomicBool,
+    /// By kind: how many, and the first one.
+    findings: Mutex<BTreeMap<String, (u64, String)>>,
+    prices: Mutex<BTreeMap<String, u64>>,
+}
+
+/// The driver's side.
+pub fn drive() {
+    let one = setting("EBBPOOL_SEED");
+    let first = one.or(setting("EBBPOOL_FIRST_SEED")).unwrap_or(1);
+    let most = one.map(|_| 1).or(setting("EBBPOOL_PROGRAMS"));
+    let seconds = setting("EBBPOOL_SECONDS").unwrap_or(SECONDS);
+    let is_survey = std::env::var_os("EBBPOOL_SURVEY").is_some();
+    let board = Board::default();
+    let next = AtomicU64::new(first);
+    let workers = std::thread::available_parallelism().map_or(1, usize::from);
+    let begin = Instant::now();
+    std::thread::scope(|scope| {
+        for _ in 0..workers {
+            scope.spawn(|| {
+                while !board.stop.load(Ordering::Relaxed) {
+                    let count = most.map_or(PROGRAMS, |most| most.min(PROGRAMS));
+                    let from = next.fetch_add(count, Ordering::Relaxed);
+                    let is_over = match most {
+                        Some(most) => from - first >= most,
+                        None => board.milliseconds.load(Ordering::Relaxed) >= seconds * 1000,
+                    };
+                    if is_over {
+                        return;
+                    }
+                    let limit = most.map_or(seconds * 1000, |_| u64::MAX);
+                    batch(&board, from, count, limit, is_survey);
+                }
+            });
+        }
+    });
+    report(&board, begin.elapsed());
+}
+
+/// Runs the programs of some seeds, in as many processes as it takes.
+fn batch(board: &Board, first: u64, count: u64, limit: u64, is_survey: bool) {
+    let mut seed = first;
+    while seed < first + count && !board.stop.load(Ordering::Relaxed) {
+        let (mut child, lines) = start(seed, first + count - seed);
+        let mut is_whole = false;
+        loop {
+            match lines.recv_timeout(SILENCE) {
+                Ok(line) => match line.split_once(' ').unwrap_or((&line, "")) {
+                    ("seed", number) => seed = number.parse().unwrap_or(seed),
+                    ("done", numbers) => note_program(board, numbers),
+                    ("price", name) => {
+                        *board.prices.lock().unwrap().entry(name.into()).or_default() += 1
+                    }
+                    ("kind", text) => {
+                        let (kind, text) = text.split_once('\t').unwrap_or((text, ""));
+                        note_finding(board, kind, &text.replace('\t', "\n"), is_survey);
+                    }
+                    ("end", _) => is_whole = true,
+                    _ => {}
+                },
+                Err(RecvTimeoutError::Disconnected) => break,
+                Err(RecvTimeoutError::Timeout) => {
+                    note_finding(board, "hangs", &format!("seed {seed} hangs"), is_survey);
+                    break;
+                }
+            }
+            if board.stop.load(Ordering::Relaxed)
+                || board.milliseconds.load(Ordering::Relaxed) >= limit
+            {
+                end(&mut child);
+                return;
+            }
+        }
+        end(&mut child);
+        if is_whole {
+            return;
+        }
+        if !board.stop.load(Ordering::Relaxed) && lines.recv_timeout(Duration::ZERO).is_err() {
+            let hung = board
+                .findings
+                .lock()
+                .unwrap()
+                .values()
+                .any(|(_, text)| text.contains(&format!("seed {seed} ")));
+            if !hung {
+                note_finding(
+                    board,
+                    "dies",
+                    &format!("seed {seed} ends its process"),
+                    is_survey,
+                );
+            }
+        }
+        seed += 1;
+    }
+}
+
+fn end(child: &mut Child) {
+    let _ = child.kill();
+    let _ = child.wait();
+}
+
+/// Starts a worker, whose lines arrive through a channel.
+fn start(first: u64, count: u64) -> (Child, Receiver<String>) {
+    let mut child = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "worker", "--ignored", "--nocapture"])
+        .env("EBBPOOL_JUDGE", format!("{first} {count}"))
+        .stdout(Stdio::piped())
+        .stderr(match std::env::var_os("EBBPOOL_TRACE") {
+            Some(_) => Stdio::inherit(),
+            None => Stdio::null(),
+        })
+        .spawn()
+        .unwrap();
+    let output = BufReader::new(child.stdout.take().unwrap());
+    let (to, lines) = channel();
+    std::thread::spawn(move || {
+        for line in output.lines().map_while(Result::ok) {
+            if to.send(line).is_err() {
+                return;
+            }
+        }
+    });
+    (child, lines)
+}
+
+fn note_program(board: &Board, numbers: &str) {
+    let mut numbers = numbers.split(' ').filter_map(|number| number.parse().ok());
+    board.programs.fetch_add(1, Ordering::Relaxed);
+    board
+        .steps
+        .fetch_add(numbers.next().unwrap_or(0), Ordering::Relaxed);
+    board
+        .milliseconds
+        .fetch_add(numbers.next().unwrap_or(0), Ordering::Relaxed);
+}
+
+fn note_finding(board: &Board, kind: &str, text: &str, is_survey: bool) {
+    let milliseconds = board.milliseconds.load(Ordering::Relaxed);
+    let programs = board.programs.load(Ordering::Relaxed);
+    let mut findings = board.findings.lock().unwrap();
+    let first = || {
+        let after = format!("after {programs} programs and {milliseconds} ms of processor time");
+        (0, format!("{after}: {text}"))
+    };
+    findings.entry(kind.to_owned()).or_insert_with(first).0 += 1;
+    board.stop.store(!is_survey, Ordering::Relaxed);
+}
+
+fn report(board: &Board, took: Duration) {
+    let [programs, steps, milliseconds] = [&board.programs, &board.steps, &board.milliseconds]
+        .map(|count| count.load(Ordering::Relaxed));
+    let findings = board.findings.lock().unwrap();
+    for (count, text) in findings.values() {
+        println!("{count} x {text}\n");
+    }
+    for (kind, (count, _)) in &*findings {
+        println!("{count:6} x {kind}");
+    }
+    println!("{programs} programs, {steps} steps in {milliseconds} ms of processor time, {took:?}");
+    for (name, count) in &*board.prices.lock().unwrap() {
+        let reason = PRICES
+            .iter()
+            .find(|(price, _)| format!("{price:?}") == *name);
+        println!(
+            "{count:8} programs met {name}: {}",
+            reason.map_or("", |(_, reason)| reason)
+        );
+    }
+    assert!(
+        findings.is_empty(),
+        "{} kinds of differences",
+        findings.len()
+    );
+}
+
+/// Milliseconds of processor time of this process.
+fn processor_time() -> u64 {
+    let mut time = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    // SAFETY: the call only writes the time.
+    unsafe { libc::clock_gettime(libc::CLOCK_PROCESS_CPUTIME_ID, &mut time) };
+    time.tv_sec as u64 * 1000 + time.tv_nsec as u64 / 1_000_000
+}
+
+/// A worker's side.
+pub fn work() {
+    let Ok(seeds) = std::env::var("EBBPOOL_JUDGE") else {
+        return;
+    };
+    let (first, count) = seeds.split_once(' ').unwrap();
+    let (first, count): (u64, u64) = (first.parse().unwrap(), count.parse().unwrap());
+    let bench = Bench::new();
+    let mut known = std::collections::BTreeSet::new();
+    let mut spent = 0;
+    println!();
+    for seed in first..first + count {
+        say(&format!("seed {seed}"));
+        let program = generate::program(seed);
+        let mut tally = Tally::default();
+        let answer = run(&bench, &program, &mut tally);
+        let now = processor_time();
+        say(&format!("done {} {}", tally.steps, now - spent));
+        spent = now;
+        for price in tally.prices.keys() {
+            say(&format!("price {price:?}"));
+        }
+        let Err(finding) = answer else {
+            continue;
+        };
+        let (mut program, mut finding) = (program, finding);
+        if known.insert(shrink::kind(&finding)) && std::env::var_os("EBBPOOL_WHOLE").is_none() {
+            (program, finding) = shrink::shrink(&bench, &program, &finding);
+            spent = processor_time();
+        }
+        trace::traced(|| drop(run(&bench, &program, &mut Tally::default())));
+        let theme = generate::theme(seed);
+        let text = format!("seed {seed} {theme:?}: {}\n{}", finding.why, program.show());
+        say(&format!(
+            "kind {}\t{}",
+            shrink::kind(&finding),
+            text.replace('\n', "\t")
+        ));
+        if finding.is_hang {
+            // Threads that wait for ever would be in the way of the programs after this one.
+            std::process::exit(0);
+        }
+    }
+    say("end");
+}
+
+fn say(line: &str) {
+    let mut output = std::io::stdout().lock();
+    let _ = writeln!(output, "{line}");
+    let _ = output.flush();
+}
