@@ -542,12 +542,12 @@ fn prepare_main(open: &mut Open, super_journal: Option<String>) -> Answer<()> {
 ///
 /// The text is null or ends with a zero.
 unsafe fn text_of(text: *const c_char) -> Option<String> {
+    if text.is_null() {
+        return None;
+    }
     // SAFETY: the caller's.
-    (!text.is_null()).then(|| {
-        unsafe { CStr::from_ptr(text) }
-            .to_string_lossy()
-            .into_owned()
-    })
+    let text = unsafe { CStr::from_ptr(text) };
+    Some(text.to_string_lossy().into_owned())
 }
 
 /// # Safety

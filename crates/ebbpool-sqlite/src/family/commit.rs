@@ -215,6 +215,16 @@ impl Family {
         self.page_size == 0
     }
 
+    /// Makes the commit frame invalid of a transaction that was refused: who makes the index of the WAL anew must not find it.
+    pub(crate) fn refuse_wal(&mut self) -> Answer<()> {
+        let frame = wal_log::FRAME + self.page_size_of_wal()? as u64;
+        if let (Some((last, _)), Some(wal)) = (self.writing.commit.take(), &mut self.wal) {
+            let at = wal_log::HEADER + u64::from(last - 1) * frame;
+            wal.write(at, &[0; wal_log::FRAME as usize])?;
+        }
+        Ok(())
+    }
+
     /// Notes a transaction in SQLite's WAL that its writer may commit.
     pub(crate) fn prepare_wal(&mut self, transaction: Transaction, is_durable: bool) {
         self.prepared = Some(Prepared {
