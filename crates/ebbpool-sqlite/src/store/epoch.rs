@@ -248,24 +248,18 @@ impl Store {
         Ok(())
     }
 
-    /// Tries to make invalid what a failed epoch has left behind the ends of the logs: the process may be killed, and the files
-    /// would show a transaction that was refused.
+    /// Tries to make invalid what a failed epoch has left behind the ends of the logs: after a kill or a power cut the files would
+    /// show a transaction that was refused. Where that fails too, the next epoch does it.
     fn cover_what_failed(&mut self) {
-        let end = self.deltas.end;
-        if let Some(file) = self
-            .deltas
-            .file
-            .as_mut()
-            .filter(|_| self.deltas.is_uncertain)
-        {
-            let _ = file.write(end, &[0; delta_log::RECORD]);
+        if self.deltas.is_uncertain {
+            let _ = self.cut_off_deltas();
         }
         if let Some(file) = self
             .wal_file
             .as_mut()
             .filter(|_| self.wal.has_open_frames())
         {
-            let _ = self.wal.cover(file);
+            let _ = self.wal.cover(file).and_then(|()| file.sync());
         }
     }
 
