@@ -65,9 +65,10 @@ pub struct Circumstances {
 }
 
 /// Why our world may answer so, whatever plain SQLite says.
-pub fn of(outcome: &Outcome, circumstances: Circumstances) -> Option<Price> {
+pub fn of(outcome: &Outcome, text: &str, circumstances: Circumstances) -> Option<Price> {
     match outcome.code() {
-        ffi::SQLITE_BUSY | ffi::SQLITE_ERROR if circumstances.has_other_process => {
+        ffi::SQLITE_BUSY if circumstances.has_other_process => Some(Price::OneProcess),
+        ffi::SQLITE_ERROR if circumstances.has_other_process && names_a_table(text) => {
             Some(Price::OneProcess)
         }
         ffi::SQLITE_IOERR | ffi::SQLITE_FULL | ffi::SQLITE_CANTOPEN if circumstances.has_failed => {
@@ -75,6 +76,12 @@ pub fn of(outcome: &Outcome, circumstances: Circumstances) -> Option<Price> {
         }
         _ => None,
     }
+}
+
+/// True if a statement needs the names of tables, which SQLite reads when it prepares the statement.
+pub fn names_a_table(text: &str) -> bool {
+    let verbs = ["SELECT", "INSERT", "UPDATE", "DELETE", "CREATE", "DROP"];
+    verbs.iter().any(|verb| text.starts_with(verb))
 }
 
 /// How often each difference was met.

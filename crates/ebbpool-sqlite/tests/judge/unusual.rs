@@ -35,15 +35,19 @@ impl Lockstep<'_> {
         if !has_wal(&ours) || self.bench.ours.has_cut() {
             return Ok(());
         }
-        let begun = self.ours.run(c, "BEGIN IMMEDIATE");
-        if !begun.is_ok() {
+        self.sql(c, "BEGIN IMMEDIATE")?;
+        if self
+            .ours
+            .get(c)
+            .is_none_or(rusqlite::Connection::is_autocommit)
+        {
             return Ok(());
         }
         let database = opening.database;
         self.history.raise(database, self.history.last());
         let path = self.ours.path(database);
         let file = self.bench.ours.content(&path);
-        self.ours.run(c, "ROLLBACK");
+        self.sql(c, "ROLLBACK")?;
         self.bench.scratch.reset(1);
         self.bench.scratch.replace(&path, &file);
         let copy =
@@ -214,14 +218,22 @@ impl Lockstep<'_> {
             self.ours.put(actor, database);
         }
         self.compare_work(work, ours)?;
+        let after = self.plain.run(c, text);
+        // The connection knows the tables now, in both worlds.
+        let again = self.ours.run(c, text);
+        if !again.agrees(&after) {
+            return Err(
+                format!("{text} of {c} after a sync: ours {again:?}, plain {after:?}").into(),
+            );
+        }
         let Some(reader) = reader else {
             return Ok(());
         };
-        let after = self.plain.run(c, text);
         if reader.agrees(&before) || reader.agrees(&after) {
             return Ok(());
         }
-        if reader.code() == ffi::SQLITE_BUSY && matches!(work, Work::Sql(..)) {
+        let is_locked = matches!(reader.code(), ffi::SQLITE_BUSY | ffi::SQLITE_ERROR);
+        if is_locked && matches!(work, Work::Sql(..)) {
             self.pay(Price::Committing);
             return Ok(());
         }
