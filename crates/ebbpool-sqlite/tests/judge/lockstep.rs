@@ -113,7 +113,7 @@ pub struct Lockstep<'a> {
     /// Connections whose databases' files do not show a committed state while they write.
     has_memory_journal: [bool; CONNECTIONS],
     /// Connections that keep their locks.
-    is_exclusive: [bool; CONNECTIONS],
+    pub is_exclusive: [bool; CONNECTIONS],
     /// A read-only connection was there since all connections were closed.
     had_reader: bool,
     /// Files were unclear when they changed last.
@@ -380,7 +380,7 @@ impl Lockstep<'_> {
         }
         // After a failure only one of the worlds would hold the lock.
         let is_exclusive = text == "PRAGMA locking_mode=EXCLUSIVE";
-        if is_exclusive && self.has_pending_fault() {
+        if is_exclusive && (self.has_pending_fault() || !may_write) {
             return Ok(());
         }
         self.is_exclusive[c] |= is_exclusive;
@@ -425,7 +425,10 @@ impl Lockstep<'_> {
                 return Err(format!("{text} of {c}: ours {ours:?}, plain {plain:?}").into());
             }
         }
-        self.acknowledge(c, &ours, is_of_ours);
+        // A checkpoint changes files, and commits nothing.
+        if !text.contains("wal_checkpoint") {
+            self.acknowledge(c, &ours, is_of_ours);
+        }
         Ok(())
     }
 

@@ -28,7 +28,7 @@ pub const PRICES: &[(Price, &str)] = &[
     (
         Price::Fault,
         "SQLITE_IOERR, _FULL or _CANTOPEN after an operation of the simulated disk has failed: plain SQLite's disk has no faults. \
-         What was refused must not be there afterwards",
+         What was refused must not be there afterwards. SQLITE_BUSY while a connection has the lock that it took before",
     ),
     (
         Price::Committing,
@@ -74,6 +74,8 @@ pub fn of(outcome: &Outcome, text: &str, circumstances: Circumstances) -> Option
         ffi::SQLITE_IOERR | ffi::SQLITE_FULL | ffi::SQLITE_CANTOPEN if circumstances.has_failed => {
             Some(Price::Fault)
         }
+        // The transaction of another connection has got its lock before the disk failed it.
+        ffi::SQLITE_BUSY if circumstances.has_failed => Some(Price::Fault),
         _ => None,
     }
 }

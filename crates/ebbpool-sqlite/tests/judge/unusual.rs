@@ -257,13 +257,8 @@ impl Lockstep<'_> {
             Work::Sql(actor, _) | Work::Close(actor) => actor != c && self.ours.is_open(actor),
             Work::Time(_) => true,
         };
-        // A statement that reads would leave a lock behind.
-        let is_shared = |c| {
-            let database = self.plain.get(c);
-            let mode = database.map(|database| sql::run(database, "PRAGMA locking_mode").answer);
-            mode.is_some_and(|mode| mode.is_ok_and(|rows| rows == ["normal"]))
-        };
-        if !is_shared(c) {
+        // A statement that reads would leave a lock behind, or take it away.
+        if self.is_exclusive.contains(&true) {
             return false;
         }
         let is_disturbed = self.any_held() || self.has_pending_fault() || self.bench.ours.may_cut();
