@@ -223,10 +223,16 @@ impl Instance {
         let Some(transaction) = transaction else {
             return Ok(());
         };
-        let is_durable = self.prepare(shared, &transaction)?;
-        self.with_family(shared, |family| {
-            family.prepare_wal(transaction, is_durable);
-            Ok(())
+        let prepared = self.prepare(shared, &transaction);
+        self.with_family(shared, |family| match prepared {
+            Ok(is_durable) => {
+                family.prepare_wal(transaction, is_durable);
+                Ok(())
+            }
+            Err(code) => {
+                family.refuse_wal()?;
+                Err(code)
+            }
         })
     }
 

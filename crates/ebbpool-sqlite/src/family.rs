@@ -69,6 +69,8 @@ pub(crate) struct Family {
     pub(crate) wal: Option<VirtualFile>,
     /// Pages that the transaction has written to the main file.
     working: BTreeSet<u32>,
+    /// True if the writer of the main file has committed since it has its lock.
+    pub(crate) has_committed_under_lock: bool,
     /// True if SQLite has read its journal since it wrote to it.
     pub(crate) journal_was_read: bool,
     /// True if the transaction in the main file may be committed without another look at the disk.
@@ -160,6 +162,7 @@ impl Family {
             journal: None,
             wal: None,
             working: BTreeSet::new(),
+            has_committed_under_lock: false,
             journal_was_read: false,
             main_is_prepared: false,
             pending: BTreeMap::new(),

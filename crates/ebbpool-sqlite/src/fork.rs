@@ -7,14 +7,16 @@
 #![allow(unsafe_code)]
 
 use std::cell::RefCell;
+use std::fs::File;
 use std::sync::{Mutex, MutexGuard, Once, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use crate::instance::{Databases, Instance, Timer};
+use crate::owner::{self, FileIdentity};
 use crate::sync::lock;
 
 static GATE: RwLock<()> = RwLock::new(());
 static INSTANCES: Mutex<Vec<&'static Instance>> = Mutex::new(Vec::new());
-/// The descriptors that lock databases for this process. A child closes its copies: with them the locks would outlive the
+/// The descriptors of databases that this process locks with. A child closes its copies: with them the locks would outlive the
 /// parent.
 static DESCRIPTORS: Mutex<Vec<i32>> = Mutex::new(Vec::new());
 
@@ -22,6 +24,7 @@ static DESCRIPTORS: Mutex<Vec<i32>> = Mutex::new(Vec::new());
 struct Held {
     _gate: RwLockWriteGuard<'static, ()>,
     _instances: MutexGuard<'static, Vec<&'static Instance>>,
+    unused: MutexGuard<'static, Vec<(FileIdentity, File)>>,
     descriptors: MutexGuard<'static, Vec<i32>>,
     tables: Vec<(MutexGuard<'static, Databases>, MutexGuard<'static, Timer>)>,
 }
@@ -64,6 +67,7 @@ unsafe extern "C" fn before() {
         .collect();
     let held = Held {
         _gate: gate,
+        unused: owner::lock_unused(),
         descriptors: lock(&DESCRIPTORS),
         tables,
         _instances: instances,
@@ -80,6 +84,8 @@ unsafe extern "C" fn in_child() {
         let Some(mut held) = slot.take() else {
             return;
         };
+        // Their descriptors are among those that are closed next.
+        std::mem::forget(std::mem::take(&mut *held.unused));
         for descriptor in held.descriptors.drain(..) {
             // SAFETY: the descriptor is one of this library's, and the parent's lock stays.
             unsafe { libc::close(descriptor) };

@@ -409,6 +409,7 @@ fn unlock_main(open: &mut Open, level: c_int) -> Answer<()> {
     };
     open.with(|family| {
         family.locks.unlock(number, &mut reached, level);
+        family.has_committed_under_lock &= !was_writer;
         Ok(())
     })?;
     open.level = reached;
@@ -541,12 +542,12 @@ fn prepare_main(open: &mut Open, super_journal: Option<String>) -> Answer<()> {
 ///
 /// The text is null or ends with a zero.
 unsafe fn text_of(text: *const c_char) -> Option<String> {
+    if text.is_null() {
+        return None;
+    }
     // SAFETY: the caller's.
-    (!text.is_null()).then(|| {
-        unsafe { CStr::from_ptr(text) }
-            .to_string_lossy()
-            .into_owned()
-    })
+    let text = unsafe { CStr::from_ptr(text) };
+    Some(text.to_string_lossy().into_owned())
 }
 
 /// # Safety

@@ -449,7 +449,9 @@ impl Instance {
         );
         let is_left = || Ok(self.has_hot_journal(&journal)? || self.base.exists(&wal)?);
         let mut recovered = Ok(());
-        let mut has_recovered = false;
+        // A process that was killed may have cut `-wal` off, and no sync has made that durable: after a power cut it would be
+        // back.
+        let mut has_recovered = self.base.exists(&format!("{}-ebb", shared.path))?;
         for _ in 0..3 {
             if is_left()? {
                 recovered = self.recover(&shared.path);

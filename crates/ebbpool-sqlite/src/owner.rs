@@ -9,7 +9,7 @@
 use std::fs::{File, OpenOptions};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
-use std::sync::Mutex;
+use std::sync::{Mutex, MutexGuard};
 
 use crate::code::{Answer, Code};
 use crate::disk::BaseFile;
@@ -26,9 +26,11 @@ pub(crate) struct OwnerLock {
     file: Option<File>,
 }
 
-/// Descriptors of databases whose lock another had. Closing one would drop the locks that SQLite's own VFS may have in this
-/// process, so that the next attempt uses it again.
+/// Descriptors of databases that are not locked. Closing one would drop the locks that SQLite's own VFS may have in this process,
+/// so that the next attempt uses it again.
 static UNUSED: Mutex<Vec<(FileIdentity, File)>> = Mutex::new(Vec::new());
+/// Descriptors that are not locked are closed from this number on, where that does no harm.
+const MOST_UNUSED: usize = 16;
 
 /// A file of the file system, whatever its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,17 +78,12 @@ pub(crate) fn lock_alone(path: &str, file: &mut BaseFile) -> Answer<OwnerLock> {
     }
     file.unlock();
     let descriptor = descriptor_of(path)?;
-    match set_lock(&descriptor) {
-        Ok(()) => {
-            fork::note_descriptor(descriptor.as_raw_fd());
-            Ok(OwnerLock {
-                file: Some(descriptor),
-            })
-        }
+    match set_lock(&descriptor, libc::F_WRLCK) {
+        Ok(()) => Ok(OwnerLock {
+            file: Some(descriptor),
+        }),
         Err(error) => {
-            if let Some(identity) = identity_of(&descriptor) {
-                lock(&UNUSED).push((identity, descriptor));
-            }
+            store_unused(descriptor);
             Err(error)
         }
     }
@@ -108,19 +105,44 @@ fn descriptor_of(path: &str) -> Answer<File> {
     {
         return Ok(unused.swap_remove(index).1);
     }
-    OpenOptions::new()
+    let file = OpenOptions::new()
         .read(true)
         .write(true)
         .custom_flags(libc::O_CLOEXEC)
         .open(path)
-        .map_err(|_| Code::CANT_OPEN)
+        .map_err(|_| Code::CANT_OPEN)?;
+    fork::note_descriptor(file.as_raw_fd());
+    Ok(file)
+}
+
+/// Keeps a descriptor that is not locked for the next attempt, and closes some of the others. The caller has the gate of `fork`.
+fn store_unused(file: File) {
+    let mut unused = lock(&UNUSED);
+    if let Some(identity) = identity_of(&file) {
+        unused.push((identity, file));
+    }
+    let mut excess = unused.len().saturating_sub(MOST_UNUSED);
+    unused.retain(|(_, file)| {
+        // With the lock no handle of SQLite's own VFS has one, which closing would drop.
+        let goes = excess > 0 && set_lock(file, libc::F_WRLCK).is_ok();
+        if goes {
+            excess -= 1;
+            fork::forget_descriptor(file.as_raw_fd());
+        }
+        !goes
+    });
+}
+
+/// The descriptors that are not locked, which a child of `fork` forgets.
+pub(crate) fn lock_unused() -> MutexGuard<'static, Vec<(FileIdentity, File)>> {
+    lock(&UNUSED)
 }
 
 #[cfg(target_os = "linux")]
-fn set_lock(file: &File) -> Answer<()> {
+fn set_lock(file: &File, kind: i32) -> Answer<()> {
     // SAFETY: all zeros are a value of the structure; this kind of lock requires that the process is 0.
     let mut range: libc::flock = unsafe { std::mem::zeroed() };
-    range.l_type = libc::F_WRLCK as i16;
+    range.l_type = kind as i16;
     range.l_whence = libc::SEEK_SET as i16;
     range.l_start = FIRST as libc::off_t;
     range.l_len = BYTES as libc::off_t;
@@ -139,18 +161,19 @@ fn set_lock(file: &File) -> Answer<()> {
 }
 
 #[cfg(not(target_os = "linux"))]
-fn set_lock(_file: &File) -> Answer<()> {
+fn set_lock(_file: &File, _kind: i32) -> Answer<()> {
     Ok(())
 }
 
 impl Drop for OwnerLock {
     fn drop(&mut self) {
-        // Closing the descriptor is what lets go of the lock: until then no handle of SQLite's own VFS can have a lock that closing
-        // would drop.
         let _gate = fork::gate();
         if let Some(file) = self.file.take() {
-            fork::forget_descriptor(file.as_raw_fd());
-            drop(file);
+            // In words, since closing the descriptor would not do it: a process that is being started may have a copy.
+            if set_lock(&file, libc::F_UNLCK).is_err() {
+                tracing::error!("a database cannot be unlocked before the process ends");
+            }
+            store_unused(file);
         }
     }
 }

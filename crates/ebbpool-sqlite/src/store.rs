@@ -13,8 +13,8 @@
 //! 5. While `-ebb` has records, the database in place has the mark with the number of its generation, or of the next one
 //!    where a checkpoint has begun. The header of `-ebb` is durable before the mark is written, and `-ebb` goes only after
 //!    the mark has gone. So a mark with a number and no `-ebb` says that it was deleted.
-//! 6. What the logs have had is found again in `-wal` only with the same mark: a `-wal` from before the mark is made invalid
-//!    before the mark is written.
+//! 6. What a crash may bring back in `-wal` has the mark that is in place: a `-wal` from before a mark is made invalid before
+//!    the mark is written.
 
 mod checkpoint;
 mod epoch;
@@ -109,7 +109,7 @@ pub(crate) struct Store {
     /// True if `-wal` may hold a commit that `-ebb` has no record of, and that is in no pool either: making it durable
     /// has failed.
     wal_is_uncertain: bool,
-    /// True if a crash may bring a commit of `-wal` back that is in place, and that has no mark (invariant 6).
+    /// True if a crash may bring a commit of `-wal` back that is in place, and that has no mark, or an earlier one (invariant 6).
     wal_is_stale: bool,
     /// True if `-wal` may hold the state as of some epoch of `-ebb`, because a checkpoint has begun and not ended.
     checkpoint_has_begun: bool,

@@ -370,3 +370,37 @@ fn workers_have_databases_of_their_own() {
         insert(&database).unwrap();
     }
 }
+
+/// A process that another thread starts has all descriptors until it runs its program, and nothing of this library runs there.
+#[test]
+fn a_process_that_is_being_started_has_no_lock() {
+    if !is_alone("a_process_that_is_being_started_has_no_lock") {
+        return;
+    }
+    for options in ["window=0", "window=0&log=wal", "window=1000"] {
+        let (_directory, path) = directory();
+        let database = open(&path, options).unwrap();
+        with_table(&database);
+        insert(&database).unwrap();
+        insert(&database).unwrap();
+        // SAFETY: a copy of this process, as `posix_spawn` makes one, without what runs in a child of `fork`.
+        let child = unsafe { libc::syscall(libc::SYS_clone, libc::SIGCHLD, 0, 0, 0, 0) };
+        if child == 0 {
+            // SAFETY: the copy only waits, until it is killed.
+            unsafe {
+                libc::sleep(20);
+                libc::_exit(0);
+            }
+        }
+        database.close().unwrap();
+        let by_plain = try_count(&plain(&path)).map_err(|error| error.to_string());
+        let by_library = open(&path, options).and_then(|again| insert(&again));
+        let by_library = by_library.map_err(|error| error.to_string());
+        // SAFETY: the child is one of this process's.
+        unsafe {
+            libc::kill(child as libc::pid_t, libc::SIGKILL);
+            libc::waitpid(child as libc::pid_t, std::ptr::null_mut(), 0);
+        }
+        assert_eq!((by_plain, by_library), (Ok(2), Ok(())), "{options}");
+    }
+}

@@ -114,10 +114,7 @@ fn the_window_ends_on_a_full_disk() {
                 database
                     .execute("INSERT INTO t VALUES (?1, 1)", [-second])
                     .unwrap();
-                bench
-                    .instance
-                    .set_time(f64::from(second as i32) * 40.0)
-                    .unwrap();
+                bench.instance.set_time(f64::from(second) * 40.0).unwrap();
             }
             database.execute_batch("DELETE FROM t").unwrap();
             disk.set_capacity(300_000);
@@ -174,13 +171,13 @@ fn what_closing_could_not_sync_waits_in_the_process() {
                         .open(&options)
                         .map(|again| assert_eq!(ids(&again), expected)),
                 );
+                assert!(disk.bytes(&format!("{PATH}-ebb")).is_empty().unwrap());
                 disk.crash(7);
                 disk.restart();
                 bench.forget();
                 let plain = bench.open_plain().unwrap();
                 assert_eq!(ids(&plain), expected, "{mode}, {log}");
                 assert!(judge(&plain).is_ok());
-                assert!(disk.bytes(&format!("{PATH}-ebb")).is_empty().unwrap());
             }
         }
     }
@@ -207,4 +204,132 @@ fn closing_is_tried_again_by_itself() {
     let plain = bench.open_plain().unwrap();
     assert_eq!(ids(&plain), [1]);
     plain.execute_batch("INSERT INTO t VALUES (2, 2)").unwrap();
+}
+
+/// SQLite leaves the frames of a transaction that was refused in its WAL. The next connection does not take them for a commit.
+#[test]
+fn a_refused_commit_is_not_there_for_the_next_connection() {
+    let bench = Bench::new("refused");
+    let mut failures = Vec::new();
+    for operation in [DiskOperation::Write, DiskOperation::Sync] {
+        for options in [
+            "window=0",
+            "window=30",
+            "window=0&log=wal",
+            "window=30&log=wal",
+        ] {
+            for rounds in [0, 1, 3] {
+                for stays in [false, true] {
+                    let refused = refused_commits(&bench, operation, options, rounds, stays);
+                    if let Err(why) = refused {
+                        failures.push(format!(
+                            "{operation:?}, {options}, {rounds}, a connection stays: {stays}: {why}"
+                        ));
+                    }
+                }
+            }
+        }
+    }
+    assert!(failures.is_empty(), "{}", failures.join("\n"));
+}
+
+fn refused_commits(
+    bench: &Bench,
+    operation: DiskOperation,
+    options: &str,
+    rounds: i64,
+    stays: bool,
+) -> Result<(), String> {
+    let disk = FaultyDisk::new(5);
+    let database = table_on(bench, &disk, "wal", options);
+    let mut expected = Vec::new();
+    for round in 0..rounds {
+        let insert = "INSERT INTO t VALUES (?1, zeroblob(9000))";
+        database.execute(insert, [round]).unwrap();
+        expected.push(round);
+    }
+    let other = stays.then(|| bench.open(options).unwrap());
+    disk.inject(Fault::failing(operation, EIO).forever());
+    for (id, changes) in [
+        (10, "INSERT INTO t VALUES (10, 1)"),
+        (11, "INSERT INTO t VALUES (11, 1)"),
+        (12, "INSERT INTO t VALUES (12, zeroblob(90000))"),
+    ] {
+        match database.execute_batch(&format!("BEGIN; {changes}; COMMIT")) {
+            Ok(()) => expected.push(id),
+            Err(_) if database.is_autocommit() => {}
+            Err(_) => database.execute_batch("ROLLBACK").unwrap(),
+        }
+        check_ids(&database, &expected, changes)?;
+    }
+    // The window has ended for long, and the epoch is late.
+    let _ = bench.instance.set_time(1000.0);
+    drop(database);
+    disk.heal();
+    let again = bench.open(options).map_err(|error| error.to_string())?;
+    check_ids(&again, &expected, "opened again")?;
+    again.execute_batch("INSERT INTO t VALUES (20, 1)").unwrap();
+    expected.push(20);
+    drop((again, other));
+    disk.crash(9);
+    disk.restart();
+    bench.forget();
+    let plain = bench.open_plain().unwrap();
+    check_ids(&plain, &expected, "plain SQLite")?;
+    let ok: String = plain
+        .query_row("PRAGMA integrity_check", [], |row| row.get(0))
+        .unwrap();
+    if ok == "ok" { Ok(()) } else { Err(ok) }
+}
+
+fn check_ids(database: &Connection, expected: &[i64], when: &str) -> Result<(), String> {
+    let mut statement = database
+        .prepare("SELECT id FROM t ORDER BY id")
+        .map_err(|error| format!("{when}: {error}"))?;
+    let rows = statement.query_map([], |row| row.get(0)).unwrap();
+    let found: Vec<i64> = rows
+        .collect::<rusqlite::Result<_>>()
+        .map_err(|error| format!("{when}: {error}"))?;
+    match found == expected {
+        true => Ok(()),
+        false => Err(format!("{when}: {found:?}, not {expected:?}")),
+    }
+}
+
+/// Reading needs no room: also for the first connection, and after a transaction was refused.
+#[test]
+fn what_was_refused_does_not_keep_readers_away() {
+    let bench = Bench::new("readers-of-full");
+    for mode in ["wal", "delete", "truncate", "persist", "memory"] {
+        for window in [0, 30] {
+            for log in ["deltas", "wal"] {
+                let when = format!("{mode}, window={window}, {log}");
+                let options = format!("window={window}&log={log}&memory=1M");
+                let disk = FaultyDisk::new(6);
+                let database = table_on(&bench, &disk, mode, &options);
+                // Pages of the list of free ones, which SQLite does not write into its journal.
+                database
+                    .execute_batch(
+                        "INSERT INTO t VALUES (1, zeroblob(100000)); INSERT INTO t VALUES (2, zeroblob(100000));
+                        DELETE FROM t WHERE id=2; UPDATE t SET x=zeroblob(100001)",
+                    )
+                    .unwrap();
+                bench.instance.set_time(100.0).unwrap();
+                database
+                    .execute_batch("UPDATE t SET x=zeroblob(100002)")
+                    .unwrap();
+                disk.set_capacity(disk.used());
+                let big = "INSERT INTO t VALUES (3, randomblob(90000)); INSERT INTO t VALUES (4, randomblob(300000))";
+                let refused = database.execute_batch(big);
+                assert!(refused.is_err(), "{when}: the disk is not full");
+                let found = ids(&database);
+                assert!(found == [1] || found == [1, 3], "{when}: {found:?}");
+                let second = bench.open(&options).unwrap();
+                assert_eq!(ids(&second), found, "{when}: a second connection");
+                drop((database, second));
+                let next = bench.open(&options).unwrap();
+                assert_eq!(ids(&next), found, "{when}: the next connection");
+            }
+        }
+    }
 }

@@ -275,9 +275,9 @@ fn a_directory_that_cannot_be_written_is_left_to_sqlite() {
     set_mode(directory.path(), 0o555);
     // SAFETY: this process does nothing else. Permissions do not bind root.
     let is_root = unsafe { libc::geteuid() } == 0;
-    let nobody = 65_534;
+    let other_user = 65_534;
     // SAFETY: as above.
-    if is_root && unsafe { libc::setegid(nobody) != 0 || libc::seteuid(nobody) != 0 } {
+    if is_root && unsafe { libc::setegid(other_user) != 0 || libc::seteuid(other_user) != 0 } {
         println!("skipped: permissions do not bind this user, who cannot be another one");
         return;
     }

@@ -215,6 +215,16 @@ impl Family {
         self.page_size == 0
     }
 
+    /// Makes the commit frame invalid of a transaction that was refused: who makes the index of the WAL anew must not find it.
+    pub(crate) fn refuse_wal(&mut self) -> Answer<()> {
+        let frame = wal_log::FRAME + self.page_size_of_wal()? as u64;
+        if let (Some((last, _)), Some(wal)) = (self.writing.commit.take(), &mut self.wal) {
+            let at = wal_log::HEADER + u64::from(last - 1) * frame;
+            wal.write(at, &[0; wal_log::FRAME as usize])?;
+        }
+        Ok(())
+    }
+
     /// Notes a transaction in SQLite's WAL that its writer may commit.
     pub(crate) fn prepare_wal(&mut self, transaction: Transaction, is_durable: bool) {
         self.prepared = Some(Prepared {
@@ -270,6 +280,7 @@ impl Family {
             return Ok(false);
         };
         self.working.clear();
+        self.has_committed_under_lock = true;
         self.take(transaction);
         Ok(true)
     }
@@ -277,6 +288,7 @@ impl Family {
     /// Notes that an epoch has the transaction in the main file.
     pub(super) fn main_is_durable(&mut self) {
         self.working.clear();
+        self.has_committed_under_lock = true;
         self.asked.commits += 1;
     }
 
@@ -296,18 +308,19 @@ impl Family {
         Ok(true)
     }
 
-    /// A commit changes page 1 (SQLite's file format, 1.3.8: the change counter), and writes to its journal last; a rollback restores
-    /// page 1, and has read the journal.
+    /// A commit changes page 1 (SQLite's file format, 1.3.8: the change counter), but for a later one under the same lock, and writes
+    /// to its journal last; a rollback restores page 1, and has read the journal.
     fn is_rolled_back(&self) -> Answer<bool> {
+        let has_read = self.journal.is_none() || self.journal_was_read;
         let Some(first) = self.view.get(&1).filter(|_| self.working.contains(&1)) else {
-            return Ok(self.working.is_empty());
+            return Ok(has_read && !self.has_committed_under_lock);
         };
         let first = first.bytes()?;
         let is_restored = match self.pending.get(&1).or_else(|| self.flying.get(&1)) {
             Some(committed) => *committed.bytes()? == *first,
             None => self.durable(1, |committed| *committed == *first)?,
         };
-        Ok(is_restored && (self.journal.is_none() || self.journal_was_read))
+        Ok(is_restored && has_read)
     }
 
     /// Makes a committed transaction pending.

@@ -123,6 +123,8 @@ impl Store {
             LogKind::Deltas if self.deltas.file.is_some() && self.marked.is_some() => {
                 self.begin_deltas()?;
                 self.wal.clear();
+                // A crash may bring it back, with the mark of this generation: another one does not begin before that is over.
+                self.wal_is_stale = true;
                 if let Some(file) = &mut self.wal_file {
                     self.wal_allocated = 0;
                     file.truncate(0)?;

@@ -447,25 +447,34 @@ impl Store {
         }
         self.written.log += self.wal.sync(file)?;
         self.written.syncs += 1;
-        if !self.has_first_page {
-            // SQLite deletes a WAL beside an empty database.
-            if self.database.write(0, &vec![0; self.page_size]).is_err() {
-                // On a full disk `-wal` has the room: more than its frames take.
-                let file = self.wal_file.as_mut().ok_or(Code::IO)?;
-                file.truncate(end)?;
-                self.wal_allocated = end;
-                self.database.write(0, &vec![0; self.page_size])?;
-            }
-            self.database.sync()?;
-            self.written.in_place += whole_blocks(0, self.page_size as u64);
-            self.written.syncs += 1;
-            self.has_first_page = true;
+        if !self.has_first_page
+            && let Err(code) = self.write_first_page(end)
+        {
+            // A page of zeros without the commit is no database.
+            let _ = self.database.truncate(0);
+            return Err(code);
         }
         let images = self.wal.commit();
         self.wal_allocated = self.wal_allocated.max(self.wal.end());
         self.wal_needed = true;
         self.size = size;
         Ok(images)
+    }
+
+    /// Makes a database that is empty one page long: SQLite deletes a WAL beside an empty one. The commit in `-wal` ends at `end`.
+    fn write_first_page(&mut self, end: u64) -> Answer<()> {
+        if self.database.write(0, &vec![0; self.page_size]).is_err() {
+            // On a full disk `-wal` has the room: more than its frames take.
+            let file = self.wal_file.as_mut().ok_or(Code::IO)?;
+            file.truncate(end)?;
+            self.wal_allocated = end;
+            self.database.write(0, &vec![0; self.page_size])?;
+        }
+        self.database.sync()?;
+        self.written.in_place += whole_blocks(0, self.page_size as u64);
+        self.written.syncs += 1;
+        self.has_first_page = true;
+        Ok(())
     }
 
     /// Writes pages beyond the end of the database in place: no crash leaves a version behind that has them, until `-wal`

@@ -123,7 +123,7 @@ impl Actor {
         if let Err(error) = outcome
             && !is_busy(&error)
             && !self.disk.is_off()
-            && !(self.may_fail && !matches!(error, rusqlite::Error::InvalidPath(_)))
+            && (!self.may_fail || matches!(error, rusqlite::Error::InvalidPath(_)))
         {
             self.failures.push(format!("{when}: {error}"));
         }

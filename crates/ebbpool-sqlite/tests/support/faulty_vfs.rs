@@ -291,7 +291,7 @@ passed_on! {
     next_system_call => xNextSystemCall(name: *const c_char) -> *const c_char;
 }
 
-/// Whoever waits here waits for a connection of the same thread, which does nothing meanwhile.
+/// Nothing changes while a connection waits: all of them are of one thread.
 unsafe extern "C" fn sleep(_vfs: *mut Vfs, microseconds: c_int) -> c_int {
     microseconds
 }

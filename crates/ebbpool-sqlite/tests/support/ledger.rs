@@ -12,7 +12,7 @@ use super::workload::judge;
 /// Transactions of any number of connections of one database, which has the tables of `workload::SCHEMA`.
 pub struct Ledger {
     disk: Option<FaultyDisk>,
-    /// So many transactions may be under way at once.
+    /// The number of transactions that may be under way at once.
     connections: i64,
     entries: Mutex<Entries>,
 }
