@@ -341,11 +341,6 @@ impl Machine {
         self.changed.swap(false, Ordering::Relaxed)
     }
 
-    /// There is more to look at than was seen.
-    pub fn set_changed(&self) {
-        self.changed.store(true, Ordering::Relaxed);
-    }
-
     /// The bytes of a file, empty if there is none.
     pub fn content(&self, path: &str) -> Vec<u8> {
         let drive = self.drive();

@@ -28,7 +28,7 @@ pub const PRICES: &[(Price, &str)] = &[
     (
         Price::Fault,
         "SQLITE_IOERR, _FULL or _CANTOPEN after an operation of the simulated disk has failed: plain SQLite's disk has no faults. \
-         What was refused must not be there afterwards",
+         What was refused must not be there afterwards. SQLITE_BUSY while a connection has the lock that it took before",
     ),
     (
         Price::Committing,
@@ -65,16 +65,25 @@ pub struct Circumstances {
 }
 
 /// Why our world may answer so, whatever plain SQLite says.
-pub fn of(outcome: &Outcome, circumstances: Circumstances) -> Option<Price> {
+pub fn of(outcome: &Outcome, text: &str, circumstances: Circumstances) -> Option<Price> {
     match outcome.code() {
-        ffi::SQLITE_BUSY | ffi::SQLITE_ERROR if circumstances.has_other_process => {
+        ffi::SQLITE_BUSY if circumstances.has_other_process => Some(Price::OneProcess),
+        ffi::SQLITE_ERROR if circumstances.has_other_process && names_a_table(text) => {
             Some(Price::OneProcess)
         }
         ffi::SQLITE_IOERR | ffi::SQLITE_FULL | ffi::SQLITE_CANTOPEN if circumstances.has_failed => {
             Some(Price::Fault)
         }
+        // The transaction of another connection has got its lock before the disk failed it.
+        ffi::SQLITE_BUSY if circumstances.has_failed => Some(Price::Fault),
         _ => None,
     }
+}
+
+/// True if a statement needs the names of tables, which SQLite reads when it prepares the statement.
+pub fn names_a_table(text: &str) -> bool {
+    let verbs = ["SELECT", "INSERT", "UPDATE", "DELETE", "CREATE", "DROP"];
+    verbs.iter().any(|verb| text.starts_with(verb))
 }
 
 /// How often each difference was met.

@@ -35,15 +35,19 @@ impl Lockstep<'_> {
         if !has_wal(&ours) || self.bench.ours.has_cut() {
             return Ok(());
         }
-        let begun = self.ours.run(c, "BEGIN IMMEDIATE");
-        if !begun.is_ok() {
+        self.sql(c, "BEGIN IMMEDIATE")?;
+        if self
+            .ours
+            .get(c)
+            .is_none_or(rusqlite::Connection::is_autocommit)
+        {
             return Ok(());
         }
         let database = opening.database;
         self.history.raise(database, self.history.last());
         let path = self.ours.path(database);
         let file = self.bench.ours.content(&path);
-        self.ours.run(c, "ROLLBACK");
+        self.sql(c, "ROLLBACK")?;
         self.bench.scratch.reset(1);
         self.bench.scratch.replace(&path, &file);
         let copy =
@@ -214,14 +218,22 @@ impl Lockstep<'_> {
             self.ours.put(actor, database);
         }
         self.compare_work(work, ours)?;
+        let after = self.plain.run(c, text);
+        // The connection knows the tables now, in both worlds.
+        let again = self.ours.run(c, text);
+        if !again.agrees(&after) {
+            return Err(
+                format!("{text} of {c} after a sync: ours {again:?}, plain {after:?}").into(),
+            );
+        }
         let Some(reader) = reader else {
             return Ok(());
         };
-        let after = self.plain.run(c, text);
         if reader.agrees(&before) || reader.agrees(&after) {
             return Ok(());
         }
-        if reader.code() == ffi::SQLITE_BUSY && matches!(work, Work::Sql(..)) {
+        let is_locked = matches!(reader.code(), ffi::SQLITE_BUSY | ffi::SQLITE_ERROR);
+        if is_locked && matches!(work, Work::Sql(..)) {
             self.pay(Price::Committing);
             return Ok(());
         }
@@ -245,13 +257,8 @@ impl Lockstep<'_> {
             Work::Sql(actor, _) | Work::Close(actor) => actor != c && self.ours.is_open(actor),
             Work::Time(_) => true,
         };
-        // A statement that reads would leave a lock behind.
-        let is_shared = |c| {
-            let database = self.plain.get(c);
-            let mode = database.map(|database| sql::run(database, "PRAGMA locking_mode").answer);
-            mode.is_some_and(|mode| mode.is_ok_and(|rows| rows == ["normal"]))
-        };
-        if !is_shared(c) {
+        // A statement that reads would leave a lock behind, or take it away.
+        if self.is_exclusive.contains(&true) {
             return false;
         }
         let is_disturbed = self.any_held() || self.has_pending_fault() || self.bench.ours.may_cut();
