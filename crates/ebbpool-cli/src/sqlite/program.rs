@@ -64,7 +64,7 @@ impl fmt::Display for Obstacle {
             Obstacle::Static { is_go: false } => formatter
                 .write_str("is linked statically: a library cannot be preloaded, and its SQLite is inside itself"),
             Obstacle::Static { is_go: true } | Obstacle::Go => {
-                formatter.write_str("is a Go program, which has its SQLite inside itself")
+                formatter.write_str("is a Go program: its SQLite, if it has one, is inside itself")
             }
             Obstacle::OwnSqlite => formatter.write_str("has its SQLite inside itself"),
             Obstacle::Node => formatter

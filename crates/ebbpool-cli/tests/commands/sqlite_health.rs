@@ -311,7 +311,7 @@ fn a_database_whose_log_is_gone_is_refused_until_it_is_given_up() {
 }
 
 #[test]
-fn a_wal_that_brings_the_mark_back_is_given_up_too() {
+fn the_mark_is_given_up_together_with_a_log_of_another_database() {
     let Some(scratch) = database() else {
         return;
     };
