@@ -54,6 +54,35 @@ impl FileIdentity {
     }
 }
 
+/// Has the disk reserve room for a file up to a length, and makes the file that long, without writing: false where the system
+/// cannot do that, or the file is none of the system.
+pub(crate) fn reserve(path: &str, file: Option<FileIdentity>, length: u64) -> Answer<bool> {
+    let Ok(descriptor) = OpenOptions::new().write(true).open(path) else {
+        return Ok(false);
+    };
+    if file.is_none() || identity_of(&descriptor) != file {
+        return Ok(false);
+    }
+    reserve_in(&descriptor, length)
+}
+
+#[cfg(target_os = "linux")]
+fn reserve_in(file: &File, length: u64) -> Answer<bool> {
+    // SAFETY: the descriptor is open.
+    if unsafe { libc::fallocate(file.as_raw_fd(), 0, 0, length as libc::off_t) } == 0 {
+        return Ok(true);
+    }
+    match std::io::Error::last_os_error().raw_os_error() {
+        Some(libc::ENOSPC | libc::EDQUOT | libc::EFBIG) => Err(Code(ffi::FULL)),
+        _ => Ok(false),
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+fn reserve_in(_file: &File, _length: u64) -> Answer<bool> {
+    Ok(false)
+}
+
 /// Gives a file that has the name of a log another name, if there is one.
 pub(crate) fn move_aside(path: &str) -> Answer<()> {
     match std::fs::rename(path, format!("{path}.stale")) {

@@ -13,6 +13,7 @@ use crate::disk::{BLOCK, BaseFile, whole_blocks};
 use crate::family::Flight;
 use crate::home::Pages;
 use crate::options::LogKind;
+use crate::owner::reserve;
 
 /// A record of deltas is put together in memory: what is larger goes to `-wal` at once.
 pub(crate) const LONGEST_RECORD: u64 = 64 << 20;
@@ -109,11 +110,12 @@ impl Store {
             true => self.reserve_deltas(self.deltas.end + bytes),
             false => self.open_wal().and_then(|()| {
                 let end = self.wal.end();
-                let file = self.wal_file.as_mut().ok_or(Code::IO)?;
                 let to = (end + bytes).next_multiple_of(BLOCK);
-                if to > self.wal_allocated && file.reserve(to)? {
+                let is_short = to > self.wal_allocated;
+                if is_short && reserve(&self.wal_path(), self.wal_identity, to)? {
                     self.wal_allocated = to;
                 }
+                let file = self.wal_file.as_mut().ok_or(Code::IO)?;
                 grow(file, &mut self.wal_allocated, end, to)
             }),
         };
@@ -124,27 +126,26 @@ impl Store {
     /// Has the disk reserve room for `-ebb`: some more than is needed now, because this is done before a commit.
     fn reserve_deltas(&mut self, end: u64) -> Answer<()> {
         let to = end.next_multiple_of(end.next_power_of_two().clamp(BLOCK, STEP));
-        let deltas = &mut self.deltas;
-        let file = deltas.file.as_mut().ok_or(Code::IO)?;
-        if to <= deltas.reserved || file.reserve(to)? {
-            deltas.reserved = deltas.reserved.max(to);
+        let is_short = to > self.deltas.reserved;
+        if !is_short || reserve(&self.ebb_path(), self.deltas.identity, to)? {
+            self.deltas.reserved = self.deltas.reserved.max(to);
             return Ok(());
         }
-        self.grow_deltas(end, STEP)
+        self.grow_deltas(self.deltas.end, end, STEP)
     }
 
-    /// Writes zeros behind the end of `-ebb`, so that a sync of the records there changes no metadata. A log that lives for a
-    /// few records gets no more than these need.
-    fn grow_deltas(&mut self, end: u64, most: u64) -> Answer<()> {
+    /// Writes zeros to `-ebb` from an offset on, so that a sync of the records there changes no metadata, and at least up to `end`.
+    /// A log that lives for a few records gets no more than these need.
+    fn grow_deltas(&mut self, from: u64, end: u64, most: u64) -> Answer<()> {
         let deltas = &mut self.deltas;
         if end <= deltas.allocated {
             return Ok(());
         }
         let step = end.next_power_of_two().clamp(BLOCK, most.max(BLOCK));
         let to = end.next_multiple_of(step);
-        let from = deltas.allocated.max(deltas.end);
+        let from = deltas.allocated.max(from);
         let file = deltas.file.as_mut().ok_or(Code::IO)?;
-        grow(file, &mut deltas.allocated, deltas.end, to)?;
+        grow(file, &mut deltas.allocated, from, to)?;
         deltas.reserved = deltas.reserved.max(to);
         self.written.log += whole_blocks(from, to - from);
         Ok(())
@@ -199,7 +200,7 @@ impl Store {
         } else {
             BLOCK
         };
-        self.grow_deltas(end, most)?;
+        self.grow_deltas(end, end, most)?;
         let deltas = &mut self.deltas;
         let file = deltas.file.as_mut().ok_or(Code::IO)?;
         deltas.is_uncertain = true;
