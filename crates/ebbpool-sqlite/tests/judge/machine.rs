@@ -850,6 +850,9 @@ unsafe extern "C" fn write(file: *mut File, from: *const c_void, count: c_int, a
             std::slice::from_raw_parts(from.cast::<u8>(), count as usize),
         )
     };
+    if !open.can_write {
+        return ffi::IOERR | (3 << 8);
+    }
     let (drive, bytes) = open.at();
     // SQLite opens the database before it writes it; only then is it made.
     if drive.is_fixed.load(Ordering::Relaxed) && drive.length(&bytes) == 0 && !open.is_temporary {

@@ -434,7 +434,8 @@ impl Real<'_> {
             // What needs no file is answered by SQLite itself, and what only reads by its own VFS.
             let is_refused = [ffi::SQLITE_MISUSE, ffi::SQLITE_ERROR, ffi::SQLITE_READONLY]
                 .contains(&ours.code());
-            let is_refused = is_refused || text.starts_with("SELECT");
+            // A transaction that was open goes on in memory; its end must not reach the file.
+            let is_refused = is_refused || !ours.is_idle || text.starts_with("SELECT");
             return match is_refused || !price::names_a_table(text) {
                 true => {
                     self.tally.pay(Price::Inherited);
@@ -455,7 +456,7 @@ impl Real<'_> {
             return Ok(());
         }
         if text.starts_with("PRAGMA ebbpool") {
-            let is_passed = ours.code() == ffi::SQLITE_BUSY && self.had_reader;
+            let is_passed = ours.code() == ffi::SQLITE_BUSY && (self.had_reader || self.is_fixed);
             if is_passed {
                 self.tally.pay(Price::Passed);
                 return Ok(());
@@ -471,7 +472,10 @@ impl Real<'_> {
             return Err(format!("{text} of {c} of {p}: ours {ours:?}, plain {plain:?}").into());
         }
         if ours.is_ok() && ours.is_idle && !text.contains("wal_checkpoint") {
-            self.acknowledge(p, opened, false);
+            let is_commit = price::names_a_table(text) || text == "COMMIT" || text == "VACUUM";
+            if is_commit {
+                self.acknowledge(p, opened, false);
+            }
         }
         self.note();
         Ok(())
@@ -514,7 +518,7 @@ impl Real<'_> {
         let had_open = !process.opened.is_empty();
         self.plain.retain(|(of, _), _| *of != p);
         self.note();
-        if had_open {
+        if had_open && !self.others_have(p) {
             self.history.raise(DATABASE, self.history.last());
         }
         drop(process);
