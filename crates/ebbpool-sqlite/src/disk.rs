@@ -170,6 +170,32 @@ impl BaseFile {
         Ok(())
     }
 
+    /// Has the disk reserve room up to a length, and makes the file that long, where the VFS below can do that without writing:
+    /// false if it cannot.
+    pub(crate) fn reserve(&mut self, length: u64) -> Answer<bool> {
+        // SQLite's unix VFS calls posix_fallocate for files that grow in chunks; the size of a chunk is for this call only, because
+        // files are cut off at whole chunks too.
+        let mut chunk = BLOCK as c_int;
+        if self.control(ffi::FCNTL_CHUNK_SIZE, (&raw mut chunk).cast()) != ffi::OK {
+            return Ok(false);
+        }
+        let mut hint = length as i64;
+        let code = self.control(ffi::FCNTL_SIZE_HINT, (&raw mut hint).cast());
+        let mut chunk: c_int = 0;
+        self.control(ffi::FCNTL_CHUNK_SIZE, (&raw mut chunk).cast());
+        match code {
+            ffi::OK => Ok(self.length()? >= length),
+            ffi::NOTFOUND => Ok(false),
+            _ => Err(Code(ffi::FULL)),
+        }
+    }
+
+    fn control(&mut self, operation: c_int, argument: *mut std::ffi::c_void) -> c_int {
+        let methods = self.methods();
+        // SAFETY: the handle is open, and the argument is what the operation asks for.
+        unsafe { (methods.xFileControl)(self.handle(), operation, argument) }
+    }
+
     /// True if another file has its name by now, or none.
     pub(crate) fn has_moved(&mut self) -> bool {
         let methods = self.methods();

@@ -276,7 +276,7 @@ mod board {
         bytes: *mut u8,
     }
 
-    // SAFETY: the mapping is used by whoever has the value, under the board's lock.
+    // SAFETY: the mapping belongs to the value, which is used under the board's lock.
     unsafe impl Send for MappedFile {}
 
     impl MappedFile {

@@ -273,8 +273,9 @@ impl Instance {
             closed = self.leave_files(shared, store);
             match closed {
                 Ok(()) => {
-                    shared.lock()?.state = State::Free;
+                    // In this order: no handle has a lock of the VFS below before the one of this process has gone.
                     *writer = None;
+                    shared.lock()?.state = State::Free;
                 }
                 Err(code) => {
                     shared.set_due(Some(self.now() + RETRY));

@@ -26,7 +26,7 @@ pub(crate) struct OwnerLock {
     file: Option<File>,
 }
 
-/// Descriptors of databases that are not locked. Closing one would drop the locks that SQLite's own VFS may have in this process,
+/// Descriptors of databases whose lock another has. Closing one would drop the locks that SQLite's own VFS may have in this process,
 /// so that the next attempt uses it again.
 static UNUSED: Mutex<Vec<(FileIdentity, File)>> = Mutex::new(Vec::new());
 /// Descriptors that are not locked are closed from this number on, where that does no harm.
@@ -169,11 +169,13 @@ impl Drop for OwnerLock {
     fn drop(&mut self) {
         let _gate = fork::gate();
         if let Some(file) = self.file.take() {
-            // In words, since closing the descriptor would not do it: a process that is being started may have a copy.
+            // In words, because a process that is being started may have a copy of the descriptor. No handle of this VFS has a lock
+            // before the descriptor is closed, which would drop it.
             if set_lock(&file, libc::F_UNLCK).is_err() {
-                tracing::error!("a database cannot be unlocked before the process ends");
+                tracing::error!("a database cannot be unlocked before its descriptor is closed");
             }
-            store_unused(file);
+            fork::forget_descriptor(file.as_raw_fd());
+            drop(file);
         }
     }
 }

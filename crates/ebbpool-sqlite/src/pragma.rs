@@ -7,7 +7,7 @@ use crate::options::parse_seconds;
 use crate::shared::Shared;
 use crate::status::{card, status};
 
-/// The environment variable without which `PRAGMA ebbpool_clock` is an unknown one: whoever may run SQL on one database
+/// The environment variable without which `PRAGMA ebbpool_clock` is an unknown one: a user who may run SQL on one database
 /// could otherwise end the windows of all others of the process.
 const CLOCK_VARIABLE: &str = "EBBPOOL_SQLITE_CLOCK";
 

@@ -83,8 +83,10 @@ struct Deltas {
     end: u64,
     checksum: u64,
     epochs: u32,
-    /// Bytes of the file that it has on the disk.
+    /// Bytes of the file that were written, so that writing them again changes no metadata.
     allocated: u64,
+    /// Bytes of the file that the disk has room for.
+    reserved: u64,
 }
 
 /// The real files of a database that this process owns, for the thread that writes them.
@@ -118,6 +120,8 @@ pub(crate) struct Store {
     marked: Option<u64>,
     /// True if the database in place is not empty, and survives a crash so.
     has_first_page: bool,
+    /// What an empty database gets as its first page, before the pages that are committed.
+    first_page: Vec<u8>,
     /// True while the database is closed: no log gets another epoch.
     pub(crate) is_closing: bool,
     /// Epochs since the process took the database over.
@@ -178,6 +182,7 @@ impl Store {
             checkpoint_has_begun: false,
             marked: None,
             has_first_page: length > 0,
+            first_page: Vec::new(),
             is_closing: false,
             epochs: 0,
             random: random | 1,
@@ -297,6 +302,7 @@ impl Store {
         let path = self.ebb_path();
         let mut file = open_log(self.base, &path, ffi::OPEN_MAIN_JOURNAL)?;
         self.deltas.allocated = file.length()?;
+        self.deltas.reserved = self.deltas.allocated;
         self.deltas.identity = FileIdentity::of(&path);
         self.deltas.file = Some(file);
         self.stored
@@ -408,7 +414,7 @@ impl Store {
     /// Makes the figures those of this moment.
     pub(crate) fn publish(&self) {
         let room = match self.next_is_deltas() {
-            true => self.deltas.allocated.saturating_sub(self.deltas.end),
+            true => self.deltas.reserved.saturating_sub(self.deltas.end),
             // The next look for room begins `-ebb`.
             false if self.kind == LogKind::Deltas && self.epochs > 0 => 0,
             false => self.wal_allocated.saturating_sub(self.wal.end()),

@@ -283,7 +283,7 @@ impl WalLog {
 
     /// True if frames were appended and are not committed.
     pub(crate) fn has_open_frames(&self) -> bool {
-        self.ready && self.open.frames > 0
+        self.open.frames > 0
     }
 
     /// The end of the frames that were appended.

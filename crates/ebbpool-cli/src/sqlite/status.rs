@@ -183,9 +183,9 @@ fn findings(inspection: &SqliteInspection) -> Vec<String> {
                     None => String::new(),
                 };
                 findings.push(format!(
-                    "the last epoch failed{why}; {} are in memory only, and process {} tries again",
-                    commits(said.unsaved_commits),
-                    owner.process
+                    "the last epoch failed{why}; process {} has {} in memory only, and tries again",
+                    owner.process,
+                    commits(said.unsaved_commits)
                 ));
             }
             if lock.is_none() {

@@ -196,7 +196,7 @@ impl Store {
         if has_deltas {
             // It has no epochs, so that it does no harm where deleting it fails.
             self.close_deltas()?;
-            self.base.delete(&self.ebb_path(), false)?;
+            self.base.delete(&self.ebb_path(), true)?;
         }
         Ok(())
     }

@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use super::mark::empty_like;
 use super::{
     LONG_RECORD, LONGEST_CHAIN, PlaceChange, Run, STEP, Store, fingerprint, is_plain,
     now_in_milliseconds,
@@ -105,16 +106,31 @@ impl Store {
             let _ = self.begin_generation();
         }
         let made = match self.next_is_deltas() {
-            true => self.grow_deltas(self.deltas.end + bytes, STEP),
+            true => self.reserve_deltas(self.deltas.end + bytes),
             false => self.open_wal().and_then(|()| {
                 let end = self.wal.end();
                 let file = self.wal_file.as_mut().ok_or(Code::IO)?;
                 let to = (end + bytes).next_multiple_of(BLOCK);
+                if to > self.wal_allocated && file.reserve(to)? {
+                    self.wal_allocated = to;
+                }
                 grow(file, &mut self.wal_allocated, end, to)
             }),
         };
         self.publish();
         made
+    }
+
+    /// Has the disk reserve room for `-ebb`: some more than is needed now, because this is done before a commit.
+    fn reserve_deltas(&mut self, end: u64) -> Answer<()> {
+        let to = end.next_multiple_of(end.next_power_of_two().clamp(BLOCK, STEP));
+        let deltas = &mut self.deltas;
+        let file = deltas.file.as_mut().ok_or(Code::IO)?;
+        if to <= deltas.reserved || file.reserve(to)? {
+            deltas.reserved = deltas.reserved.max(to);
+            return Ok(());
+        }
+        self.grow_deltas(end, STEP)
     }
 
     /// Writes zeros behind the end of `-ebb`, so that a sync of the records there changes no metadata. A log that lives for a
@@ -129,6 +145,7 @@ impl Store {
         let from = deltas.allocated.max(deltas.end);
         let file = deltas.file.as_mut().ok_or(Code::IO)?;
         grow(file, &mut deltas.allocated, deltas.end, to)?;
+        deltas.reserved = deltas.reserved.max(to);
         self.written.log += whole_blocks(from, to - from);
         Ok(())
     }
@@ -227,6 +244,7 @@ impl Store {
         deltas.generation = generation;
         deltas.end = delta_log::HEADER as u64;
         deltas.allocated = deltas.allocated.max(deltas.end);
+        deltas.reserved = deltas.reserved.max(deltas.end);
         deltas.checksum = header.seed();
         deltas.epochs = 0;
         self.stored.begin_log(self.size);
@@ -248,24 +266,18 @@ impl Store {
         Ok(())
     }
 
-    /// Tries to make invalid what a failed epoch has left behind the ends of the logs: the process may be killed, and the files
-    /// would show a transaction that was refused.
+    /// Tries to make invalid what a failed epoch has left behind the ends of the logs: after a kill or a power cut the files would
+    /// show a transaction that was refused. Where that fails too, the next epoch does it.
     fn cover_what_failed(&mut self) {
-        let end = self.deltas.end;
-        if let Some(file) = self
-            .deltas
-            .file
-            .as_mut()
-            .filter(|_| self.deltas.is_uncertain)
-        {
-            let _ = file.write(end, &[0; delta_log::RECORD]);
+        if self.deltas.is_uncertain {
+            let _ = self.cut_off_deltas();
         }
         if let Some(file) = self
             .wal_file
             .as_mut()
             .filter(|_| self.wal.has_open_frames())
         {
-            let _ = self.wal.cover(file);
+            let _ = self.wal.cover(file).and_then(|()| file.sync());
         }
     }
 
@@ -389,6 +401,9 @@ impl Store {
         for (index, page) in first.iter().chain(list).enumerate() {
             let size = if index + 1 == count { size } else { 0 };
             let image = image(*page)?;
+            if *page == 1 && !self.has_first_page {
+                self.first_page = empty_like(&image);
+            }
             let marked = self.with_mark(*page, &image);
             let image = marked.as_deref().unwrap_or(&image);
             let file = self.wal_file.as_mut().ok_or(Code::IO)?;
@@ -447,12 +462,8 @@ impl Store {
         }
         self.written.log += self.wal.sync(file)?;
         self.written.syncs += 1;
-        if !self.has_first_page
-            && let Err(code) = self.write_first_page(end)
-        {
-            // A page of zeros without the commit is no database.
-            let _ = self.database.truncate(0);
-            return Err(code);
+        if !self.has_first_page {
+            self.write_first_page(end)?;
         }
         let images = self.wal.commit();
         self.wal_allocated = self.wal_allocated.max(self.wal.end());
@@ -463,12 +474,18 @@ impl Store {
 
     /// Makes a database that is empty one page long: SQLite deletes a WAL beside an empty one. The commit in `-wal` ends at `end`.
     fn write_first_page(&mut self, end: u64) -> Answer<()> {
-        if self.database.write(0, &vec![0; self.page_size]).is_err() {
+        // Without the commit, which may be refused, it is a database without tables.
+        let page = std::mem::take(&mut self.first_page);
+        let page = match page.len() == self.page_size {
+            true => page,
+            false => vec![0; self.page_size],
+        };
+        if self.database.write(0, &page).is_err() {
             // On a full disk `-wal` has the room: more than its frames take.
             let file = self.wal_file.as_mut().ok_or(Code::IO)?;
             file.truncate(end)?;
             self.wal_allocated = end;
-            self.database.write(0, &vec![0; self.page_size])?;
+            self.database.write(0, &page)?;
         }
         self.database.sync()?;
         self.written.in_place += whole_blocks(0, self.page_size as u64);

@@ -68,6 +68,28 @@ pub(crate) fn fingerprint(header: &[u8]) -> u64 {
     xxhash_rust::xxh3::xxh3_64(&header)
 }
 
+/// The first page of a database without tables, in the form of another first page (SQLite's file format, 1.3 and 1.6); nothing if
+/// that is encrypted.
+pub(crate) fn empty_like(first: &[u8]) -> Vec<u8> {
+    /// Bytes of a database's header.
+    const HEADER: usize = 100;
+    /// The kind of a page that is a leaf of a table.
+    const LEAF: u8 = 0x0d;
+    if !is_plain(first) {
+        return Vec::new();
+    }
+    let mut page = vec![0; first.len()];
+    page[..24].copy_from_slice(&first[..24]);
+    page[WRITE_VERSION] = page[READ_VERSION];
+    // One page.
+    page[31] = 1;
+    page[HEADER] = LEAF;
+    // Where its cells begin: at the end of what is not reserved; 0 stands for 65536.
+    let usable = first.len() - usize::from(first[20]);
+    page[HEADER + 5..HEADER + 7].copy_from_slice(&(usable as u16).to_be_bytes());
+    page
+}
+
 impl Store {
     /// Keeps programs without this library from writing the database in place. Invariant 5: with a number other than 0 the
     /// header of `-ebb` is durable that has it.

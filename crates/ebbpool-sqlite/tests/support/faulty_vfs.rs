@@ -64,7 +64,7 @@ impl Step {
                 true => Step::Mark,
                 false => Step::Unmark,
             },
-            (0, bytes) if length == 0 && bytes.iter().all(|byte| *byte == 0) => Step::FirstPage,
+            (0, _) if length == 0 => Step::FirstPage,
             (at, _) if length > 0 && at >= length => Step::Appended,
             _ => Step::InPlace,
         }
