@@ -2,7 +2,7 @@
 
 #![allow(unsafe_code)]
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{BufRead, BufReader, Write};
 use std::os::fd::{AsRawFd, FromRawFd};
@@ -61,7 +61,7 @@ struct Actor {
     socket: PathBuf,
     /// Closed in a child, so that the judge sees when its parent ends.
     descriptor: i32,
-    connections: HashMap<usize, Connection>,
+    connections: BTreeMap<usize, Connection>,
 }
 
 /// The life of a process that the judge has started: `EBBPOOL_ACTOR` has its number and the judge's socket.
@@ -73,7 +73,7 @@ pub fn live() {
     let mut actor = Actor {
         socket: socket.into(),
         descriptor: -1,
-        connections: HashMap::new(),
+        connections: BTreeMap::new(),
     };
     actor.serve(name.parse().unwrap());
 }

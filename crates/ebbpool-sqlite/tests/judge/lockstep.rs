@@ -430,6 +430,13 @@ impl Lockstep<'_> {
             }
         } else {
             let plain = plain(self)?;
+            let is_reader =
+                self.openings[c].is_some_and(|opening| opening.how == How::OursReadOnly);
+            if price::is_readers_checkpoint(text, is_reader, &ours, &plain) {
+                self.is_loose = true;
+                self.pay(Price::ReadersCheckpoint);
+                return Ok(());
+            }
             let numbers_differ = self.is_loose && text.contains("wal_checkpoint");
             let same = ours.agrees(&plain) || (numbers_differ && ours.is_ok() == plain.is_ok());
             if !same {

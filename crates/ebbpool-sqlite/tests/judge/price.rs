@@ -17,6 +17,7 @@ pub enum Price {
     Passed,
     InDoubt,
     Inherited,
+    ReadersCheckpoint,
 }
 
 /// Each with its reason.
@@ -58,6 +59,10 @@ pub const PRICES: &[(Price, &str)] = &[
         Price::Inherited,
         "SQLITE_MISUSE of a connection that a child of `fork` has inherited: SQLite's documentation forbids its use",
     ),
+    (
+        Price::ReadersCheckpoint,
+        "`PRAGMA wal_checkpoint` of a read-only connection succeeds, where plain SQLite's fails because it writes",
+    ),
 ];
 
 /// What a statement's answer is judged by, beside plain SQLite's.
@@ -85,6 +90,12 @@ pub fn of(outcome: &Outcome, text: &str, circumstances: Circumstances) -> Option
         ffi::SQLITE_BUSY if circumstances.may_lock => Some(Price::Fault),
         _ => None,
     }
+}
+
+/// True if a checkpoint of a read-only connection has failed in the plain world only.
+pub fn is_readers_checkpoint(text: &str, is_reader: bool, ours: &Outcome, plain: &Outcome) -> bool {
+    let has_failed = ours.is_ok() && plain.code() == ffi::SQLITE_IOERR;
+    is_reader && text.contains("wal_checkpoint") && has_failed
 }
 
 /// True if a statement needs the names of tables, which SQLite reads when it prepares the statement.
