@@ -2,7 +2,7 @@
 
 #![allow(unsafe_code)]
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, Command, Stdio};
 use std::sync::Mutex;
@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use crate::lockstep::{Bench, run};
 use crate::price::{PRICES, Tally};
-use crate::{generate, setting, shrink, trace};
+use crate::{generate, real, real_programs, setting, shrink, trace};
 
 /// The seconds of processor time for all programs.
 const SECONDS: u64 = 60;
@@ -34,7 +34,7 @@ struct Board {
 }
 
 /// The driver's side.
-pub fn drive() {
+pub fn drive(world: &'static str) {
     let one = setting("EBBPOOL_SEED");
     let first = one.or(setting("EBBPOOL_FIRST_SEED")).unwrap_or(1);
     let most = one.map(|_| 1).or(setting("EBBPOOL_PROGRAMS"));
@@ -58,7 +58,7 @@ pub fn drive() {
                         return;
                     }
                     let limit = most.map_or(seconds * 1000, |_| u64::MAX);
-                    batch(&board, from, count, limit, is_survey);
+                    batch(&board, world, from, count, limit, is_survey);
                 }
             });
         }
@@ -67,10 +67,10 @@ pub fn drive() {
 }
 
 /// Runs the programs of some seeds, in as many processes as it takes.
-fn batch(board: &Board, first: u64, count: u64, limit: u64, is_survey: bool) {
+fn batch(board: &Board, world: &str, first: u64, count: u64, limit: u64, is_survey: bool) {
     let mut seed = first;
     while seed < first + count && !board.stop.load(Ordering::Relaxed) {
-        let (mut child, lines) = start(seed, first + count - seed);
+        let (mut child, lines) = start(world, seed, first + count - seed);
         let mut is_whole = false;
         loop {
             match lines.recv_timeout(SILENCE) {
@@ -130,10 +130,10 @@ fn end(child: &mut Child) {
 }
 
 /// Starts a worker, whose lines arrive through a channel.
-fn start(first: u64, count: u64) -> (Child, Receiver<String>) {
+fn start(world: &str, first: u64, count: u64) -> (Child, Receiver<String>) {
     let mut child = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "worker", "--ignored", "--nocapture"])
-        .env("EBBPOOL_JUDGE", format!("{first} {count}"))
+        .env("EBBPOOL_JUDGE", format!("{world} {first} {count}"))
         .stdout(Stdio::piped())
         .stderr(match std::env::var_os("EBBPOOL_TRACE") {
             Some(_) => Stdio::inherit(),
@@ -203,15 +203,24 @@ fn report(board: &Board, took: Duration) {
     );
 }
 
-/// Milliseconds of processor time of this process.
+/// Milliseconds of processor time of this process, and of those of its children that have ended.
 fn processor_time() -> u64 {
+    let mut usage = std::mem::MaybeUninit::<libc::rusage>::zeroed();
+    // SAFETY: the call only writes the numbers, which are all zeros before.
+    let usage = unsafe {
+        libc::getrusage(libc::RUSAGE_CHILDREN, usage.as_mut_ptr());
+        usage.assume_init()
+    };
+    let of = |time: libc::timeval| time.tv_sec as u64 * 1000 + time.tv_usec as u64 / 1000;
+    let children = of(usage.ru_utime) + of(usage.ru_stime);
+
     let mut time = libc::timespec {
         tv_sec: 0,
         tv_nsec: 0,
     };
     // SAFETY: the call only writes the time.
     unsafe { libc::clock_gettime(libc::CLOCK_PROCESS_CPUTIME_ID, &mut time) };
-    time.tv_sec as u64 * 1000 + time.tv_nsec as u64 / 1_000_000
+    children + time.tv_sec as u64 * 1000 + time.tv_nsec as u64 / 1_000_000
 }
 
 /// A worker's side.
@@ -219,45 +228,82 @@ pub fn work() {
     let Ok(seeds) = std::env::var("EBBPOOL_JUDGE") else {
         return;
     };
-    let (first, count) = seeds.split_once(' ').unwrap();
-    let (first, count): (u64, u64) = (first.parse().unwrap(), count.parse().unwrap());
+    let words: Vec<&str> = seeds.split(' ').collect();
+    let (first, count): (u64, u64) = (words[1].parse().unwrap(), words[2].parse().unwrap());
     let bench = Bench::new();
-    let mut known = std::collections::BTreeSet::new();
-    let mut spent = 0;
+    let mut known = BTreeSet::new();
     println!();
     for seed in first..first + count {
         say(&format!("seed {seed}"));
-        let program = generate::program(seed);
         let mut tally = Tally::default();
-        let answer = run(&bench, &program, &mut tally);
-        let now = processor_time();
-        say(&format!("done {} {}", tally.steps, now - spent));
-        spent = now;
+        let found = match words[0] {
+            "processes" => processes(&bench, seed, &mut tally, &mut known),
+            _ => connections(&bench, seed, &mut tally, &mut known),
+        };
         for price in tally.prices.keys() {
             say(&format!("price {price:?}"));
         }
-        let Err(finding) = answer else {
+        let Some((kind, text, is_hang)) = found else {
             continue;
         };
-        let (mut program, mut finding) = (program, finding);
-        if known.insert(shrink::kind(&finding)) && std::env::var_os("EBBPOOL_WHOLE").is_none() {
-            (program, finding) = shrink::shrink(&bench, &program, &finding);
-            spent = processor_time();
-        }
-        trace::traced(|| drop(run(&bench, &program, &mut Tally::default())));
-        let theme = generate::theme(seed);
-        let text = format!("seed {seed} {theme:?}: {}\n{}", finding.why, program.show());
-        say(&format!(
-            "kind {}\t{}",
-            shrink::kind(&finding),
-            text.replace('\n', "\t")
-        ));
-        if finding.is_hang {
+        say(&format!("kind {kind}\t{}", text.replace('\n', "\t")));
+        if is_hang {
             // Threads that wait for ever would be in the way of the programs after this one.
             std::process::exit(0);
         }
     }
     say("end");
+}
+
+/// A difference: its kind, the text for the report, and whether this process can go on.
+type Found = (String, String, bool);
+
+fn done(tally: &Tally, spent: u64) {
+    say(&format!(
+        "done {} {}",
+        tally.steps,
+        processor_time() - spent
+    ));
+}
+
+fn connections(
+    bench: &Bench,
+    seed: u64,
+    tally: &mut Tally,
+    known: &mut BTreeSet<String>,
+) -> Option<Found> {
+    let spent = processor_time();
+    let mut program = generate::program(seed);
+    let answer = run(bench, &program, tally);
+    done(tally, spent);
+    let mut finding = answer.err()?;
+    if known.insert(shrink::kind(&finding)) && std::env::var_os("EBBPOOL_WHOLE").is_none() {
+        (program, finding) = shrink::shrink(bench, &program, &finding);
+    }
+    trace::traced(|| drop(run(bench, &program, &mut Tally::default())));
+    let theme = generate::theme(seed);
+    let text = format!("seed {seed} {theme:?}: {}\n{}", finding.why, program.show());
+    Some((shrink::kind(&finding), text, finding.is_hang))
+}
+
+fn processes(
+    bench: &Bench,
+    seed: u64,
+    tally: &mut Tally,
+    known: &mut BTreeSet<String>,
+) -> Option<Found> {
+    let spent = processor_time();
+    let program = real_programs::program(seed);
+    let answer = real::run(bench, &program, tally);
+    done(tally, spent);
+    let (at, mut why) = answer.err()?;
+    let mut shown = program.clone();
+    if known.insert(real_programs::kind(&why)) && std::env::var_os("EBBPOOL_WHOLE").is_none() {
+        (shown, why) = real_programs::shrink(bench, &program, at, &why);
+    }
+    trace::traced(|| drop(real::run(bench, &shown, &mut Tally::default())));
+    let text = format!("seed {seed}: {why}\n{}", shown.show());
+    Some((real_programs::kind(&why), text, false))
 }
 
 fn say(line: &str) {

@@ -28,7 +28,7 @@ pub struct Bench {
     pub scratch: &'static Machine,
     pub instances: [&'static Instance; 2],
     ours_names: [[&'static CStr; 2]; 2],
-    plain_names: [[&'static CStr; 2]; 2],
+    pub plain_names: [[&'static CStr; 2]; 2],
     pub scratch_name: &'static CStr,
 }
 
@@ -105,13 +105,14 @@ pub struct Lockstep<'a> {
     has_failed: bool,
     /// A power cut or a killed process has left files that no one has looked at.
     pub is_dirty: bool,
-    is_fixed: bool,
     /// Faults, cuts or kills have happened, so that bytes say nothing.
     is_disturbed: bool,
     /// Statements were run in one world only since all connections were opened: its WAL has other frames.
     is_loose: bool,
     /// Connections whose databases' files do not show a committed state while they write.
     has_memory_journal: [bool; CONNECTIONS],
+    /// Connections whose transaction is open, and has lost a statement to a fault.
+    has_lost: [bool; CONNECTIONS],
     /// Connections that keep their locks.
     pub is_exclusive: [bool; CONNECTIONS],
     /// A read-only connection was there since all connections were closed.
@@ -146,10 +147,10 @@ pub fn run(bench: &Bench, program: &Program, tally: &mut Tally) -> Result<(), Fi
         now: 0,
         has_failed: false,
         is_dirty: false,
-        is_fixed: false,
         is_disturbed: false,
         is_loose: false,
         has_memory_journal: [false; CONNECTIONS],
+        has_lost: [false; CONNECTIONS],
         is_exclusive: [false; CONNECTIONS],
         has_unseen: false,
         had_reader: false,
@@ -225,7 +226,6 @@ impl Lockstep<'_> {
             Step::Unlink(database) => return self.unlink(database),
             Step::Backup(c) => self.backup(c)?,
             Step::WhileSync(work, nth, c, text) => self.while_sync(work, nth, c, text)?,
-            Step::FixDirectory(is_fixed) => self.fix_directory(is_fixed),
             Step::Traffic => self.traffic()?,
         }
         if self.bench.ours.take_cut() {
@@ -240,7 +240,18 @@ impl Lockstep<'_> {
             has_failed: self.has_failed
                 || self.failures() > 0
                 || (self.bench.ours.has_cut() && self.has_pending_fault()),
+            may_lock: self.failures() > 0 || self.has_lost_statement(),
         }
+    }
+
+    /// True if a transaction is open that has lost a statement to a fault.
+    fn has_lost_statement(&self) -> bool {
+        let is_open = |c| {
+            self.ours
+                .get(c)
+                .is_none_or(|database| !database.is_autocommit())
+        };
+        (0..CONNECTIONS).any(|c| self.has_lost[c] && self.openings[c].is_some() && is_open(c))
     }
 
     pub fn failures(&self) -> u64 {
@@ -419,6 +430,13 @@ impl Lockstep<'_> {
             }
         } else {
             let plain = plain(self)?;
+            let is_reader =
+                self.openings[c].is_some_and(|opening| opening.how == How::OursReadOnly);
+            if price::is_readers_checkpoint(text, is_reader, &ours, &plain) {
+                self.is_loose = true;
+                self.pay(Price::ReadersCheckpoint);
+                return Ok(());
+            }
             let numbers_differ = self.is_loose && text.contains("wal_checkpoint");
             let same = ours.agrees(&plain) || (numbers_differ && ours.is_ok() == plain.is_ok());
             if !same {
@@ -435,6 +453,7 @@ impl Lockstep<'_> {
     /// A statement was not run in the other world: there too its transaction is gone where it is in ours.
     fn reconcile(&mut self, c: C, ours: &Outcome) -> Run<()> {
         self.is_loose = true;
+        self.has_lost[c] = !ours.is_idle;
         let Some(plain) = self.plain.get(c) else {
             return Ok(());
         };
@@ -698,8 +717,6 @@ impl Lockstep<'_> {
         self.bench.ours.revive();
         self.bench.ours.take_cut();
         self.bench.ours.set_pending_fault(false);
-        self.is_fixed = false;
-        self.bench.plain.fix_directory(false);
         self.has_failed = false;
         self.is_loose = false;
         self.parked_at = [usize::MAX; CONNECTIONS];
@@ -929,11 +946,6 @@ impl Lockstep<'_> {
         if self.bench.ours.take_cut() {
             self.end_life()?;
         }
-        if self.is_fixed {
-            self.is_fixed = false;
-            self.bench.ours.fix_directory(false);
-            self.bench.plain.fix_directory(false);
-        }
         if self.is_dirty {
             self.judge()?;
         }
@@ -1000,16 +1012,6 @@ impl Lockstep<'_> {
             None => return Err(format!("backup of {c}: ours {ours:?}, plain {plain:?}").into()),
         }
         Ok(())
-    }
-
-    fn fix_directory(&mut self, is_fixed: bool) {
-        if self.is_in_use() || self.is_dirty {
-            self.tally.skipped += 1;
-            return;
-        }
-        self.is_fixed = is_fixed;
-        self.bench.ours.fix_directory(is_fixed);
-        self.bench.plain.fix_directory(is_fixed);
     }
 
     /// Programs that open and close write no more than with plain SQLite.

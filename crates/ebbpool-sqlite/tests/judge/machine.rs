@@ -18,6 +18,8 @@ use ebbpool_sqlite::ffi::{self, File, IoMethods, Symbol, Vfs};
 use crate::points::{self, Event};
 use crate::trace;
 
+/// A journal cannot be made in a directory that can only be read.
+const READONLY_DIRECTORY: c_int = 8 | (6 << 8);
 /// What a file system writes at a time.
 const BLOCK: u64 = 4096;
 
@@ -643,7 +645,12 @@ unsafe extern "C" fn open(
         let may_make = flags & ffi::OPEN_CREATE != 0 && !drive.is_fixed.load(Ordering::Relaxed);
         let is_refused = drive.is_fixed.load(Ordering::Relaxed) || !is_main;
         if is_new && !may_make && is_refused {
-            return ffi::CANTOPEN;
+            let is_new_log = !is_main && flags & ffi::OPEN_CREATE != 0;
+            return match is_new_log {
+                // As SQLite's unix VFS: the directory can only be read.
+                true => READONLY_DIRECTORY,
+                false => ffi::CANTOPEN,
+            };
         }
         let id = port.machine.next.fetch_add(1, Ordering::Relaxed);
         let opened = Arc::new(Open {
@@ -843,6 +850,9 @@ unsafe extern "C" fn write(file: *mut File, from: *const c_void, count: c_int, a
             std::slice::from_raw_parts(from.cast::<u8>(), count as usize),
         )
     };
+    if !open.can_write {
+        return ffi::IOERR | (3 << 8);
+    }
     let (drive, bytes) = open.at();
     // SQLite opens the database before it writes it; only then is it made.
     if drive.is_fixed.load(Ordering::Relaxed) && drive.length(&bytes) == 0 && !open.is_temporary {

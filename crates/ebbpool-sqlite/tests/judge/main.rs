@@ -3,6 +3,7 @@
 //!
 //! Files, processes and power cuts are simulated, so that a program takes milliseconds and a seed repeats it.
 
+mod actor;
 mod driver;
 mod generate;
 mod history;
@@ -11,6 +12,8 @@ mod machine;
 mod pasted;
 mod points;
 mod price;
+mod real;
+mod real_programs;
 mod shrink;
 mod sql;
 mod step;
@@ -31,7 +34,7 @@ fn setting(name: &str) -> Option<u64> {
 /// `EBBPOOL_FIRST_SEED` on. `EBBPOOL_SEED` runs one. With `EBBPOOL_SURVEY` all differences are listed.
 #[test]
 fn the_library_answers_as_plain_sqlite_does() {
-    driver::drive();
+    driver::drive("connections");
 }
 
 /// A process of programs: `EBBPOOL_JUDGE` has the first seed and the distance to the next one.
@@ -39,6 +42,19 @@ fn the_library_answers_as_plain_sqlite_does() {
 #[ignore = "runs in processes of its own"]
 fn worker() {
     driver::work();
+}
+
+/// A process of a program of processes.
+#[test]
+#[ignore = "runs in processes of its own"]
+fn actor() {
+    actor::live();
+}
+
+/// Random programs of processes: `EBBPOOL_PROGRAMS` and the others as above.
+#[test]
+fn processes_find_what_plain_sqlite_leaves() {
+    driver::drive("processes");
 }
 
 /// Programs that showed a difference once.

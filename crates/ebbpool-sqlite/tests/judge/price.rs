@@ -16,6 +16,8 @@ pub enum Price {
     NoLog,
     Passed,
     InDoubt,
+    Inherited,
+    ReadersCheckpoint,
 }
 
 /// Each with its reason.
@@ -53,6 +55,14 @@ pub const PRICES: &[(Price, &str)] = &[
         "a commit that was refused is there after a crash, where the disk has failed the commit's sync and from then on whatever \
          would have taken it back: plain SQLite's WAL has the same doubt",
     ),
+    (
+        Price::Inherited,
+        "SQLITE_MISUSE of a connection that a child of `fork` has inherited: SQLite's documentation forbids its use",
+    ),
+    (
+        Price::ReadersCheckpoint,
+        "`PRAGMA wal_checkpoint` of a read-only connection succeeds, where plain SQLite's fails because it writes",
+    ),
 ];
 
 /// What a statement's answer is judged by, beside plain SQLite's.
@@ -62,6 +72,8 @@ pub struct Circumstances {
     pub has_other_process: bool,
     /// The disk has failed an operation, and the program has not healed it and waited since.
     pub has_failed: bool,
+    /// A statement that the disk has failed may have left its connection with a lock.
+    pub may_lock: bool,
 }
 
 /// Why our world may answer so, whatever plain SQLite says.
@@ -75,9 +87,15 @@ pub fn of(outcome: &Outcome, text: &str, circumstances: Circumstances) -> Option
             Some(Price::Fault)
         }
         // The transaction of another connection has got its lock before the disk failed it.
-        ffi::SQLITE_BUSY if circumstances.has_failed => Some(Price::Fault),
+        ffi::SQLITE_BUSY if circumstances.may_lock => Some(Price::Fault),
         _ => None,
     }
+}
+
+/// True if a checkpoint of a read-only connection has failed in the plain world only.
+pub fn is_readers_checkpoint(text: &str, is_reader: bool, ours: &Outcome, plain: &Outcome) -> bool {
+    let has_failed = ours.is_ok() && plain.code() == ffi::SQLITE_IOERR;
+    is_reader && text.contains("wal_checkpoint") && has_failed
 }
 
 /// True if a statement needs the names of tables, which SQLite reads when it prepares the statement.

@@ -94,8 +94,6 @@ pub enum Step {
     Backup(C),
     /// In the sync of one thread's work another one runs a statement.
     WhileSync(Work, u32, C, &'static str),
-    /// From now on no file can be made or deleted in the directory, or again.
-    FixDirectory(bool),
     /// Compares the bytes and syncs so far.
     Traffic,
 }
