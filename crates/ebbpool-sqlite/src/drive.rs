@@ -141,7 +141,14 @@ impl Instance {
         if shared.with_family(self.now(), |family| Ok(family.is_checkpoint_due()))? {
             self.bring_in_place(shared, store, false)?;
         }
-        Ok(())
+        if store.must_cover() {
+            store.cover_what_failed();
+            store.publish();
+        }
+        match store.must_cover() {
+            true => Err(Code::IO),
+            false => Ok(()),
+        }
     }
 
     /// Where no thread does it, brings the logs in place if they are long or old. The commit before is durable, or as durable

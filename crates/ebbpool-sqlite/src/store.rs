@@ -120,6 +120,9 @@ pub(crate) struct Store {
     marked: Option<u64>,
     /// True if the database in place is not empty, and survives a crash so.
     has_first_page: bool,
+    /// True if a log may show a transaction that was refused; and if that log is `-wal`.
+    must_cover: bool,
+    has_wal_to_cover: bool,
     /// What an empty database gets as its first page, before the pages that are committed.
     first_page: Vec<u8>,
     /// True while the database is closed: no log gets another epoch.
@@ -182,6 +185,8 @@ impl Store {
             checkpoint_has_begun: false,
             marked: None,
             has_first_page: length > 0,
+            must_cover: false,
+            has_wal_to_cover: false,
             first_page: Vec::new(),
             is_closing: false,
             epochs: 0,
@@ -426,6 +431,7 @@ impl Store {
             log_bytes: self.log_bytes(),
             changed_bytes: changed_pages * self.page_size as u64,
             is_in_place: self.is_in_place(),
+            must_cover: self.must_cover,
             room,
         });
     }

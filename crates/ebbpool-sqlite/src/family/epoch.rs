@@ -59,7 +59,9 @@ impl Family {
         let checkpoint = self
             .checkpoint_due()
             .map(|due| due.max(self.checkpoint_retry_at));
-        epoch.into_iter().chain(checkpoint).reduce(f64::min)
+        let cover = self.stored.figures().must_cover.then_some(self.retry_at);
+        let all = epoch.into_iter().chain(checkpoint).chain(cover);
+        all.reduce(f64::min)
     }
 
     /// True if the window of the oldest commit is over.

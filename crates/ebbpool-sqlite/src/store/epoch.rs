@@ -56,7 +56,10 @@ impl Store {
             },
         };
         match &written {
-            Ok(_) => self.epochs += 1,
+            Ok(_) => {
+                self.epochs += 1;
+                (self.must_cover, self.has_wal_to_cover) = (false, false);
+            }
             Err(_) => self.cover_what_failed(),
         }
         written
@@ -268,18 +271,24 @@ impl Store {
     }
 
     /// Tries to make invalid what a failed epoch has left behind the ends of the logs: after a kill or a power cut the files would
-    /// show a transaction that was refused. Where that fails too, the next epoch does it.
-    fn cover_what_failed(&mut self) {
-        if self.deltas.is_uncertain {
-            let _ = self.cut_off_deltas();
-        }
-        if let Some(file) = self
-            .wal_file
-            .as_mut()
-            .filter(|_| self.wal.has_open_frames())
-        {
-            let _ = self.wal.cover(file).and_then(|()| file.sync());
-        }
+    /// show a transaction that was refused. Where that fails too, it is tried again, or the next epoch does it.
+    pub(crate) fn cover_what_failed(&mut self) {
+        let deltas = match self.deltas.is_uncertain {
+            true => self.cut_off_deltas(),
+            false => Ok(()),
+        };
+        self.has_wal_to_cover |= self.wal.has_open_frames();
+        let wal = match self.wal_file.as_mut().filter(|_| self.has_wal_to_cover) {
+            Some(file) => self.wal.cover(file).and_then(|()| file.sync()),
+            None => Ok(()),
+        };
+        self.has_wal_to_cover &= wal.is_err();
+        self.must_cover = deltas.is_err() || wal.is_err();
+    }
+
+    /// True if the logs may show a transaction that was refused.
+    pub(crate) fn must_cover(&self) -> bool {
+        self.must_cover
     }
 
     fn epoch_of_pages(&mut self, flight: &Flight, pages: &Pages) -> Answer<PlaceChange> {

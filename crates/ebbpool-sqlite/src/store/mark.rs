@@ -108,13 +108,15 @@ impl Store {
     /// failed.
     pub(super) fn unmark_in_place(&mut self, again: bool) -> Answer<()> {
         let mut header = self.header()?;
-        self.marked = None;
+        // After a failed sync the file shows what the disk may not have.
+        let again = again || self.marked.is_some();
         if is_plain(&header) && (again || is_marked(&header)) {
-            let has_number = again || marked_generation(&header) != 0;
+            let has_number = marked_generation(&header) != 0 || self.marked != Some(0);
             header[WRITE_VERSION] = header[READ_VERSION];
             header[GENERATION].fill(0);
             self.write_mark(&header, has_number)?;
         }
+        self.marked = None;
         Ok(())
     }
 

