@@ -128,6 +128,7 @@ pub const MISUSE: c_int = 21;
 pub const NOTICE: c_int = 27;
 pub const WARNING: c_int = 28;
 pub const IOERR_SHORT_READ: c_int = IOERR | (2 << 8);
+pub const IOERR_WRITE: c_int = IOERR | (3 << 8);
 pub const IOERR_FSYNC: c_int = IOERR | (4 << 8);
 pub const IOERR_LOCK: c_int = IOERR | (15 << 8);
 pub const IOERR_DELETE_NOENT: c_int = IOERR | (23 << 8);

@@ -290,6 +290,10 @@ pub(crate) unsafe extern "C" fn write(
         if let Some(base) = passed::file(open) {
             return base.write(at, bytes);
         }
+        if kind == Kind::Main && open.is_read_only {
+            // A checkpoint, which SQLite's own VFS does not let such a handle make either.
+            return Err(Code(ffi::IOERR_WRITE));
+        }
         open.mirror.write(at, bytes)?;
         let (instance, shared) = (open.instance, &*open.shared);
         match kind {

@@ -369,7 +369,7 @@ impl Store {
         flight: &Flight,
         pages: &Pages,
     ) -> Answer<Vec<u32>> {
-        /// So many pages are looked at before all are.
+        /// The number of pages that are looked at before all are.
         const SAMPLE: usize = 8;
         let is_changed = |page: &u32| -> Answer<bool> {
             match flight.pages.get(page) {

@@ -34,7 +34,7 @@ pub enum Request {
     /// Opens a file, reads it, and closes it; copies it if there is another path.
     Read(PathBuf, Option<PathBuf>),
     /// From now on the process has no more rights than anyone.
-    Nobody,
+    LoseRights,
     /// Ends without closing anything.
     Exit,
     /// Closes everything, and ends.
@@ -120,7 +120,7 @@ impl Actor {
             },
             Request::Fork { name, is_daemon } => return self.fork(name, is_daemon),
             Request::Read(path, copy) => done(read(&path, copy.as_deref())),
-            Request::Nobody => {
+            Request::LoseRights => {
                 // SAFETY: the calls only change the rights of this process.
                 let answer = unsafe { libc::setgid(65534) | libc::setuid(65534) };
                 done(if answer == 0 {

@@ -5,7 +5,9 @@ use std::sync::LazyLock;
 use fastrand::Rng;
 
 use crate::points::{Event, Point};
-use crate::step::{C, CONNECTIONS, Database, How, Opening, Operation, Program, Step, Work, Wrong};
+use crate::step::{
+    C, CONNECTIONS, Database, OpenedBy, Opening, Operation, Program, Step, Work, Wrong,
+};
 
 /// What a program is mainly about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -141,9 +143,11 @@ impl Generator {
         let is_other = self.theme == Theme::Company && self.chance(3);
         let theme = self.theme;
         let how = match theme {
-            Theme::Company if is_other => self.one(&[How::Ours, How::Plain, How::PlainReadOnly]),
-            Theme::Company | Theme::Mixed if self.chance(3) => How::OursReadOnly,
-            _ => How::Ours,
+            Theme::Company if is_other => {
+                self.one(&[OpenedBy::Ours, OpenedBy::Plain, OpenedBy::PlainReadOnly])
+            }
+            Theme::Company | Theme::Mixed if self.chance(3) => OpenedBy::OursReadOnly,
+            _ => OpenedBy::Ours,
         };
         Opening {
             c,
@@ -181,7 +185,7 @@ impl Generator {
             c: 0,
             database: Database::X,
             process: 0,
-            how: How::Ours,
+            how: OpenedBy::Ours,
             window: self.window.unwrap_or(0),
             options: self.options,
         };
@@ -213,7 +217,7 @@ impl Generator {
                 c: 0,
                 database: Database::X,
                 process: 0,
-                how: How::Ours,
+                how: OpenedBy::Ours,
                 window: self.window.unwrap_or(30),
                 options: self.options,
             };

@@ -12,11 +12,11 @@ use crate::machine::Machine;
 use crate::points;
 use crate::price::{self, Circumstances, Price, Tally};
 use crate::sql::{self, Outcome};
-use crate::step::{C, CONNECTIONS, Database, How, Opening, Operation, Program, Step, Wrong};
+use crate::step::{C, CONNECTIONS, Database, OpenedBy, Opening, Operation, Program, Step, Wrong};
 use crate::trace;
 use crate::world::{Hang, World};
 
-/// How statements begin that only our world knows.
+/// OpenedBy statements begin that only our world knows.
 const OURS: &str = "PRAGMA ebbpool_";
 
 const BOTH: [Database; 2] = [Database::X, Database::Y];
@@ -264,7 +264,7 @@ impl Lockstep<'_> {
         };
         // SQLite's own VFS in the same process knows nothing of the library's.
         let owner = |opening: &Opening| {
-            let is_plain = matches!(opening.how, How::Plain | How::PlainReadOnly);
+            let is_plain = matches!(opening.how, OpenedBy::Plain | OpenedBy::PlainReadOnly);
             (opening.process, is_plain)
         };
         let mut others = self.openings.iter().flatten();
@@ -282,7 +282,7 @@ impl Lockstep<'_> {
     /// The seconds of commits that may be lost: the smallest window of those who may write.
     fn window(&self, database: Database) -> Option<u32> {
         let mut windows = self.openings.iter().flatten().filter_map(|opening| {
-            let is_ours = opening.how == How::Ours && opening.database == database;
+            let is_ours = opening.how == OpenedBy::Ours && opening.database == database;
             is_ours.then_some(opening.window)
         });
         let first = windows.next()?;
@@ -306,7 +306,7 @@ impl Lockstep<'_> {
             return self.end_life();
         }
         self.had_reader &= self.is_in_use();
-        self.had_reader |= opening.how == How::OursReadOnly;
+        self.had_reader |= opening.how == OpenedBy::OursReadOnly;
         self.has_memory_journal[opening.c] = false;
         self.is_exclusive[opening.c] = false;
         self.openings[opening.c] = Some(*opening);
@@ -350,7 +350,9 @@ impl Lockstep<'_> {
 
     /// Plain SQLite's deletion of a journal becomes durable some time later.
     fn settle(&self, opening: &Opening) {
-        if matches!(opening.how, How::Plain | How::PlainReadOnly) && !self.has_pending_fault() {
+        if matches!(opening.how, OpenedBy::Plain | OpenedBy::PlainReadOnly)
+            && !self.has_pending_fault()
+        {
             let path = self.ours.path(opening.database);
             let paths = ["", "-journal", "-wal"].map(|suffix| format!("{path}{suffix}"));
             self.bench.ours.settle(&paths);
@@ -385,7 +387,7 @@ impl Lockstep<'_> {
     // Statements.
 
     pub fn sql(&mut self, c: C, text: &'static str) -> Run<()> {
-        let may_write = self.openings[c].is_some_and(|opening| opening.how == How::Ours);
+        let may_write = self.openings[c].is_some_and(|opening| opening.how == OpenedBy::Ours);
         if text.starts_with(OURS) && !may_write {
             return Ok(());
         }
@@ -431,7 +433,7 @@ impl Lockstep<'_> {
         } else {
             let plain = plain(self)?;
             let is_reader =
-                self.openings[c].is_some_and(|opening| opening.how == How::OursReadOnly);
+                self.openings[c].is_some_and(|opening| opening.how == OpenedBy::OursReadOnly);
             if price::is_readers_checkpoint(text, is_reader, &ours, &plain) {
                 self.is_loose = true;
                 self.pay(Price::ReadersCheckpoint);
@@ -509,8 +511,10 @@ impl Lockstep<'_> {
             return;
         }
         let database = opening.database;
-        let is_durable = opening.how == How::Ours && self.window(database) == Some(0);
-        if (is_flush && opening.how == How::Ours) || (is_durable && has_changed && ours.is_idle) {
+        let is_durable = opening.how == OpenedBy::Ours && self.window(database) == Some(0);
+        if (is_flush && opening.how == OpenedBy::Ours)
+            || (is_durable && has_changed && ours.is_idle)
+        {
             self.history.raise(database, self.history.last());
         }
     }
@@ -810,7 +814,8 @@ impl Lockstep<'_> {
             }
             let dump = without_mode(&sql::dump(&plain)?);
             drop(plain);
-            if !self.is_in_doubt && !self.was_once(&dump, database)? {
+            let is_known = self.is_in_doubt || sql::has_no_tables(&dump);
+            if !is_known && !self.was_once(&dump, database)? {
                 let latest = self.content(self.history.last(), database)?;
                 return Err(format!(
                     "{database:?} without the library is none of the states; {} of the last",
@@ -846,6 +851,11 @@ impl Lockstep<'_> {
         let floor = self.history.floor(database);
         if let Some(state) = self.find(&dump, database, floor)? {
             return Ok(self.content(state, database)?);
+        }
+        let least = self.content(floor, database)?;
+        if sql::has_no_tables(&dump) && sql::has_no_tables(&least.dump) {
+            let file = self.bench.ours.content(&self.ours.path(database));
+            return Ok(Rc::new(Content { file, dump }));
         }
         if self.is_in_doubt {
             // What was refused is there: the disk has failed what would have taken it back, and then the process was gone.
@@ -911,7 +921,7 @@ impl Lockstep<'_> {
             c: 0,
             database,
             process: 0,
-            how: How::Ours,
+            how: OpenedBy::Ours,
             window: 1000,
             options: "",
         };

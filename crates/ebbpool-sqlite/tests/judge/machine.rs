@@ -75,10 +75,10 @@ pub struct Machine {
     ports: Mutex<Vec<&'static Port>>,
     next: AtomicU64,
     random: Mutex<fastrand::Rng>,
-    /// The power fails in the change after so many more, with a seed.
+    /// The power fails in the change after this number of others, with a seed.
     cut: Mutex<Option<(u64, u64)>>,
     was_cut: AtomicBool,
-    /// Faults were injected that nobody has healed.
+    /// Faults were injected and not healed.
     has_fault: AtomicBool,
     /// Something was written since [`Machine::take_changed`].
     changed: AtomicBool,
@@ -427,7 +427,7 @@ impl Machine {
         self.was_cut.swap(false, Ordering::Relaxed)
     }
 
-    /// True if the power has failed, and nobody has taken notice.
+    /// True if the power has failed, and no step has taken notice.
     pub fn has_cut(&self) -> bool {
         self.was_cut.load(Ordering::Relaxed)
     }

@@ -1,7 +1,7 @@
 //! Programs that showed a difference once, as the judge has printed them.
 
 #[allow(clippy::enum_glob_use)]
-use crate::step::{Database::*, How::*, Step::*};
+use crate::step::{Database::*, OpenedBy::*, Step::*};
 use crate::step::{Opening, Program};
 
 /// All of them.

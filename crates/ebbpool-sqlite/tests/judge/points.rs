@@ -40,7 +40,7 @@ pub struct Plan {
     pub point: Point,
     /// Hears of it when the point is reached.
     pub reached: Box<dyn Fn() + Send>,
-    /// The statement goes on when something arrives, or when nobody is left who could send it.
+    /// The statement goes on when something arrives, or when no thread is left that could send it.
     pub resume: Receiver<()>,
 }
 

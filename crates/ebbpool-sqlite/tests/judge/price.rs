@@ -104,7 +104,7 @@ pub fn names_a_table(text: &str) -> bool {
     verbs.iter().any(|verb| text.starts_with(verb))
 }
 
-/// How often each difference was met.
+/// OpenedBy often each difference was met.
 #[derive(Clone, Debug, Default)]
 pub struct Tally {
     pub programs: u64,

@@ -42,7 +42,7 @@ pub enum RealStep {
     ReadFile(usize, &'static str),
     /// Copies the database after a checkpoint of one of its connections.
     Copy(usize, usize),
-    /// Deletes `-ebb`, whoever has it open.
+    /// Deletes `-ebb`, also while a process has it open.
     Unlink,
     Kill(usize),
     /// Ends without closing.
@@ -262,7 +262,7 @@ impl Real<'_> {
             .unwrap();
         self.greet(p, Some(child), Vec::new())?;
         if self.is_fixed && is_root() {
-            self.ask(p, Request::Nobody)?;
+            self.ask(p, Request::LoseRights)?;
         }
         Ok(())
     }
@@ -462,7 +462,10 @@ impl Real<'_> {
                 return Ok(());
             }
             return match ours.is_ok() || opened.is_read_only {
-                true => Ok(self.acknowledge(p, opened, true)),
+                true => {
+                    self.acknowledge(p, opened, true);
+                    Ok(())
+                }
                 false => Err(format!("{text} of {c} of {p}: {ours:?}").into()),
             };
         }

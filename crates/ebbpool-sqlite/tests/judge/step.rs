@@ -16,7 +16,7 @@ pub enum Database {
 
 /// Through which VFS a connection goes in our world. In the other one all go through plain SQLite.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum How {
+pub enum OpenedBy {
     Ours,
     OursReadOnly,
     Plain,
@@ -29,7 +29,7 @@ pub struct Opening {
     pub database: Database,
     /// The process that opens it.
     pub process: usize,
-    pub how: How,
+    pub how: OpenedBy,
     /// Seconds.
     pub window: u32,
     /// More options, such as `log=wal`.

@@ -8,7 +8,7 @@ use rusqlite::{Connection, OpenFlags};
 
 use crate::points::{self, Plan, Point};
 use crate::sql::{self, Outcome};
-use crate::step::{C, CONNECTIONS, Database, How, Opening};
+use crate::step::{C, CONNECTIONS, Database, OpenedBy, Opening};
 
 /// After this time of a statement that takes milliseconds something waits for ever.
 pub const PATIENCE: Duration = Duration::from_secs(5);
@@ -114,11 +114,11 @@ impl World {
     pub fn open(&mut self, opening: &Opening) -> Outcome {
         let process = opening.process;
         let vfs = match opening.how {
-            How::Ours | How::OursReadOnly => self.names[0][process],
-            How::Plain | How::PlainReadOnly => self.names[1][process],
+            OpenedBy::Ours | OpenedBy::OursReadOnly => self.names[0][process],
+            OpenedBy::Plain | OpenedBy::PlainReadOnly => self.names[1][process],
         };
         let access = match opening.how {
-            How::Ours | How::Plain => {
+            OpenedBy::Ours | OpenedBy::Plain => {
                 OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE
             }
             _ => OpenFlags::SQLITE_OPEN_READ_ONLY,
