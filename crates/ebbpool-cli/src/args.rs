@@ -107,7 +107,7 @@ Examples:
     /// Keep records in a database on the pool: load, put, get, dump, check, bench
     #[cfg(unix)]
     Db(DbArgs),
-    /// Have programs with SQLite write five to ten times fewer bytes: run, status, check, recover, measure
+    /// Have programs with SQLite write three to eight times fewer bytes: run, status, check, recover, measure
     #[cfg(target_os = "linux")]
     #[command(after_help = "\
 docs/sqlite.md has the promise and its price.
