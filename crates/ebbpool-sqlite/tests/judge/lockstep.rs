@@ -389,6 +389,10 @@ impl Lockstep<'_> {
         if text.starts_with(OURS) && !may_write {
             return Ok(());
         }
+        if self.is_readers_checkpoint(c, text) {
+            self.pay(Price::ReadersCheckpoint);
+            return Ok(());
+        }
         // After a failure only one of the worlds would hold the lock.
         let is_exclusive = text == "PRAGMA locking_mode=EXCLUSIVE";
         if is_exclusive && (self.has_pending_fault() || !may_write) {
@@ -430,13 +434,6 @@ impl Lockstep<'_> {
             }
         } else {
             let plain = plain(self)?;
-            let is_reader =
-                self.openings[c].is_some_and(|opening| opening.how == How::OursReadOnly);
-            if price::is_readers_checkpoint(text, is_reader, &ours, &plain) {
-                self.is_loose = true;
-                self.pay(Price::ReadersCheckpoint);
-                return Ok(());
-            }
             let numbers_differ = self.is_loose && text.contains("wal_checkpoint");
             let same = ours.agrees(&plain) || (numbers_differ && ours.is_ok() == plain.is_ok());
             if !same {
@@ -515,11 +512,19 @@ impl Lockstep<'_> {
         }
     }
 
+    /// True if a connection that only reads is to run a checkpoint.
+    pub fn is_readers_checkpoint(&self, c: C, text: &str) -> bool {
+        let readers = [How::OursReadOnly, How::PlainReadOnly];
+        let is_reader = self.openings[c].is_some_and(|opening| readers.contains(&opening.how));
+        is_reader && text.contains("wal_checkpoint")
+    }
+
     fn park(&mut self, c: C, text: &'static str, point: points::Point) -> Run<()> {
         let circumstances = self.circumstances(c);
         let is_disturbed = circumstances.has_other_process || circumstances.has_failed;
         let is_special = [OURS, "PRAGMA journal_mode", "PRAGMA locking_mode"];
         let is_special = is_special.iter().any(|first| text.starts_with(first));
+        let is_special = is_special || self.is_readers_checkpoint(c, text);
         if is_disturbed || self.has_pending_fault() || is_special {
             return self.sql(c, text);
         }
@@ -920,6 +925,7 @@ impl Lockstep<'_> {
             return Err(format!("{opened:?}"));
         };
         let dump = sql::dump(&connection)?;
+        trace::line(|| format!("    holds {} lines: {dump:.100?}", dump.len()));
         match sql::damage(&connection) {
             Some(why) => Err(why),
             None => Ok(dump),
