@@ -845,12 +845,39 @@ impl Lockstep<'_> {
         of_ours.iter().all(Vec::is_empty) && self.bench.plain.content(&path).is_empty()
     }
 
+    /// A database as recovery has left it, if it is one file: pages that hold nothing may be others than plain SQLite's.
+    fn as_it_is(&self, database: Database) -> Option<Rc<Content>> {
+        let path = self.ours.path(database);
+        let is_there = |suffix| {
+            !self
+                .bench
+                .ours
+                .content(&format!("{path}{suffix}"))
+                .is_empty()
+        };
+        let is_whole = !["-wal", "-ebb", "-journal"].into_iter().any(is_there);
+        let file = self.bench.ours.content(&path);
+        is_whole.then(|| {
+            Rc::new(Content {
+                file,
+                dump: Vec::new(),
+            })
+        })
+    }
+
     /// What the library finds after a crash.
     fn recovered(&mut self, database: Database) -> Run<Rc<Content>> {
         let dump = self.recover(database)?;
         let floor = self.history.floor(database);
         if let Some(state) = self.find(&dump, database, floor)? {
-            return Ok(self.content(state, database)?);
+            trace::line(|| {
+                format!(
+                    "    as in state {state} of {floor} to {}",
+                    self.history.last()
+                )
+            });
+            let content = self.content(state, database)?;
+            return Ok(self.as_it_is(database).unwrap_or(content));
         }
         if self.is_in_doubt {
             // What was refused is there: the disk has failed what would have taken it back, and then the process was gone.
