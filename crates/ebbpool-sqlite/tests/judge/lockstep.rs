@@ -391,6 +391,10 @@ impl Lockstep<'_> {
         if text.starts_with(OURS) && !may_write {
             return Ok(());
         }
+        if self.is_readers_checkpoint(c, text) {
+            self.pay(Price::ReadersCheckpoint);
+            return Ok(());
+        }
         // After a failure only one of the worlds would hold the lock.
         let is_exclusive = text == "PRAGMA locking_mode=EXCLUSIVE";
         if is_exclusive && (self.has_pending_fault() || !may_write) {
@@ -432,13 +436,6 @@ impl Lockstep<'_> {
             }
         } else {
             let plain = plain(self)?;
-            let is_reader =
-                self.openings[c].is_some_and(|opening| opening.how == OpenedBy::OursReadOnly);
-            if price::is_readers_checkpoint(text, is_reader, &ours, &plain) {
-                self.is_loose = true;
-                self.pay(Price::ReadersCheckpoint);
-                return Ok(());
-            }
             let numbers_differ = self.is_loose && text.contains("wal_checkpoint");
             let same = ours.agrees(&plain) || (numbers_differ && ours.is_ok() == plain.is_ok());
             if !same {
@@ -519,11 +516,19 @@ impl Lockstep<'_> {
         }
     }
 
+    /// True if a connection that only reads is to run a checkpoint.
+    pub fn is_readers_checkpoint(&self, c: C, text: &str) -> bool {
+        let readers = [OpenedBy::OursReadOnly, OpenedBy::PlainReadOnly];
+        let is_reader = self.openings[c].is_some_and(|opening| readers.contains(&opening.how));
+        is_reader && text.contains("wal_checkpoint")
+    }
+
     fn park(&mut self, c: C, text: &'static str, point: points::Point) -> Run<()> {
         let circumstances = self.circumstances(c);
         let is_disturbed = circumstances.has_other_process || circumstances.has_failed;
         let is_special = [OURS, "PRAGMA journal_mode", "PRAGMA locking_mode"];
         let is_special = is_special.iter().any(|first| text.starts_with(first));
+        let is_special = is_special || self.is_readers_checkpoint(c, text);
         if is_disturbed || self.has_pending_fault() || is_special {
             return self.sql(c, text);
         }
@@ -845,12 +850,39 @@ impl Lockstep<'_> {
         of_ours.iter().all(Vec::is_empty) && self.bench.plain.content(&path).is_empty()
     }
 
+    /// A database as recovery has left it, if it is one file: pages that hold nothing may be others than plain SQLite's.
+    fn as_it_is(&self, database: Database) -> Option<Rc<Content>> {
+        let path = self.ours.path(database);
+        let is_there = |suffix| {
+            !self
+                .bench
+                .ours
+                .content(&format!("{path}{suffix}"))
+                .is_empty()
+        };
+        let is_whole = !["-wal", "-ebb", "-journal"].into_iter().any(is_there);
+        let file = self.bench.ours.content(&path);
+        is_whole.then(|| {
+            Rc::new(Content {
+                file,
+                dump: Vec::new(),
+            })
+        })
+    }
+
     /// What the library finds after a crash.
     fn recovered(&mut self, database: Database) -> Run<Rc<Content>> {
         let dump = self.recover(database)?;
         let floor = self.history.floor(database);
         if let Some(state) = self.find(&dump, database, floor)? {
-            return Ok(self.content(state, database)?);
+            trace::line(|| {
+                format!(
+                    "    as in state {state} of {floor} to {}",
+                    self.history.last()
+                )
+            });
+            let content = self.content(state, database)?;
+            return Ok(self.as_it_is(database).unwrap_or(content));
         }
         let least = self.content(floor, database)?;
         if sql::has_no_tables(&dump) && sql::has_no_tables(&least.dump) {
@@ -930,6 +962,7 @@ impl Lockstep<'_> {
             return Err(format!("{opened:?}"));
         };
         let dump = sql::dump(&connection)?;
+        trace::line(|| format!("    holds {} lines: {dump:.100?}", dump.len()));
         match sql::damage(&connection) {
             Some(why) => Err(why),
             None => Ok(dump),

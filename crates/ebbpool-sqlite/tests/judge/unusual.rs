@@ -22,10 +22,11 @@ impl Lockstep<'_> {
             .ours
             .get(c)
             .is_some_and(rusqlite::Connection::is_autocommit);
-        if self.any_held() || !is_idle || self.has_pending_fault() {
+        let truncate = "PRAGMA wal_checkpoint(TRUNCATE)";
+        let is_reader = self.is_readers_checkpoint(c, truncate);
+        if self.any_held() || !is_idle || self.has_pending_fault() || is_reader {
             return Ok(());
         }
-        let truncate = "PRAGMA wal_checkpoint(TRUNCATE)";
         let ours = self.ours.run(c, truncate);
         self.compare(c, truncate, ours.clone(), |run| {
             Ok(run.plain.run(c, truncate))
