@@ -558,6 +558,10 @@ unsafe fn text_of(text: *const c_char) -> Option<String> {
 ///
 /// `arguments` are those of `SQLITE_FCNTL_PRAGMA`: a place for an answer, the name, and the value or null.
 unsafe fn run_pragma(open: &mut Open, arguments: *mut *mut c_char) -> c_int {
+    // A handle that only reads does not take the database over.
+    if open.is_read_only && !has_virtual_files(&open.shared).is_ok_and(|has| has) {
+        return ffi::NOTFOUND;
+    }
     // SAFETY: the caller's.
     let (name, value) = unsafe {
         (
