@@ -53,6 +53,7 @@ fn actor() {
 
 /// Random programs of processes: `EBBPOOL_PROGRAMS` and the others as above.
 #[test]
+#[ignore = "reports where plain SQLite loses its lock because the process has read the file: cargo test -p ebbpool-sqlite --test judge -- --ignored processes"]
 fn processes_find_what_plain_sqlite_leaves() {
     driver::drive("processes");
 }
