@@ -7,8 +7,8 @@ use crate::store::Written;
 
 /// The counters of a database, and what they have counted of this time that the process owns it.
 pub(crate) struct Counters {
-    counters: [Counter; 8],
-    counted: [u64; 8],
+    counters: [Counter; 9],
+    counted: [u64; 9],
 }
 
 impl Counters {
@@ -20,6 +20,7 @@ impl Counters {
             counters: [
                 written("log"),
                 written("database"),
+                written("temporary"),
                 total("ebbpool_sqlite_syncs_total"),
                 total("ebbpool_sqlite_epochs_total"),
                 total("ebbpool_sqlite_checkpoints_total"),
@@ -27,15 +28,16 @@ impl Counters {
                 total("ebbpool_sqlite_requested_syncs_total"),
                 total("ebbpool_sqlite_commits_total"),
             ],
-            counted: [0; 8],
+            counted: [0; 9],
         }
     }
 
     /// Adds what has come since the last call.
-    pub(crate) fn update(&mut self, written: &Written, asked: &Requested) {
+    pub(crate) fn update(&mut self, written: &Written, temporary: u64, asked: &Requested) {
         let figures = [
             written.log,
             written.in_place,
+            temporary,
             written.syncs,
             written.epochs,
             written.checkpoints,

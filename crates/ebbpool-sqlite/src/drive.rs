@@ -11,7 +11,7 @@ use crate::family::{Family, Source, Transaction};
 use crate::health::HealthNote;
 use crate::instance::Instance;
 use crate::shared::{Shared, State};
-use crate::store::Store;
+use crate::store::{SLICE, Store};
 
 impl Instance {
     /// Calls `with` with the files of a database, if they are this process's.
@@ -97,10 +97,18 @@ impl Instance {
     /// Makes everything committed durable, and brings it in place. With `is_asked` a program is about to look at the files:
     /// they get no mark until the next epoch.
     pub(crate) fn checkpoint(&self, shared: &Shared, is_asked: bool) -> Answer<()> {
-        self.with_store(shared, |store| {
-            self.epoch_with(shared, store, None)?;
-            self.bring_in_place(shared, store, is_asked)
-        })
+        self.epoch(shared)?;
+        loop {
+            let mut writer = shared.writer_for_work()?;
+            let Some(store) = writer.as_mut() else {
+                return Ok(());
+            };
+            if self.do_slice(shared, store, is_asked, self.slice(store))? {
+                return Ok(());
+            }
+            drop(writer);
+            shared.let_commits_in();
+        }
     }
 
     /// Brings in place what the logs hold.
@@ -110,12 +118,33 @@ impl Instance {
         store: &mut Store,
         removes_mark: bool,
     ) -> Answer<()> {
+        self.do_slice(shared, store, removes_mark, u64::MAX)
+            .map(drop)
+    }
+
+    /// Bytes of a slice of a checkpoint. Simulated databases are small.
+    fn slice(&self, store: &Store) -> u64 {
+        const PAGES_IN_SIMULATIONS: u64 = 8;
+        match self.is_simulated() {
+            true => PAGES_IN_SIMULATIONS * store.page_size() as u64,
+            false => SLICE,
+        }
+    }
+
+    /// Does a slice of about `bytes` bytes of what brings the logs in place, and returns true if it was the last one.
+    fn do_slice(
+        &self,
+        shared: &Shared,
+        store: &mut Store,
+        removes_mark: bool,
+        bytes: u64,
+    ) -> Answer<bool> {
         let pages = shared.with_family(self.now(), |family| Ok(family.pool()))?;
         let Some(pages) = pages else {
-            return Ok(());
+            return Ok(true);
         };
         let was_in_place = store.is_in_place();
-        let placed = store.bring_in_place(&pages, removes_mark);
+        let placed = store.do_slice(&pages, removes_mark, bytes);
         store.publish();
         shared.with_family(self.now(), |family| {
             if let Err(code) = placed {
@@ -127,19 +156,20 @@ impl Instance {
         if placed.is_err() {
             shared.publish_health(self.now());
         }
-        match was_in_place {
-            true => placed,
-            false => placed.and_then(|()| pages.note_checkpoint()),
+        if placed == Ok(true) && !was_in_place {
+            pages.note_checkpoint()?;
         }
+        placed
     }
 
-    /// Makes the epoch and the checkpoint that are due.
-    pub(crate) fn do_what_is_due(&self, shared: &Shared, store: &mut Store) -> Answer<()> {
+    /// Makes the epoch that is due, and a slice of the checkpoint. Returns false if another slice is to follow.
+    pub(crate) fn do_what_is_due(&self, shared: &Shared, store: &mut Store) -> Answer<bool> {
         if shared.with_family(self.now(), |family| Ok(family.is_epoch_due()))? {
             self.epoch_with(shared, store, None)?;
         }
+        let mut is_done = true;
         if shared.with_family(self.now(), |family| Ok(family.is_checkpoint_due()))? {
-            self.bring_in_place(shared, store, false)?;
+            is_done = self.do_slice(shared, store, false, self.slice(store))?;
         }
         if store.must_cover() {
             store.cover_what_failed();
@@ -147,19 +177,21 @@ impl Instance {
         }
         match store.must_cover() {
             true => Err(Code::IO),
-            false => Ok(()),
+            false => Ok(is_done),
         }
     }
 
-    /// Where no thread does it, brings the logs in place if they are long or old. The commit before is durable, or as durable
-    /// as the window says, whatever becomes of this.
+    /// Where no thread does it, does a slice of the checkpoint if the logs are long or old. The commit before is durable, or as
+    /// durable as the window says, whatever becomes of this.
     fn checkpoint_if_due(&self, shared: &Shared) {
         if !self.is_simulated() {
             return;
         }
         let done = self.with_store(shared, |store| {
             match shared.with_family(self.now(), |family| Ok(family.is_checkpoint_due()))? {
-                true => self.bring_in_place(shared, store, false),
+                true => self
+                    .do_slice(shared, store, false, self.slice(store))
+                    .map(drop),
                 false => Ok(()),
             }
         });
@@ -380,6 +412,7 @@ impl Instance {
     fn read_part(&self, shared: &Shared, at: u64, into: &mut [u8]) -> Answer<usize> {
         loop {
             let part = self.with_family(shared, |family| {
+                family.grow_pool();
                 let Some((page, within, rest)) = family.part_at(at) else {
                     family.stored.read_in_place(at, into)?;
                     return Ok(None);

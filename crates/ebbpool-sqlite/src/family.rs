@@ -201,6 +201,16 @@ impl Family {
         Ok(())
     }
 
+    /// Takes a pool with more frames where the one that is there has read much more than it holds.
+    pub(crate) fn grow_pool(&mut self) {
+        let short = self.pages.as_ref().filter(|pages| pages.is_short());
+        // Without memory for it the small one does.
+        if let Some(Ok(grown)) = short.map(|pages| pages.grown(&self.stored)) {
+            self.stored.note_move();
+            self.pages = Some(Arc::new(grown));
+        }
+    }
+
     /// The pool; `None` while the page size is unknown.
     pub(crate) fn pool(&self) -> Option<Arc<Pages>> {
         self.pages.clone()
@@ -405,7 +415,8 @@ impl Family {
     /// Passes the figures on to the recorder of metrics, if the program has one.
     pub(crate) fn publish(&mut self) {
         let written = self.stored.figures().written;
-        self.counters.update(&written, &self.asked);
+        let temporary = self.memory.spilled() as u64;
+        self.counters.update(&written, temporary, &self.asked);
     }
 
     /// Frames of the pool, its hits and its misses.

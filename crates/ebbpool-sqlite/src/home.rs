@@ -13,11 +13,17 @@ use ebbpool::{Log, Lsn, OperationCosts, PageFormat, Pool, PoolError, PoolOptions
 
 /// The fewest frames: the policies' lists need a few.
 const LEAST_FRAMES: u64 = 64;
+/// Frames of the first pool: a program that opens a database and reads a row is spared the time that all of them take.
+const FIRST_FRAMES: u64 = 256;
+/// How many times the frames the next pool has.
+const GROWTH: u64 = 8;
 
 /// The pages as of the last epoch as a pool's storage. The pool's pages are numbered from 0, SQLite's from 1.
 struct Home {
     stored: Arc<Stored>,
     page_size: usize,
+    /// Pages that were read.
+    misses: Arc<AtomicU64>,
 }
 
 impl Storage for Home {
@@ -34,6 +40,7 @@ impl Storage for Home {
     }
 
     fn read(&self, reads: &mut [Read<'_>]) -> Option<f64> {
+        self.misses.fetch_add(reads.len() as u64, Ordering::Relaxed);
         for read in reads {
             let answer = self.stored.read(read.page as u32 + 1, read.buffer);
             read.outcome = answer.map_err(|code| io::Error::other(code.to_string()));
@@ -85,6 +92,12 @@ impl Log for Epochs {
 pub(crate) struct Pages {
     pool: Pool,
     epochs: Arc<Epochs>,
+    page_size: usize,
+    /// Frames that the memory has room for.
+    most: u64,
+    misses: Arc<AtomicU64>,
+    /// Hits and misses of the pools before.
+    before: (u64, u64),
 }
 
 fn failed(error: &PoolError) -> Code {
@@ -93,13 +106,24 @@ fn failed(error: &PoolError) -> Code {
 }
 
 impl Pages {
-    /// A pool of about `memory` bytes.
+    /// A pool that grows to about `memory` bytes.
     pub(crate) fn new(stored: &Arc<Stored>, page_size: usize, memory: u64) -> Answer<Pages> {
+        let most = (memory / page_size as u64).clamp(LEAST_FRAMES, 1 << 24);
+        Pages::with_frames(stored, page_size, FIRST_FRAMES.min(most), most)
+    }
+
+    fn with_frames(
+        stored: &Arc<Stored>,
+        page_size: usize,
+        frames: u64,
+        most: u64,
+    ) -> Answer<Pages> {
         let epochs = Arc::new(Epochs::default());
-        let frames = (memory / page_size as u64).clamp(LEAST_FRAMES, 1 << 24);
+        let misses = Arc::new(AtomicU64::new(0));
         let home = Home {
             stored: Arc::clone(stored),
             page_size,
+            misses: Arc::clone(&misses),
         };
         // A dirty page is one whose home is the log: writing it back costs nothing, and reading it again a little more.
         let costs = OperationCosts {
@@ -116,7 +140,30 @@ impl Pages {
             .dirty_budget(1.0, Duration::ZERO)
             .open(home)
             .map_err(|error| failed(&error))?;
-        Ok(Pages { pool, epochs })
+        Ok(Pages {
+            pool,
+            epochs,
+            page_size,
+            most,
+            misses,
+            before: (0, 0),
+        })
+    }
+
+    /// True if a pool with more frames would read less, and the memory has room for it.
+    pub(crate) fn is_short(&self) -> bool {
+        let frames = u64::from(self.frames());
+        frames < self.most && self.misses.load(Ordering::Relaxed) >= 2 * frames
+    }
+
+    /// A pool with more frames, which are still empty.
+    pub(crate) fn grown(&self, stored: &Arc<Stored>) -> Answer<Pages> {
+        let frames = (u64::from(self.frames()) * GROWTH).min(self.most);
+        let pages = Pages::with_frames(stored, self.page_size, frames, self.most)?;
+        Ok(Pages {
+            before: self.hits_and_misses(),
+            ..pages
+        })
     }
 
     /// Calls `with` with the content of a page as of the last epoch.
@@ -166,6 +213,6 @@ impl Pages {
     /// Hits and misses of the pool so far.
     pub(crate) fn hits_and_misses(&self) -> (u64, u64) {
         let stats = self.pool.stats();
-        (stats.hits, stats.misses)
+        (self.before.0 + stats.hits, self.before.1 + stats.misses)
     }
 }

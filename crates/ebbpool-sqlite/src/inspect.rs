@@ -15,7 +15,6 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::delta_log::is_page_size;
-use crate::options::LogKind;
 use crate::store::{GENERATION, READ_VERSION, is_marked, is_plain};
 use crate::wal_file::read_whole;
 use crate::wal_log::WalCursor;
@@ -231,16 +230,12 @@ impl SqliteInspection {
 
     /// True if the database is marked as having a log in `-ebb`, and there is none: what it held is lost.
     pub fn lacks_log(&self) -> bool {
-        let Some(header) = self.header.as_ref().filter(|header| header.is_marked) else {
-            return false;
-        };
-        // With `log=wal` the mark is that of `-wal`.
-        let is_of_wal = !header.has_generation
-            && (self.wal.as_ref().is_some_and(|wal| wal.commits > 0)
-                || self
-                    .owner()
-                    .is_some_and(|it| it.database.log == LogKind::Wal));
-        self.log.is_none() && !is_of_wal
+        // With `log=wal` the mark has no number, and `-wal` may be gone.
+        let is_numbered = self
+            .header
+            .as_ref()
+            .is_some_and(|header| header.is_marked && header.has_generation);
+        is_numbered && self.log.is_none()
     }
 
     /// What the process says that owns the database through the VFS; `None` if there is none that says something.

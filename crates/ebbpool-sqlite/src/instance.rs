@@ -724,10 +724,16 @@ impl Instance {
         if shared.handles.load(Ordering::Acquire) == 0 {
             return self.close_unused(shared);
         }
-        let mut writer = shared.writer_for_work()?;
-        match writer.as_mut() {
-            Some(store) => self.do_what_is_due(shared, store),
-            None => Ok(()),
+        loop {
+            let mut writer = shared.writer_for_work()?;
+            let Some(store) = writer.as_mut() else {
+                return Ok(());
+            };
+            if self.do_what_is_due(shared, store)? {
+                return Ok(());
+            }
+            drop(writer);
+            shared.let_commits_in();
         }
     }
 

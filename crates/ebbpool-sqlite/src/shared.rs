@@ -61,6 +61,9 @@ pub(crate) struct Shared {
     armed: AtomicU64,
     /// True while a thread that does it waits for the files.
     work_waits: AtomicBool,
+    /// Commits that wait for the files, and those that have got them.
+    waiting_commits: AtomicU32,
+    admitted_commits: AtomicU64,
     /// True while a thread does it.
     pub(crate) is_at_work: AtomicBool,
     /// What other processes get to know.
@@ -88,6 +91,8 @@ impl Shared {
             due: AtomicU64::new(f64::INFINITY.to_bits()),
             armed: AtomicU64::new(f64::INFINITY.to_bits()),
             work_waits: AtomicBool::new(false),
+            waiting_commits: AtomicU32::new(0),
+            admitted_commits: AtomicU64::new(0),
             is_at_work: AtomicBool::new(false),
             health: HealthEntry::new(),
             said_at: AtomicU64::new(f64::NEG_INFINITY.to_bits()),
@@ -144,13 +149,29 @@ impl Shared {
     ///
     /// As [`Shared::lock`].
     pub(crate) fn writer_for_commit(&self) -> Answer<MutexGuard<'_, Option<Store>>> {
+        self.waiting_commits.fetch_add(1, Ordering::AcqRel);
         for _ in 0..MOST_WAITS {
             if !self.work_waits.load(Ordering::Acquire) {
                 break;
             }
             std::thread::sleep(WAIT);
         }
-        self.writer()
+        let writer = self.writer();
+        self.admitted_commits.fetch_add(1, Ordering::AcqRel);
+        self.waiting_commits.fetch_sub(1, Ordering::AcqRel);
+        writer
+    }
+
+    /// Waits until a commit has got the files, if one waits for them: a thread that asks for them again and again would keep them.
+    pub(crate) fn let_commits_in(&self) {
+        let admitted = self.admitted_commits.load(Ordering::Acquire);
+        for _ in 0..MOST_WAITS {
+            let is_next = self.admitted_commits.load(Ordering::Acquire) != admitted;
+            if is_next || self.waiting_commits.load(Ordering::Acquire) == 0 {
+                break;
+            }
+            std::thread::sleep(WAIT);
+        }
     }
 
     /// The files, if no other thread has them all the time.

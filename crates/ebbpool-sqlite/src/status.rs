@@ -35,13 +35,15 @@ struct WithoutEbbpool {
     syncs: u64,
 }
 
-/// What was written to the real files, in whole blocks of 4 KiB. What is in a temporary file is not in it.
+/// What was written, in whole blocks of 4 KiB to the real files. The temporary file is never synced, so that the card may get fewer
+/// of its bytes; the sum has all of them.
 #[derive(Serialize)]
 struct Written {
     bytes: u64,
     card_years: Option<f64>,
     log_bytes: u64,
     in_place_bytes: u64,
+    temporary_bytes: u64,
     syncs: u64,
     epochs: u64,
     checkpoints: u64,
@@ -66,7 +68,6 @@ struct Status<'a> {
     log_bytes_now: u64,
     memory_bytes: usize,
     most_memory_bytes: usize,
-    spilled_bytes: usize,
     pool_frames: u32,
     pool_hits: u64,
     pool_misses: u64,
@@ -82,7 +83,8 @@ pub(crate) fn status(family: &Family, path: &str, card: &WearingDevice) -> Strin
         card.years(bytes, seconds)
             .filter(|_| seconds >= LEAST_SECONDS)
     };
-    let written_bytes = written.log + written.in_place;
+    let temporary = family.memory.spilled() as u64;
+    let written_bytes = written.log + written.in_place + temporary;
     let asked_bytes = asked.bytes();
     let (pool_frames, pool_hits, pool_misses) = family.pool_figures();
     let (pages, page_size) = family.extent();
@@ -106,6 +108,7 @@ pub(crate) fn status(family: &Family, path: &str, card: &WearingDevice) -> Strin
             card_years: years(written_bytes),
             log_bytes: written.log,
             in_place_bytes: written.in_place,
+            temporary_bytes: temporary,
             syncs: written.syncs,
             epochs: written.epochs,
             checkpoints: written.checkpoints,
@@ -121,7 +124,6 @@ pub(crate) fn status(family: &Family, path: &str, card: &WearingDevice) -> Strin
         log_bytes_now,
         memory_bytes: family.memory.used(),
         most_memory_bytes: family.memory.most(),
-        spilled_bytes: family.memory.spilled(),
         pool_frames,
         pool_hits,
         pool_misses,

@@ -46,6 +46,8 @@ const STEP: u64 = 1 << 20;
 const LONG_RECORD: u64 = 32 << 10;
 /// Pages are written in place in runs of at most this many bytes.
 const RUN: usize = 1 << 20;
+/// Bytes that a slice of a checkpoint writes: commits that need the files wait for one slice.
+pub(crate) const SLICE: u64 = 1 << 20;
 /// A page whose content is spread over more sections is logged whole.
 const LONGEST_CHAIN: usize = 512;
 
@@ -115,6 +117,8 @@ pub(crate) struct Store {
     wal_is_stale: bool,
     /// True if `-wal` may hold the state as of some epoch of `-ebb`, because a checkpoint has begun and not ended.
     checkpoint_has_begun: bool,
+    /// How far the slices of a checkpoint are.
+    slices: checkpoint::Slices,
     /// The number in the mark in place, 0 without a number; `None` if no mark survives a crash. What the file shows does not
     /// say that: after a failed sync it shows what the disk may not have.
     marked: Option<u64>,
@@ -183,6 +187,7 @@ impl Store {
             wal_is_uncertain: false,
             wal_is_stale: false,
             checkpoint_has_begun: false,
+            slices: checkpoint::Slices::default(),
             marked: None,
             has_first_page: length > 0,
             must_cover: false,
@@ -382,6 +387,7 @@ impl Store {
         let length = self.database.length()?;
         self.set_extent(length);
         self.wal.clear();
+        self.slices = checkpoint::Slices::default();
         self.deltas.ready = false;
         self.publish();
         Ok(())
@@ -431,6 +437,7 @@ impl Store {
             log_bytes: self.log_bytes(),
             changed_bytes: changed_pages * self.page_size as u64,
             is_in_place: self.is_in_place(),
+            is_between_slices: self.slices.are_under_way(),
             must_cover: self.must_cover,
             room,
         });

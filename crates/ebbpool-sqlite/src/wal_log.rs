@@ -259,15 +259,20 @@ impl WalLog {
         Ok(())
     }
 
-    /// Makes the appended frames durable, and returns their bytes in whole blocks. After an error nothing is committed, and
-    /// the caller begins again.
-    pub(crate) fn sync(&mut self, file: &mut BaseFile) -> Answer<u64> {
+    /// Makes the frames durable that were appended so far, before the commit has its last one.
+    pub(crate) fn sync_open_frames(&mut self, file: &mut BaseFile) -> Answer<()> {
         let written = self.write_out(file).and_then(|()| file.sync());
         if written.is_err() && self.committed == 0 {
             // The header may not be durable either, and no later sync need write it.
             self.ready = false;
         }
-        written?;
+        written
+    }
+
+    /// Makes the appended frames durable, and returns their bytes in whole blocks. After an error nothing is committed, and
+    /// the caller begins again.
+    pub(crate) fn sync(&mut self, file: &mut BaseFile) -> Answer<u64> {
+        self.sync_open_frames(file)?;
         let frame = FRAME + self.page_size as u64;
         let begin = HEADER + self.committed * frame;
         Ok(whole_blocks(begin, self.open.frames * frame))
@@ -281,9 +286,9 @@ impl WalLog {
         open.images
     }
 
-    /// True if frames were appended and are not committed.
-    pub(crate) fn has_open_frames(&self) -> bool {
-        self.open.frames > 0
+    /// Frames that were appended and are not committed.
+    pub(crate) fn open_frames(&self) -> u64 {
+        self.open.frames
     }
 
     /// The end of the frames that were appended.

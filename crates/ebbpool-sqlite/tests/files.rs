@@ -236,7 +236,10 @@ fn a_transaction_larger_than_memory_goes_to_a_temporary_file() {
                 .unwrap();
         }
         assert!(
-            status(&database)["spilled_bytes"].as_u64().unwrap() > 1 << 20,
+            status(&database)["written"]["temporary_bytes"]
+                .as_u64()
+                .unwrap()
+                > 1 << 20,
             "{mode}"
         );
         database.execute_batch("ROLLBACK; BEGIN").unwrap();

@@ -1,4 +1,5 @@
-//! A golden database and its log, as the first release leaves them when the power fails, in `tests/golden/`.
+//! Golden databases and their logs, as the version of the format that is in their names leaves them when the power fails, in
+//! `tests/golden/`.
 //!
 //! Every later release has to open it, so a file in that directory never changes after its release. After a deliberate change
 //! of the format a new database is added, under a new name, by this command:
@@ -17,9 +18,13 @@ use std::path::{Path, PathBuf};
 use ebbpool_sqlite::inspect::{LogFit, inspect};
 use rusqlite::{Connection, OpenFlags};
 
-/// The name of the first release's database.
-const NAME: &str = "home-1.db";
-const FILES: [&str; 2] = [NAME, "home-1.db-ebb"];
+/// The databases; the last one is of the version that is written now.
+const NAMES: [&str; 2] = ["home-1.db", "home-2.db"];
+const NEWEST: &str = NAMES[1];
+
+fn files(name: &str) -> [String; 2] {
+    [name.to_owned(), format!("{name}-ebb")]
+}
 
 fn golden() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden")
@@ -69,33 +74,35 @@ fn judge(database: &Connection) {
 }
 
 #[test]
-fn the_first_release_s_database_is_recovered() {
-    let scratch = tempfile::tempdir().unwrap();
-    for file in FILES {
-        fs::copy(golden().join(file), scratch.path().join(file)).unwrap();
+fn the_databases_of_every_version_are_recovered() {
+    for name in NAMES {
+        let scratch = tempfile::tempdir().unwrap();
+        for file in files(name) {
+            fs::copy(golden().join(&file), scratch.path().join(&file)).unwrap();
+        }
+        let path = scratch.path().join(name);
+        let found = inspect(&path).unwrap();
+        let log = found.log.unwrap();
+        assert_eq!((log.fit, log.epochs, log.page_size), (LogFit::Fits, 4, 512));
+        let database = open(&path);
+        judge(&database);
+        drop(database);
+        judge(&Connection::open(&path).unwrap());
     }
-    let path = scratch.path().join(NAME);
-    let found = inspect(&path).unwrap();
-    let log = found.log.unwrap();
-    assert_eq!((log.fit, log.epochs, log.page_size), (LogFit::Fits, 4, 512));
-    let database = open(&path);
-    judge(&database);
-    drop(database);
-    judge(&Connection::open(&path).unwrap());
 }
 
 #[test]
 #[ignore = "writes the files of tests/golden that do not exist"]
 fn write_golden_files() {
     let scratch = tempfile::tempdir().unwrap();
-    let path = scratch.path().join(NAME);
+    let path = scratch.path().join(NEWEST);
     let database = open(&path);
     write_database(&database);
     fs::create_dir_all(golden()).unwrap();
     // Zeros follow the log, up to a multiple of 1 MiB.
     let used = inspect(&path).unwrap().log.unwrap().used_bytes;
-    for (file, most) in FILES.into_iter().zip([u64::MAX, used]) {
-        let to = golden().join(file);
+    for (file, most) in files(NEWEST).into_iter().zip([u64::MAX, used]) {
+        let to = golden().join(&file);
         if !to.exists() {
             let mut bytes = fs::read(scratch.path().join(file)).unwrap();
             bytes.truncate(most as usize);

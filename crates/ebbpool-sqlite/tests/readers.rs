@@ -6,11 +6,12 @@ mod support;
 
 use std::ffi::{CStr, CString};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, mpsc};
 use std::time::Duration;
 
 use rusqlite::{Connection, OpenFlags};
-use support::between::Between;
+use support::between::{Between, FileKind};
 use support::real::{count, directory, integrity, plain, set_journal};
 
 /// How long those may take who need not wait.
@@ -71,6 +72,7 @@ impl Gate {
 #[derive(Clone)]
 struct Slow {
     vfs: &'static CStr,
+    below: &'static Between,
     gate: Arc<Gate>,
 }
 
@@ -92,7 +94,7 @@ impl Slow {
             ebbpool_sqlite::register_over(ebbpool_sqlite::linked_api(), vfs, below.name())
         };
         registered.unwrap();
-        Slow { vfs, gate }
+        Slow { vfs, below, gate }
     }
 
     fn open(&self, path: &Path, options: &str) -> Connection {
@@ -176,6 +178,71 @@ fn readers_go_on_while_a_commit_or_a_checkpoint_is_synced() {
             let plain = plain(&path);
             assert_eq!(integrity(&plain), "ok");
         }
+    }
+}
+
+/// A commit that has to be durable at once waits for a slice of a checkpoint, and not for all of it.
+#[test]
+fn commits_go_on_between_the_slices_of_a_checkpoint() {
+    let slow = Slow::new("slices");
+    for log in ["deltas", "wal"] {
+        let options = format!("window=0&log_limit=64M&log={log}");
+        let (_directory, path) = directory();
+        let writer = slow.open(&path, &options);
+        set_journal(&writer, "wal");
+        run(&writer, "PRAGMA cache_size=5000");
+        writer
+            .execute_batch(
+                "CREATE TABLE t (id INTEGER PRIMARY KEY, a, b);
+                WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 3000)
+                INSERT INTO t SELECT i, zeroblob(4000), 0 FROM n;
+                PRAGMA ebbpool_checkpoint; UPDATE t SET b=b+1; UPDATE t SET b=b+1",
+            )
+            .unwrap();
+        // Commits between writes of the checkpoint: those are in runs of many pages.
+        let commits = Arc::new(AtomicU64::new(0));
+        let turns = Arc::new(AtomicU64::new(0));
+        let (committed, turned, seen) =
+            (Arc::clone(&commits), Arc::clone(&turns), AtomicU64::new(0));
+        slow.below.observe(move |call| {
+            let is_checkpoint = call.method == "xWrite"
+                && call.count == 1 << 16
+                && matches!(call.kind, FileKind::Main | FileKind::Wal);
+            if is_checkpoint {
+                let now = committed.load(Ordering::SeqCst);
+                turned.fetch_add(
+                    u64::from(seen.swap(now, Ordering::SeqCst) != now),
+                    Ordering::SeqCst,
+                );
+            }
+            None
+        });
+        let is_done = Arc::new(AtomicBool::new(false));
+        let (done, counted) = (Arc::clone(&is_done), Arc::clone(&commits));
+        let other = slow.open(&path, &options);
+        let committing = std::thread::spawn(move || {
+            other.busy_timeout(SOON).unwrap();
+            while !done.load(Ordering::SeqCst) {
+                run(&other, "UPDATE t SET b=b+1 WHERE id=1");
+                counted.fetch_add(1, Ordering::SeqCst);
+            }
+        });
+        while commits.load(Ordering::SeqCst) == 0 {
+            std::thread::yield_now();
+        }
+        run(&writer, "PRAGMA ebbpool_checkpoint");
+        is_done.store(true, Ordering::SeqCst);
+        committing.join().unwrap();
+        let turns = turns.load(Ordering::SeqCst);
+        assert!(turns >= 5, "{log}: commits came in {turns} times");
+        drop(writer);
+        slow.below.observe_no_more();
+        let plain = plain(&path);
+        assert_eq!(integrity(&plain), "ok");
+        let sum: i64 = plain
+            .query_row("SELECT sum(b) FROM t", [], |row| row.get(0))
+            .unwrap();
+        assert_eq!(sum as u64, 6000 + commits.load(Ordering::SeqCst));
     }
 }
 

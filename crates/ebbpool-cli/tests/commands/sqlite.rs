@@ -271,7 +271,8 @@ fn status_shows_the_process_that_has_the_database_and_changes_nothing() {
         .spawn()
         .expect("the writer starts");
     read_rows(&mut child, 20);
-    let (_, status) = code_and_json(ebbpool, &["sqlite", "status", "a.db"]);
+    let (code, status) = code_and_json(ebbpool, &["sqlite", "status", "a.db"]);
+    assert_eq!(code, Some(0), "{status}");
     assert_eq!(
         number(&status["locked_by"]["process"]),
         u64::from(child.id())

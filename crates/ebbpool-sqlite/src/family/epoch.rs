@@ -46,7 +46,10 @@ impl Family {
         if figures.is_in_place {
             return None;
         }
-        if figures.log_bytes > self.options.log_limit || figures.changed_bytes > MOST_CHANGED {
+        if figures.is_between_slices
+            || figures.log_bytes > self.options.log_limit
+            || figures.changed_bytes > MOST_CHANGED
+        {
             return Some(self.now);
         }
         self.log_began

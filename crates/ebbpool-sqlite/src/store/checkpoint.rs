@@ -1,13 +1,72 @@
 //! Checkpoints: what the logs hold goes in place, and they begin anew.
 
+use std::collections::{BTreeSet, HashMap, HashSet};
+
 use super::mark::has_size;
 use super::{RUN, Run, Store, is_marked, marked_generation};
 use crate::code::{Answer, Code};
+use crate::delta_log::Section;
 use crate::disk::whole_blocks;
 use crate::ffi;
 use crate::home::Pages;
 use crate::options::LogKind;
 use crate::owner::FileIdentity;
+
+/// Bytes of slices after which one makes them durable, so that the sync at the end is short.
+const SYNC: u64 = 4 << 20;
+/// Slices after which the rest is done at once: epochs that come in between could keep a checkpoint from its end.
+const MOST_SLICES: u32 = 400;
+
+/// How far the slices of a checkpoint are. Each round logs what only `-ebb` has as a commit of `-wal`, and places what `-wal` has;
+/// epochs that come in between are those of the next round.
+#[derive(Default)]
+pub(super) struct Slices {
+    done: u32,
+    /// The commit that the slices are about to write.
+    logging: Option<Logging>,
+    /// True if the last commit of `-wal` has every epoch.
+    wal_is_current: bool,
+    /// Pages that are in place without an image in `-wal`, because they were beyond the end.
+    appended: HashSet<u32>,
+    /// The pages that are in place, and where the image begins that is there.
+    placed: HashMap<u32, u64>,
+    /// Bytes that no sync has made durable.
+    unsynced: u64,
+}
+
+/// A commit of `-wal` that is not complete.
+struct Logging {
+    /// Pages that it does not have yet, or not as they are now.
+    left: BTreeSet<u32>,
+    /// Pages beyond this one go in place.
+    end: u32,
+    /// The frames that it has.
+    frames: u64,
+}
+
+impl Slices {
+    /// True if the checkpoint is to go on.
+    pub(super) fn are_under_way(&self) -> bool {
+        self.logging.is_some() || self.wal_is_current || !self.placed.is_empty()
+    }
+
+    /// `-ebb` has another epoch.
+    pub(super) fn note_epoch(&mut self, sections: &[Section]) {
+        self.wal_is_current = false;
+        for section in sections {
+            self.appended.remove(&section.page);
+            if let Some(logging) = &mut self.logging {
+                logging.left.insert(section.page);
+            }
+        }
+    }
+
+    /// Another commit takes the place of one that is not complete.
+    pub(super) fn forget_logging(&mut self) {
+        self.logging = None;
+        self.wal_is_current = false;
+    }
+}
 
 impl Store {
     /// The pages beyond this one are in no version of the database that a crash could leave behind, so that they may be
@@ -58,23 +117,129 @@ impl Store {
     /// Brings in place what the logs hold. With `removes_mark` the database in place is one that other programs may write;
     /// the next record sets the mark again.
     pub(crate) fn bring_in_place(&mut self, pages: &Pages, removes_mark: bool) -> Answer<()> {
-        if self.deltas.epochs > 0 {
-            let list = self.stored.pages_of_deltas();
-            let end = self.end_in_place()?;
-            let (list, beyond) = list.split_at(list.partition_point(|page| *page <= end));
-            let durable = |page: u32| Ok(pages.read(page, <[u8]>::to_vec)?.into());
-            self.append_pages(beyond, durable)?;
-            let size = self.size;
-            let images = self.log_pages(list, size, true, durable)?;
-            self.stored.add_images(images, size);
+        self.do_slice(pages, removes_mark, u64::MAX).map(drop)
+    }
+
+    /// Does a slice of what [`Store::bring_in_place`] does, of about `bytes` bytes, and returns true if it was the last one. Between
+    /// two slices epochs may be written.
+    ///
+    /// # Errors
+    ///
+    /// Then the next slice is the first one again, and what is in `-wal` stays there.
+    pub(crate) fn do_slice(
+        &mut self,
+        pages: &Pages,
+        removes_mark: bool,
+        bytes: u64,
+    ) -> Answer<bool> {
+        let is_whole = bytes == u64::MAX || self.slices.done >= MOST_SLICES;
+        let bytes = if is_whole { u64::MAX } else { bytes };
+        let mut done = self.go_on(pages, bytes);
+        while is_whole && done == Ok(false) {
+            done = self.go_on(pages, bytes);
         }
-        if self.wal_needed {
-            self.place()?;
-        }
-        if removes_mark && self.marked.is_some() {
-            self.unmark_in_place(false)?;
+        self.slices.done += 1;
+        match done {
+            Ok(true) if removes_mark && self.marked.is_some() => self.unmark_in_place(false)?,
+            Ok(_) => {}
+            Err(_) => self.slices = Slices::default(),
         }
         self.publish();
+        done
+    }
+
+    fn go_on(&mut self, pages: &Pages, bytes: u64) -> Answer<bool> {
+        if self.wal_needed && !self.place_some(bytes)? {
+            return Ok(false);
+        }
+        if self.deltas.epochs > 0 && !self.slices.wal_is_current {
+            self.log_some(pages, bytes)?;
+            return Ok(false);
+        }
+        if self.wal_needed {
+            self.end_placing()?;
+        }
+        Ok(true)
+    }
+
+    /// Logs some of the pages that only `-ebb` has, as one commit of `-wal`, which the last slice completes; those beyond the end
+    /// go in place at once.
+    fn log_some(&mut self, pages: &Pages, bytes: u64) -> Answer<()> {
+        let frames = self.wal.open_frames();
+        // Frames that were taken back are those of no commit.
+        if self
+            .slices
+            .logging
+            .as_ref()
+            .is_none_or(|logging| logging.frames != frames)
+        {
+            let end = self.end_in_place()?;
+            self.begin_wal(true)?;
+            let mut left: BTreeSet<u32> = self.stored.pages_of_deltas().into_iter().collect();
+            left.retain(|page| !self.slices.appended.contains(page));
+            self.slices.logging = Some(Logging {
+                left,
+                end,
+                frames: 0,
+            });
+        }
+        let Some(mut logging) = self.slices.logging.take() else {
+            return Ok(());
+        };
+        let durable = |page: u32| pages.read(page, <[u8]>::to_vec);
+        let mut run = Run::default();
+        let mut count = 0;
+        while count * (self.page_size as u64) < bytes {
+            let Some(page) = logging.left.pop_first() else {
+                break;
+            };
+            count += 1;
+            // Page 1 comes last: it has the mark, and completes the commit.
+            if page == 1 || page > self.size {
+                continue;
+            }
+            let image = durable(page)?;
+            if page > logging.end {
+                self.place_page(&mut run, page, &image)?;
+                self.slices.appended.insert(page);
+            } else {
+                let file = self.wal_file.as_mut().ok_or(Code::IO)?;
+                self.wal.append(file, page, &image, 0)?;
+                logging.frames += 1;
+            }
+            self.slices.unsynced += image.len() as u64;
+        }
+        self.write_run(&mut run)?;
+        if !logging.left.is_empty() {
+            if self.slices.unsynced >= SYNC {
+                let file = self.wal_file.as_mut().ok_or(Code::IO)?;
+                self.wal.sync_open_frames(file)?;
+                self.written.syncs += 1;
+                self.sync_appended()?;
+                self.slices.unsynced = 0;
+            }
+            self.slices.logging = Some(logging);
+            return Ok(());
+        }
+        // They belong to the database with the commit.
+        self.sync_appended()?;
+        let first = durable(1)?;
+        let marked = self.with_mark(1, &first);
+        let file = self.wal_file.as_mut().ok_or(Code::IO)?;
+        self.wal
+            .append(file, 1, marked.as_deref().unwrap_or(&first), self.size)?;
+        let images = self.commit_wal(self.size)?;
+        self.stored.add_images(images, self.size);
+        self.slices.unsynced = 0;
+        self.slices.wal_is_current = true;
+        Ok(())
+    }
+
+    fn sync_appended(&mut self) -> Answer<()> {
+        if !self.slices.appended.is_empty() {
+            self.database.sync()?;
+            self.written.syncs += 1;
+        }
         Ok(())
     }
 
@@ -89,17 +254,41 @@ impl Store {
 
     /// Brings in place what `-wal` holds, all of it (invariant 2), and lets the logs begin anew.
     pub(crate) fn place(&mut self) -> Answer<()> {
+        let placed = self.place_some(u64::MAX).and_then(|_| self.end_placing());
+        if placed.is_err() {
+            self.slices = Slices::default();
+        }
+        placed
+    }
+
+    /// Writes some of the pages in place that `-wal` holds, and returns true if that was the rest of them.
+    fn place_some(&mut self, bytes: u64) -> Answer<bool> {
+        let placed = &self.slices.placed;
+        let is_left = |(page, at): &(u32, u64)| *page <= self.size && placed.get(page) != Some(at);
+        let left: Vec<(u32, u64)> = self.stored.images().into_iter().filter(is_left).collect();
+        let most = usize::try_from(bytes / self.page_size as u64).unwrap_or(usize::MAX);
+        let count = left.len().min(most.max(1));
         let mut run = Run::default();
         let mut image = vec![0; self.page_size];
-        for (page, at) in self.stored.images() {
-            if page > self.size {
-                continue;
-            }
+        for (page, at) in &left[..count] {
             let file = self.wal_file.as_mut().ok_or(Code::IO)?;
-            file.read(at, &mut image)?;
-            self.place_page(&mut run, page, &image)?;
+            file.read(*at, &mut image)?;
+            self.place_page(&mut run, *page, &image)?;
         }
         self.write_run(&mut run)?;
+        self.slices.placed.extend(left[..count].iter().copied());
+        self.slices.unsynced += (count * self.page_size) as u64;
+        let is_all = count == left.len();
+        if !is_all && self.slices.unsynced >= SYNC {
+            self.database.sync()?;
+            self.written.syncs += 1;
+            self.slices.unsynced = 0;
+        }
+        Ok(is_all)
+    }
+
+    /// All that `-wal` holds is written in place, and no log has more: makes it durable.
+    fn end_placing(&mut self) -> Answer<()> {
         let length = u64::from(self.size) * self.page_size as u64;
         if self.database.length()? != length {
             self.database.truncate(length)?;
@@ -109,6 +298,7 @@ impl Store {
         self.written.checkpoints += 1;
         // From here on the database in place has every page, whatever becomes of the logs.
         self.stored.all_in_place(self.size);
+        self.slices = Slices::default();
         let header = self.header()?;
         self.marked = is_marked(&header).then(|| marked_generation(&header));
         self.begin_anew()?;

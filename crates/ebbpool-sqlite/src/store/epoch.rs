@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use super::checkpoint::Slices;
 use super::mark::empty_like;
 use super::{
     LONG_RECORD, LONGEST_CHAIN, PlaceChange, Run, STEP, Store, fingerprint, is_plain,
@@ -60,7 +61,11 @@ impl Store {
                 self.epochs += 1;
                 (self.must_cover, self.has_wal_to_cover) = (false, false);
             }
-            Err(_) => self.cover_what_failed(),
+            Err(_) => {
+                // After a failed sync the files show what the disk may not have.
+                self.slices = Slices::default();
+                self.cover_what_failed();
+            }
         }
         written
     }
@@ -213,6 +218,7 @@ impl Store {
         deltas.end = end;
         deltas.checksum = checksum;
         deltas.epochs += 1;
+        self.slices.note_epoch(&sections);
         self.size = size;
         self.written.log += whole_blocks(at, bytes.len() as u64);
         self.written.syncs += 1;
@@ -277,7 +283,7 @@ impl Store {
             true => self.cut_off_deltas(),
             false => Ok(()),
         };
-        self.has_wal_to_cover |= self.wal.has_open_frames();
+        self.has_wal_to_cover |= self.wal.open_frames() > 0;
         let wal = match self.wal_file.as_mut().filter(|_| self.has_wal_to_cover) {
             Some(file) => self.wal.cover(file).and_then(|()| file.sync()),
             None => Ok(()),
@@ -341,16 +347,17 @@ impl Store {
             return Ok(PlaceChange::Nothing);
         }
         let end = self.end_in_place()?;
-        let (list, beyond) = list.split_at(list.partition_point(|page| *page <= end));
-        let (logged, placed) = match beyond.len() < MANY_PAGES {
-            true => ([list, beyond].concat(), &[][..]),
-            false => (list.to_vec(), beyond),
-        };
-        self.append_pages(placed, |page| match flight.pages.get(&page) {
-            Some(image) => image.bytes(),
-            None => Err(Code::IO),
-        })?;
-        let images = self.log_flight(&logged, flight, pages)?;
+        let (most, beyond) = list.split_at(list.partition_point(|page| *page <= end));
+        let is_placed = beyond.len() >= MANY_PAGES
+            && self
+                .append_pages(beyond, |page| match flight.pages.get(&page) {
+                    Some(image) => image.bytes(),
+                    None => Err(Code::IO),
+                })
+                // On a full disk the room that was reserved is in `-wal`.
+                .is_ok();
+        let logged = if is_placed { most } else { &list };
+        let images = self.log_flight(logged, flight, pages)?;
         // The commit is an epoch that `-ebb` does not have: it begins anew before it gets another record.
         self.deltas.ready = false;
         self.deltas.epochs = 0;
@@ -430,7 +437,8 @@ impl Store {
         })
     }
 
-    fn begin_wal(&mut self, has_deltas: bool) -> Answer<()> {
+    pub(super) fn begin_wal(&mut self, has_deltas: bool) -> Answer<()> {
+        self.slices.forget_logging();
         if self.deltas.is_uncertain {
             // A record that is not in the commit must not be applied after it.
             match has_deltas {
@@ -451,6 +459,7 @@ impl Store {
 
     /// Has `-wal` begin anew. Where the file has had nothing, the sync of the first commit is that of its header, too.
     pub(super) fn reset_wal(&mut self) -> Answer<()> {
+        self.slices = Slices::default();
         self.open_wal()?;
         let random = self.next_random();
         let file = self.wal_file.as_mut().ok_or(Code::IO)?;
@@ -462,7 +471,7 @@ impl Store {
     }
 
     /// Makes the commit durable, and returns where its images begin.
-    fn commit_wal(&mut self, size: u32) -> Answer<Vec<(u32, u64)>> {
+    pub(super) fn commit_wal(&mut self, size: u32) -> Answer<Vec<(u32, u64)>> {
         let end = self.wal.open_end();
         let file = self.wal_file.as_mut().ok_or(Code::IO)?;
         if self.is_closing && self.wal_allocated > end {

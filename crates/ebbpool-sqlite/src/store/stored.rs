@@ -31,6 +31,8 @@ pub(crate) struct Figures {
     /// Bytes of the pages that a checkpoint would write in place.
     pub(crate) changed_bytes: u64,
     pub(crate) is_in_place: bool,
+    /// True if a checkpoint has done some of its slices.
+    pub(crate) is_between_slices: bool,
     /// True if a log may show a transaction that was refused.
     pub(crate) must_cover: bool,
     /// Bytes of the log behind its end that are the file's already, so that the disk has room for them.
