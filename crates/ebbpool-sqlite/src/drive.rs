@@ -71,13 +71,14 @@ impl Instance {
         };
         // Read without the family's lock, which readers need.
         let lagging = shared.with_family(self.now(), |family| Ok(family.lagging_pages(&flight)))?;
+        let memory = shared.with_family(self.now(), |family| Ok(family.memory.clone()))?;
         let mut before = HashMap::new();
         for page in lagging {
-            if let Ok(old) = pages.read(page, <[u8]>::to_vec) {
-                before.insert(page, old);
+            if let Ok(old) = pages.read(page, |old| memory.store_surely(old)) {
+                before.insert(page, Arc::new(old));
             }
         }
-        let landed = shared.with_family(self.now(), |family| family.land(flight, change, &before));
+        let landed = shared.with_family(self.now(), |family| family.land(flight, change, before));
         if !store.is_closing
             && let Err(error) = store.place_what_is_only_in_wal()
         {
@@ -103,6 +104,9 @@ impl Instance {
             let Some(store) = writer.as_mut() else {
                 return Ok(());
             };
+            if shared.with_family(self.now(), |family| Ok(family.is_epoch_due()))? {
+                self.epoch_with(shared, store, None)?;
+            }
             if self.do_slice(shared, store, is_asked, self.slice(store))? {
                 return Ok(());
             }
@@ -231,7 +235,7 @@ impl Instance {
         let (is_urgent, room, figures) = shared.with_family(self.now(), |family| {
             let figures = family.stored.figures();
             Ok((
-                // What is late because it failed is tried again before more is committed.
+                // What is late is tried again before more is committed: a power cut loses the commits of one window only.
                 family.is_urgent(transaction) || family.is_late(),
                 family.room_for(transaction),
                 figures,

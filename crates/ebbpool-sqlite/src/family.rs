@@ -407,7 +407,8 @@ impl Family {
     pub(crate) fn is_idle(&self) -> bool {
         // With a WAL a handle has a lock of the file as long as it is open.
         match self.wal.is_some() {
-            true => self.index.is_free(),
+            // One that has the WAL to itself has no index here.
+            true => self.index.is_free() && !self.locks.is_reserved(),
             false => self.locks.are_free(),
         }
     }

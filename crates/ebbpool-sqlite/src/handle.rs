@@ -13,7 +13,7 @@ use crate::disk::BaseFile;
 use crate::family::Family;
 use crate::ffi::{self, File};
 use crate::instance::Instance;
-use crate::locks::Slots;
+use crate::locks::{Region, Slots};
 use crate::memory::VirtualFile;
 use crate::mirror::{self, Mirror};
 use crate::pragma;
@@ -49,6 +49,8 @@ pub(crate) struct Open {
     is_deleted_on_close: bool,
     slots: Slots,
     has_index: bool,
+    /// The regions of the index that SQLite has mapped.
+    regions: Vec<Region>,
     mirror: Mirror,
     /// The database as the VFS below has it; journals and WALs of a family have none.
     base: Option<BaseFile>,
@@ -80,6 +82,7 @@ impl Open {
             is_deleted_on_close: flags & ffi::OPEN_DELETEONCLOSE != 0,
             slots: Slots::default(),
             has_index: false,
+            regions: Vec::new(),
             mirror,
         }
     }

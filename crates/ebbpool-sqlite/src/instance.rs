@@ -13,7 +13,7 @@ use crate::ffi::{self, Api};
 use crate::fork;
 use crate::mirror::{self, Shadow};
 use crate::options::{LogKind, Options};
-use crate::owner;
+use crate::owner::{self, FileIdentity};
 use crate::shared::{Shared, State};
 use crate::store::{Store, Taking};
 use crate::sync::lock;
@@ -206,18 +206,18 @@ impl Instance {
 
     /// True if another file has the database's name by now, or none.
     fn has_moved(&self, shared: &Shared) -> Answer<bool> {
-        let mut writer = shared.writer()?;
-        let Some(store) = writer.as_mut() else {
-            return Ok(false);
+        let identity = {
+            let mut inner = shared.lock()?;
+            let identity = inner.identity;
+            match &mut inner.state {
+                State::Owned(family) => match &mut family.shadow {
+                    Some(shadow) => return Ok(shadow.has_moved()),
+                    None => identity,
+                },
+                _ => return Ok(false),
+            }
         };
-        let mut inner = shared.lock()?;
-        Ok(match &mut inner.state {
-            State::Owned(family) => match &mut family.shadow {
-                Some(shadow) => shadow.has_moved(),
-                None => store.has_moved(),
-            },
-            _ => false,
-        })
+        Ok(FileIdentity::is_other(&shared.path, &identity))
     }
 
     /// Closes a database whose file was deleted, moved or replaced while it was open. Its commits go to where the file is now,
@@ -421,6 +421,7 @@ impl Instance {
         })?;
         family.options.window = inner.window().unwrap_or(family.options.window);
         shared.set_due(family.next_work());
+        inner.identity = FileIdentity::of(&shared.path);
         inner.state = State::Owned(Box::new(family));
         *writer = Some(store);
         drop(inner);
@@ -647,11 +648,10 @@ impl Instance {
         if timer.is_running {
             return;
         }
-        let thread = std::thread::Builder::new().name("ebbpool-sqlite".into());
-        match thread.spawn(move || self.run_timer()) {
+        match spawn("ebbpool-sqlite", move || self.run_timer()) {
             Ok(_) => timer.is_running = true,
             Err(error) => {
-                tracing::error!(%error, "no thread ends the windows: commits wait for the next one")
+                tracing::error!(%error, "no thread ends the windows: the next commit after a window does")
             }
         }
     }
@@ -694,26 +694,26 @@ impl Instance {
             return;
         }
         let worker = Arc::clone(shared);
-        let work = move || {
-            // A panic must not end the windows.
-            let code = guarded(|| self.work(&worker));
-            if code != ffi::OK {
-                self.log(
-                    Code(code),
-                    "an epoch or checkpoint has failed, and is tried again",
-                );
-                let retry = self.now() + RETRY;
-                worker.set_due(Some(worker.due().max(retry)));
-            }
-            worker.is_at_work.store(false, Ordering::Release);
-            worker.forget_timer();
-            self.arm_for(&worker);
-        };
-        let thread = std::thread::Builder::new().name("ebbpool-epoch".into());
-        if thread.spawn(work).is_err() {
-            shared.is_at_work.store(false, Ordering::Release);
-            self.arm(self.now() + RETRY);
+        if spawn("ebbpool-epoch", move || self.work_guarded(&worker)).is_err() {
+            // Other databases wait meanwhile.
+            self.work_guarded(shared);
         }
+    }
+
+    fn work_guarded(&self, shared: &Arc<Shared>) {
+        // A panic must not end the windows.
+        let code = guarded(|| self.work(shared));
+        if code != ffi::OK {
+            self.log(
+                Code(code),
+                "an epoch or checkpoint has failed, and is tried again",
+            );
+            let retry = self.now() + RETRY;
+            shared.set_due(Some(shared.due().max(retry)));
+        }
+        shared.is_at_work.store(false, Ordering::Release);
+        shared.forget_timer();
+        self.arm_for(shared);
     }
 
     /// Makes the epoch and the checkpoint of a database that are due, and closes one that could not be closed before.
@@ -737,7 +737,8 @@ impl Instance {
         }
     }
 
-    /// The process ends: closes the databases that no handle reads or writes, and makes durable what is committed in others.
+    /// The process ends: leaves plain files of the databases that no handle reads or writes, and makes durable what is committed
+    /// in others. Their handles go on: exit handlers of the program, and its other threads, may still use them.
     pub(crate) fn end(&self) {
         for shared in self.all() {
             if !shared.is_own() {
@@ -755,13 +756,13 @@ impl Instance {
                 _ => self.last_epoch(&shared, store),
             };
             match ended {
-                Ok(()) if is_idle == Ok(true) => {
-                    if let Ok(mut inner) = shared.lock() {
-                        inner.state = State::Free;
-                    }
-                    *writer = None;
+                Ok(()) => {
+                    store.is_closing = false;
+                    let _ = shared.with_family(self.now(), |family| {
+                        family.is_closing = false;
+                        Ok(())
+                    });
                 }
-                Ok(()) => {}
                 Err(code) => {
                     store.abandon();
                     let unsaved = shared.with_family(self.now(), |family| Ok(family.oldest()));
@@ -778,4 +779,20 @@ impl Instance {
             }
         }
     }
+}
+
+/// Starts a thread that takes no signals of the program.
+#[allow(unsafe_code)]
+fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> std::io::Result<()> {
+    // SAFETY: both sets are values of the structure, which the functions fill.
+    let before = unsafe {
+        let (mut all, mut before) = (std::mem::zeroed(), std::mem::zeroed());
+        libc::sigfillset(&mut all);
+        libc::pthread_sigmask(libc::SIG_SETMASK, &all, &mut before);
+        before
+    };
+    let thread = std::thread::Builder::new().name(name.into()).spawn(run);
+    // SAFETY: the set is the one that this thread had.
+    unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &before, std::ptr::null_mut()) };
+    thread.map(drop)
 }

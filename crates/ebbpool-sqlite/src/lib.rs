@@ -180,6 +180,14 @@ pub unsafe fn register_over(
     unsafe { vfs::register(api, name, Some(below), false) }
 }
 
+/// Runs after the exit handlers and destructors of the program, which may still use databases.
+#[cfg(target_os = "linux")]
+#[allow(unsafe_code)]
+#[used]
+// SAFETY: the dynamic loader calls the functions of this section when the process ends, and this one may be called at any time.
+#[unsafe(link_section = ".fini_array")]
+static AT_THE_VERY_END: extern "C" fn() = end_of_process;
+
 extern "C" fn end_of_process() {
     if let Some(instance) = INSTANCE.get() {
         vfs::guarded(|| {

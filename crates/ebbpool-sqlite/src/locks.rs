@@ -1,6 +1,8 @@
 //! Locks between the handles of this process. The lock of the real file stops other processes.
 
 use std::ffi::c_int;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::code::{Answer, Code};
 use crate::ffi;
@@ -79,10 +81,14 @@ const SLOTS: usize = 8;
 /// The slot of the writer.
 pub(crate) const WRITER: usize = 0;
 
+/// A region of the index of SQLite's WAL. A handle that has mapped it shares it: SQLite uses it until it unmaps it, whatever has
+/// become of the database.
+pub(crate) type Region = Arc<[AtomicU64]>;
+
 /// The index of SQLite's WAL, in memory, and its locks.
 #[derive(Default)]
 pub(crate) struct WalIndex {
-    pub(crate) regions: Vec<Box<[u64]>>,
+    regions: Vec<Region>,
     pub(crate) users: u32,
     shared: [u32; SLOTS],
     alone: [Option<u64>; SLOTS],
@@ -152,9 +158,15 @@ impl WalIndex {
     /// there is no index here.
     pub(crate) fn last_frame(&self) -> Option<u64> {
         // mxFrame is the lower half, by address, of the third word.
-        let bytes = self.regions.first()?.get(2)?.to_ne_bytes();
+        let word = self.regions.first()?.get(2)?.load(Ordering::Acquire);
+        let bytes = word.to_ne_bytes();
         let frames = u32::from_ne_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
         Some(u64::from(frames))
+    }
+
+    /// True if no handle but one, the writer, reads the WAL: after the commit SQLite can make room in it.
+    pub(crate) fn has_one_reader(&self) -> bool {
+        self.shared.iter().sum::<u32>() <= 1
     }
 
     /// Drops all locks of a handle, and the index with its last user.
@@ -167,13 +179,14 @@ impl WalIndex {
     }
 
     /// A region of the index as SQLite maps it; `None` if it does not exist and is not to be made.
-    pub(crate) fn region(&mut self, index: usize, bytes: usize, extend: bool) -> Option<*mut u64> {
+    pub(crate) fn region(&mut self, index: usize, bytes: usize, extend: bool) -> Option<Region> {
         while self.regions.len() <= index {
             if !extend {
                 return None;
             }
-            self.regions.push(vec![0u64; bytes / 8].into_boxed_slice());
+            self.regions
+                .push((0..bytes / 8).map(|_| AtomicU64::new(0)).collect());
         }
-        Some(self.regions[index].as_mut_ptr())
+        Some(Arc::clone(&self.regions[index]))
     }
 }

@@ -23,6 +23,8 @@ pub(crate) struct Memory {
 struct Shared {
     base: BaseVfs,
     limit: usize,
+    /// Bytes beyond the limit that may be used where the temporary file cannot take more.
+    reserve: AtomicUsize,
     used: AtomicUsize,
     most: AtomicUsize,
     spilled: AtomicUsize,
@@ -105,6 +107,7 @@ impl Memory {
             shared: Arc::new(Shared {
                 base,
                 limit,
+                reserve: AtomicUsize::new(0),
                 used: AtomicUsize::new(0),
                 most: AtomicUsize::new(0),
                 spilled: AtomicUsize::new(0),
@@ -133,6 +136,16 @@ impl Memory {
         self.shared.limit
     }
 
+    /// Lets a writer use as much again beyond the limit where the temporary file is full, or no longer.
+    pub(crate) fn lend(&self, may_use_reserve: bool) {
+        let reserve = if may_use_reserve {
+            self.shared.limit
+        } else {
+            0
+        };
+        self.shared.reserve.store(reserve, Ordering::Relaxed);
+    }
+
     /// Stores bytes.
     pub(crate) fn store(&self, bytes: &[u8]) -> Answer<Image> {
         let shared = &*self.shared;
@@ -141,8 +154,20 @@ impl Memory {
             shared.most.fetch_max(used, Ordering::Relaxed);
             Residence::Memory(bytes.into())
         } else {
-            shared.used.fetch_sub(bytes.len(), Ordering::Relaxed);
-            Residence::Spilled(self.spill(bytes)?)
+            match self.spill(bytes) {
+                Ok(at) => {
+                    shared.used.fetch_sub(bytes.len(), Ordering::Relaxed);
+                    Residence::Spilled(at)
+                }
+                Err(_) if used <= shared.limit + shared.reserve.load(Ordering::Relaxed) => {
+                    shared.most.fetch_max(used, Ordering::Relaxed);
+                    Residence::Memory(bytes.into())
+                }
+                Err(error) => {
+                    shared.used.fetch_sub(bytes.len(), Ordering::Relaxed);
+                    return Err(error);
+                }
+            }
         };
         Ok(Image {
             memory: self.clone(),

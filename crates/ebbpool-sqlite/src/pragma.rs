@@ -29,6 +29,14 @@ pub(crate) fn run(
     };
     // The files are this process's from here on.
     let owned = || instance.with_family(shared, |_| Ok(()));
+    if name == "wal_checkpoint" {
+        let is_truncate = value.is_some_and(|value| value.eq_ignore_ascii_case("truncate"));
+        return match is_truncate {
+            true => checkpoint_without_wal(instance, shared).err(),
+            false => None,
+        }
+        .map(|code| Err((format!("{name}: {code}"), code)));
+    }
     Some(match name {
         "ebbpool_flush" => said(owned().and_then(|()| instance.epoch(shared))),
         "ebbpool_checkpoint" => said(owned().and_then(|()| instance.checkpoint(shared, true))),
@@ -65,4 +73,15 @@ pub(crate) fn run(
         }
         _ => return None,
     })
+}
+
+/// What a checkpoint does that a program asks for because it is about to copy the files. With a WAL SQLite does it, by calls of
+/// the VFS; without one it calls none.
+fn checkpoint_without_wal(instance: &'static Instance, shared: &Shared) -> Answer<()> {
+    // Another process that has the database copies its own.
+    let has_wal = instance.with_family(shared, |family| Ok(family.wal.is_some()));
+    match has_wal {
+        Ok(false) => instance.checkpoint(shared, true),
+        _ => Ok(()),
+    }
 }

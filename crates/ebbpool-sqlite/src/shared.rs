@@ -39,6 +39,8 @@ pub(crate) struct Inner {
     pub(crate) passing: u32,
     /// The windows that the handles have asked for, in seconds.
     windows: HashMap<u64, f64>,
+    /// The file that this process has taken over; `None` on a simulated disk.
+    pub(crate) identity: Option<FileIdentity>,
     /// Why the database is left to SQLite's own VFS.
     pub(crate) refusal: Option<&'static str>,
 }
@@ -85,6 +87,7 @@ impl Shared {
                 is_owning: false,
                 passing: 0,
                 windows: HashMap::new(),
+                identity: None,
                 refusal: None,
             }),
             writer: Mutex::new(None),

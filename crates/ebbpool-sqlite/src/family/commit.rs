@@ -122,6 +122,7 @@ impl Family {
         self.wal_writer_ends();
         self.prepared = None;
         self.writing = WalWriting::default();
+        self.memory.lend(self.index.has_one_reader());
     }
 
     /// A writer of SQLite's WAL ends, and still has its lock: what the index has by now is committed. SQLite says so

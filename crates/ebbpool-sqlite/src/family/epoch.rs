@@ -15,6 +15,9 @@ use crate::wal_log::WalCursor;
 const MOST_CHANGED: u64 = 64 << 20;
 /// Seconds after which what has failed is tried again.
 const RETRY: f64 = 1.0;
+/// Seconds, and the share of the window, after which an epoch that is due is late.
+const LATE: f64 = 0.1;
+const LATE_SHARE: f64 = 0.1;
 
 /// What an epoch takes along: all that is committed, and a transaction that is about to be.
 pub(crate) struct Flight {
@@ -78,9 +81,14 @@ impl Family {
         due.is_some_and(|due| due.max(self.checkpoint_retry_at) <= self.now)
     }
 
-    /// True if an epoch is late because it has failed: it is tried again before more is committed.
+    /// True if an epoch is late, because it has failed, because no thread can be made for it, or because the one before takes
+    /// long.
     pub(crate) fn is_late(&self) -> bool {
-        self.failed.is_some() && self.is_epoch_due()
+        let patience = match self.failed {
+            Some(_) => 0.0,
+            None => LATE.max(self.options.window * LATE_SHARE),
+        };
+        self.due().is_some_and(|due| due + patience <= self.now)
     }
 
     /// Pages that are committed and that no epoch has.
@@ -177,17 +185,17 @@ impl Family {
         &mut self,
         flight: Flight,
         change: PlaceChange,
-        lagging: &HashMap<u32, Vec<u8>>,
+        mut lagging: HashMap<u32, Arc<Image>>,
     ) -> Answer<()> {
         for page in self.lagging_pages(&flight) {
-            let old = match lagging.get(&page) {
-                Some(old) => self.memory.store_surely(old),
+            let old = match lagging.remove(&page) {
+                Some(old) => old,
                 None => {
                     let memory = &self.memory;
-                    self.pages()?.read(page, |old| memory.store_surely(old))?
+                    Arc::new(self.pages()?.read(page, |old| memory.store_surely(old))?)
                 }
             };
-            self.view.insert(page, Arc::new(old));
+            self.view.insert(page, old);
         }
         let before = self.stored.size();
         self.stored.note_move();

@@ -25,18 +25,20 @@ pub(crate) unsafe extern "C" fn shm_map(
     let mut pointer = std::ptr::null_mut();
     let code = guarded(|| {
         let is_first = !open.has_index;
-        open.with(|family| {
+        let found = open.with(|family| {
             family.index.users += u32::from(is_first);
-            let found = family
-                .index
-                .region(region as usize, bytes as usize, extend != 0);
-            pointer = found.map_or(std::ptr::null_mut(), <*mut u64>::cast);
-            Ok(())
+            let index = &mut family.index;
+            let found = index.region(region as usize, bytes as usize, extend != 0);
+            Ok(found)
         })?;
         open.has_index = true;
+        if let Some(found) = found {
+            pointer = found.as_ptr().cast_mut().cast();
+            open.regions.push(found);
+        }
         Ok(())
     });
-    // SAFETY: SQLite passes a place for the answer. A region never moves, and lives until its last user unmaps it.
+    // SAFETY: SQLite passes a place for the answer. A region never moves, and lives as long as the handle has it.
     unsafe { *out = pointer };
     code
 }
@@ -97,6 +99,7 @@ pub(crate) unsafe extern "C" fn shm_unmap(file: *mut File, delete: c_int) -> c_i
         return passed::shm_unmap(open, delete);
     }
     guarded(|| {
+        open.regions.clear();
         if !std::mem::take(&mut open.has_index) {
             return Ok(());
         }

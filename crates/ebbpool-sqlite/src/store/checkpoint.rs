@@ -376,19 +376,36 @@ impl Store {
             }
             self.wal_file = None;
             self.stored.read_log_from(self.base, None, ffi::OPEN_WAL)?;
-            self.base.delete(&self.wal_path(), false)?;
-        } else {
+            self.delete_own(&self.wal_path(), self.wal_identity, false)?;
+        } else if !self.has_moved() {
             // A process that was killed may have left an empty one, which for SQLite does not exist.
             let _ = self.base.delete(&self.wal_path(), false);
         }
         let has_deltas = self.deltas.file.is_some();
         self.unmark_in_place(has_deltas)?;
         if has_deltas {
+            let (path, identity) = (self.ebb_path(), self.deltas.identity);
+            if let Some(file) = &mut self.deltas.file
+                && FileIdentity::is_other(&path, &identity)
+            {
+                // It has another name by now, or its directory has.
+                file.truncate(0)?;
+            }
             // It has no epochs, so that it does no harm where deleting it fails.
             self.close_deltas()?;
-            self.base.delete(&self.ebb_path(), true)?;
+            self.delete_own(&path, identity, true)?;
         }
+        // What follows, while the process ends, begins as with a database that was just opened.
+        self.epochs = 0;
         Ok(())
+    }
+
+    /// Deletes a log, unless another file has its name by now.
+    fn delete_own(&self, path: &str, identity: Option<FileIdentity>, durable: bool) -> Answer<()> {
+        match FileIdentity::is_other(path, &identity) {
+            true => Ok(()),
+            false => self.base.delete(path, durable),
+        }
     }
 
     /// Leaves the files as after a crash, because they cannot be brought in place. What could not be made durable is cut
@@ -407,6 +424,11 @@ impl Store {
     /// Where a log was deleted or another file has its name, brings in place what the open file still holds, and lets go of
     /// it: the next process would not find it. A foreign file is moved aside.
     pub(super) fn replace_lost_logs(&mut self, pages: &Pages) -> Answer<()> {
+        if self.has_moved() {
+            // The logs, too: their directory has another name, or another one is mounted over it. The open files are those that
+            // belong together.
+            return Ok(());
+        }
         let path = self.ebb_path();
         if self.deltas.file.is_some() && FileIdentity::is_other(&path, &self.deltas.identity) {
             tracing::warn!(%path, "the log was deleted or replaced while it was open; what it held goes in place");

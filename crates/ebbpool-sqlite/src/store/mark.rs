@@ -99,6 +99,8 @@ impl Store {
             return Ok(());
         }
         mark(&mut header, generation);
+        // Where the sync fails, either may be on the disk.
+        self.marked = None;
         self.write_mark(&header, generation != 0)?;
         self.marked = Some(generation);
         Ok(())
@@ -109,14 +111,14 @@ impl Store {
     pub(super) fn unmark_in_place(&mut self, again: bool) -> Answer<()> {
         let mut header = self.header()?;
         // After a failed sync the file shows what the disk may not have.
-        let again = again || self.marked.is_some();
+        let before = self.marked.take();
+        let again = again || before.is_some();
         if is_plain(&header) && (again || is_marked(&header)) {
-            let has_number = marked_generation(&header) != 0 || self.marked != Some(0);
+            let has_number = marked_generation(&header) != 0 || before != Some(0);
             header[WRITE_VERSION] = header[READ_VERSION];
             header[GENERATION].fill(0);
             self.write_mark(&header, has_number)?;
         }
-        self.marked = None;
         Ok(())
     }
 

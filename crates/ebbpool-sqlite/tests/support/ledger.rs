@@ -153,8 +153,10 @@ impl Ledger {
             let _ = database.execute_batch("ROLLBACK");
         }
         match committed {
-            Ok(()) => self.acknowledge(begun, is_durable),
+            // In the memory of a machine without power.
+            Ok(()) if self.is_off() && !is_durable => {}
             Err(_) if self.is_off() => {}
+            Ok(()) => self.acknowledge(begun, is_durable),
             Err(_) => self.refuse(begun),
         }
         committed

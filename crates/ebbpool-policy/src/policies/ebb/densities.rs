@@ -25,9 +25,10 @@ pub(super) struct Densities<const KINDS: usize> {
     rows: Vec<[WaitCounts; BUCKETS]>,
     density: Vec<[f32; BUCKETS]>,
     all: PooledWaits,
-    by_kind: [PooledWaits; KINDS],
+    // On the heap, like the rows: a thread with a small stack may build a policy.
+    by_kind: Vec<PooledWaits>,
     /// In place of pages at risk there are the events that are usual for their kinds, and the usual is a ratio to these.
-    by_slot: [PooledWaits; SLOTS],
+    by_slot: Vec<PooledWaits>,
 }
 
 /// The observations of several rows in this round so far, and the usual number of events per page in each bucket, if they
@@ -65,14 +66,20 @@ impl<const KINDS: usize> Densities<KINDS> {
         let mut densities = Densities {
             rows: vec![[WaitCounts::default(); BUCKETS]; SLOTS * KINDS],
             density: vec![[0.0; BUCKETS]; SLOTS * KINDS],
-            by_kind: std::array::from_fn(|_| guessed.clone()),
-            by_slot: std::array::from_fn(|_| PooledWaits {
-                usual: ONCE,
-                ..guessed.clone()
-            }),
+            by_kind: vec![guessed.clone(); KINDS],
+            by_slot: vec![
+                PooledWaits {
+                    usual: ONCE,
+                    ..guessed.clone()
+                };
+                SLOTS
+            ],
             all: guessed,
         };
-        (0..SLOTS * KINDS).for_each(|row| densities.learn(row, prior, 1.0));
+        // Without observations all rows are the same.
+        densities.learn(0, prior, 1.0);
+        let guessed = densities.density[0];
+        densities.density.fill(guessed);
         densities.end_round(1, prior);
         densities
     }
