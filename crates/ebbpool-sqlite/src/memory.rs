@@ -136,12 +136,14 @@ impl Memory {
         self.shared.limit
     }
 
-    /// Lets a writer use as much again beyond the limit where the temporary file is full, or no longer.
+    /// Lets a writer go beyond the limit where the temporary file is full, by at least a quarter of it, or no longer.
     pub(crate) fn lend(&self, may_use_reserve: bool) {
-        let reserve = if may_use_reserve {
-            self.shared.limit
-        } else {
-            0
+        /// Limits that the reserve is, at most.
+        const MOST: usize = 8;
+        let limit = self.shared.limit;
+        let reserve = match may_use_reserve {
+            true => (self.used().saturating_sub(limit) + limit / 4).clamp(limit, MOST * limit),
+            false => 0,
         };
         self.shared.reserve.store(reserve, Ordering::Relaxed);
     }

@@ -169,6 +169,12 @@ impl WalLog {
         !self.is_fresh
     }
 
+    /// True if the header of the file is one that this log has not written.
+    pub(crate) fn is_foreign(&self, header: &[u8; HEADER as usize]) -> bool {
+        let salt = [be32(header, 16), be32(header, 20)];
+        *header != [0; HEADER as usize] && salt != self.salt
+    }
+
     /// Begins anew with a new salt, which makes all frames in the file invalid, and returns true if that took a sync. The
     /// caller has made the database durable in which all of them are in place (invariant 3).
     pub(crate) fn reset(
@@ -307,6 +313,7 @@ impl WalLog {
     pub(crate) fn clear(&mut self) {
         *self = WalLog {
             sequence: self.sequence,
+            salt: self.salt,
             is_fresh: self.is_fresh,
             ..WalLog::default()
         };

@@ -47,6 +47,26 @@ fn put_back(from: &Path, to: &Path) {
     std::fs::copy(from, to).unwrap();
 }
 
+/// What a program asks for before it copies the file, also where SQLite has no WAL to check point.
+#[test]
+fn a_copy_after_a_checkpoint_is_current_and_plain_in_every_journal_mode() {
+    for mode in ["delete", "truncate", "persist", "memory", "wal"] {
+        let (_directory, path) = directory();
+        let database = filled(&path, mode, "window=1000");
+        run(&database, "PRAGMA ebbpool_flush");
+        run(&database, "INSERT INTO t VALUES (2000, 1, '')");
+        run(&database, "PRAGMA ebbpool_flush");
+        run(&database, "INSERT INTO t VALUES (2001, 1, '')");
+        run(&database, "PRAGMA wal_checkpoint(TRUNCATE)");
+        let copy = beside(&path, ".backup");
+        std::fs::copy(&path, &copy).unwrap();
+        let copied = plain(&copy);
+        assert_eq!(count(&copied), 1002, "{mode}");
+        copied.execute_batch("DELETE FROM t").unwrap();
+        drop(database);
+    }
+}
+
 /// An older copy is put back, and the log is newer.
 #[test]
 fn an_older_copy_beside_a_newer_log_is_refused() {

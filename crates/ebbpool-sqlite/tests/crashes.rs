@@ -44,6 +44,20 @@ fn on_a_disk_that_stays_full_nothing_acknowledged_is_lost() {
     );
 }
 
+/// A mark of which a sync has failed counted as durable; and pages that were to go beyond the end of a full disk did not take the
+/// room that `-wal` had.
+#[test]
+fn cases_that_have_failed_are_run_again() {
+    let bench = Bench::new("again");
+    let cases = [3_000_804, 3_003_080, 3_000_765, 3_002_919]
+        .map(Case::with_faults)
+        .into_iter()
+        .chain([1259].map(Case::with_trouble));
+    for case in cases {
+        run(&bench, &case).unwrap_or_else(|why| panic!("{why}: {case:?}"));
+    }
+}
+
 /// SQLite before 3.7.0 wrote no valid size into the header: then the length of the file is the size of the database.
 #[test]
 fn a_power_cut_in_a_bulk_load_adds_no_pages_to_a_database_without_a_size() {

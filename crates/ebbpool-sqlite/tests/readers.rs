@@ -269,6 +269,54 @@ fn readers_go_on_while_the_window_ends() {
     }
 }
 
+/// A program with a connection for each request.
+#[test]
+fn a_database_is_opened_and_read_while_it_is_synced() {
+    let slow = Slow::new("opening");
+    for (mode, work) in SLOW_WORK {
+        let (_directory, path) = directory();
+        let writer = filled(&slow, &path, mode, "window=0");
+        let (opening, same) = (slow.clone(), path.clone());
+        let found = slow.meanwhile(
+            &path,
+            move || run(&writer, work),
+            move || read(&opening.open(&same, "window=0")),
+        );
+        assert!((500..=501).contains(&found), "{mode}, {work}");
+    }
+}
+
+/// Nothing that is older than a window is acknowledged and not durable for long: then a commit waits.
+#[test]
+fn a_commit_waits_where_a_checkpoint_keeps_the_epoch_of_an_earlier_one_waiting() {
+    let slow = Slow::new("late");
+    let (_directory, path) = directory();
+    let options = "window=0.2";
+    let writer = filled(&slow, &path, "wal", options);
+    run(&writer, "PRAGMA ebbpool_flush");
+    run(&writer, "INSERT INTO t (a) VALUES (0)");
+    let other = slow.open(&path, options);
+    other.busy_timeout(SOON).unwrap();
+    slow.gate.close(&path);
+    let worker = std::thread::spawn(move || run(&writer, "PRAGMA ebbpool_checkpoint"));
+    slow.gate.wait_for_a_sync();
+    run(&other, "INSERT INTO t (a) VALUES (1)");
+    std::thread::sleep(Duration::from_millis(500));
+    let (sender, receiver) = mpsc::channel();
+    let late = std::thread::spawn(move || {
+        run(&other, "INSERT INTO t (a) VALUES (2)");
+        sender.send(()).unwrap();
+        other
+    });
+    let early = receiver.recv_timeout(Duration::from_millis(500));
+    assert!(early.is_err(), "the commit did not wait");
+    slow.gate.open();
+    receiver.recv_timeout(SOON).unwrap();
+    worker.join().unwrap();
+    drop(late.join().unwrap());
+    assert_eq!(count(&plain(&path)), 503);
+}
+
 #[test]
 fn other_databases_go_on() {
     let slow = Slow::new("others");

@@ -371,12 +371,15 @@ impl Store {
         }
         if self.wal_file.is_some() {
             // Durable before the mark goes: the images of page 1 in it may be marked.
-            if self.wal.has_header() {
+            if self.wal.has_header() && !self.wal_is_taken()? {
                 self.cut_off_wal()?;
             }
+            let has_moved = self.has_moved();
             self.wal_file = None;
             self.stored.read_log_from(self.base, None, ffi::OPEN_WAL)?;
-            self.delete_own(&self.wal_path(), self.wal_identity, false)?;
+            if !has_moved {
+                self.delete_own(&self.wal_path(), self.wal_identity, false)?;
+            }
         } else if !self.has_moved() {
             // A process that was killed may have left an empty one, which for SQLite does not exist.
             let _ = self.base.delete(&self.wal_path(), false);
@@ -398,6 +401,17 @@ impl Store {
         // What follows, while the process ends, begins as with a database that was just opened.
         self.epochs = 0;
         Ok(())
+    }
+
+    /// True if the database has another name by now, and SQLite uses the `-wal` that has stayed for one of the old name.
+    fn wal_is_taken(&mut self) -> Answer<bool> {
+        if !self.has_moved() {
+            return Ok(false);
+        }
+        let file = self.wal_file.as_mut().ok_or(Code::IO)?;
+        let mut header = [0; crate::wal_log::HEADER as usize];
+        file.read(0, &mut header)?;
+        Ok(self.wal.is_foreign(&header))
     }
 
     /// Deletes a log, unless another file has its name by now.

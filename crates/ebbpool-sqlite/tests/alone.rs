@@ -1,0 +1,218 @@
+//! A program's own limits and habits, each in a process of its own: exit handlers, signals, threads, memory.
+
+#![cfg(target_os = "linux")]
+#![allow(unsafe_code)]
+
+mod support;
+
+use std::path::PathBuf;
+use std::sync::Mutex;
+use std::time::Duration;
+
+use rusqlite::Connection;
+use support::real::{
+    beside, count, database_of_victim, directory, integrity, is_alone, open, plain, run_alone,
+    set_journal,
+};
+
+static OPEN: Mutex<Option<Connection>> = Mutex::new(None);
+
+extern "C" fn write_at_the_end() {
+    let database = OPEN.lock().unwrap().take().unwrap();
+    database.execute_batch("INSERT INTO t VALUES (2)").unwrap();
+    match std::env::var_os("EBBPOOL_TEST_FORGET") {
+        Some(_) => std::mem::forget(database),
+        None => database.close().unwrap(),
+    }
+}
+
+/// An exit handler that was there before the library, as destructors of a C++ program are, runs after the library's.
+#[test]
+fn an_exit_handler_of_the_program_may_use_its_database() {
+    const NAME: &str = "an_exit_handler_of_the_program_may_use_its_database";
+    if let Some(path) = database_of_victim(NAME) {
+        // SAFETY: the function may be called when the process ends.
+        unsafe { libc::atexit(write_at_the_end) };
+        let database = open(&path, "window=1000").unwrap();
+        set_journal(&database, &std::env::var("EBBPOOL_TEST_MODE").unwrap());
+        database
+            .execute_batch("CREATE TABLE t (a); INSERT INTO t VALUES (1)")
+            .unwrap();
+        *OPEN.lock().unwrap() = Some(database);
+        std::process::exit(0);
+    }
+    for mode in ["wal", "delete"] {
+        for forgets in [false, true] {
+            let (_directory, path) = directory();
+            let forget: &[(&str, &str)] = match forgets {
+                true => &[("EBBPOOL_TEST_MODE", mode), ("EBBPOOL_TEST_FORGET", "1")],
+                false => &[("EBBPOOL_TEST_MODE", mode)],
+            };
+            let (status, output) = run_alone(NAME, &path, forget);
+            assert!(status.success(), "{mode}: {status}\n{output}");
+            assert!(!beside(&path, "-ebb").exists(), "{mode}");
+            assert_eq!(count(&plain(&path)), 2, "{mode}, {forgets}");
+        }
+    }
+}
+
+/// A program that waits for a signal finds it, and no thread of the library takes it.
+#[test]
+fn threads_of_the_library_take_no_signals() {
+    if !is_alone("threads_of_the_library_take_no_signals") {
+        return;
+    }
+    let (_directory, path) = directory();
+    let database = open(&path, "window=0.01").unwrap();
+    database.execute_batch("CREATE TABLE t (a)").unwrap();
+    let mut found = 0;
+    for task in std::fs::read_dir("/proc/self/task").unwrap() {
+        let status = std::fs::read_to_string(task.unwrap().path().join("status"));
+        // A thread may have ended meanwhile.
+        let Ok(status) = status else {
+            continue;
+        };
+        let field = |name: &str| {
+            let line = status.lines().find_map(|line| line.strip_prefix(name));
+            line.unwrap_or_default().trim().to_owned()
+        };
+        if field("Name:").starts_with("ebbpool") {
+            let blocked = u64::from_str_radix(&field("SigBlk:"), 16).unwrap();
+            // SIGTERM has the number 15; 9 and 19 cannot be blocked.
+            assert!(blocked >> 14 & 1 == 1, "{status}");
+            found += 1;
+        }
+    }
+    assert!(found > 0, "the library has no thread");
+}
+
+/// As where systemd limits the number of tasks.
+#[test]
+fn a_window_ends_where_no_thread_can_be_made() {
+    const NAME: &str = "a_window_ends_where_no_thread_can_be_made";
+    if let Some(path) = database_of_victim(NAME) {
+        let database = open(&path, "window=0.05").unwrap();
+        database.execute_batch("CREATE TABLE t (a)").unwrap();
+        let none = libc::rlimit {
+            rlim_cur: 0,
+            rlim_max: 0,
+        };
+        // SAFETY: both calls take numbers, and a structure that is there. The limit is not one of root's.
+        let limited =
+            unsafe { libc::setrlimit(libc::RLIMIT_NPROC, &none) == 0 && libc::setuid(65_534) == 0 };
+        if !limited || std::thread::Builder::new().spawn(|| ()).is_ok() {
+            println!("skipped: the number of threads cannot be limited, which needs root");
+            std::process::exit(0);
+        }
+        for number in 0..20 {
+            database
+                .execute("INSERT INTO t VALUES (?1)", [number])
+                .unwrap();
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        std::thread::sleep(Duration::from_millis(500));
+        println!("still open");
+        // SAFETY: the process ends here, and closes nothing.
+        unsafe { libc::_exit(3) };
+    }
+    let (_directory, path) = directory();
+    let all = std::os::unix::fs::PermissionsExt::from_mode(0o777);
+    std::fs::set_permissions(path.parent().unwrap(), all).unwrap();
+    let (status, output) = run_alone(NAME, &path, &[]);
+    if let Some(why) = output.lines().find(|line| line.contains("skipped: ")) {
+        println!("{why}");
+        return;
+    }
+    assert_eq!(status.code(), Some(3), "{output}");
+    assert_eq!(count(&open(&path, "").unwrap()), 20);
+}
+
+fn highest_memory() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    let kilobytes = line.unwrap().trim().trim_end_matches(" kB");
+    kilobytes.parse::<u64>().unwrap() << 10
+}
+
+#[test]
+fn a_transaction_larger_than_memory_goes_to_the_temporary_file() {
+    if !is_alone("a_transaction_larger_than_memory_goes_to_the_temporary_file") {
+        return;
+    }
+    for mode in ["wal", "delete"] {
+        let (_directory, path) = directory();
+        let database = open(&path, "window=1000&memory=2M").unwrap();
+        set_journal(&database, mode);
+        database
+            .execute_batch(
+                "PRAGMA cache_size=100; CREATE TABLE t (id INTEGER PRIMARY KEY, a, b INT);
+                WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 12000)
+                INSERT INTO t SELECT i, zeroblob(4000), 0 FROM n",
+            )
+            .unwrap();
+        let before = highest_memory();
+        database.execute_batch("UPDATE t SET b=1").unwrap();
+        let more = highest_memory() - before;
+        assert!(more < 16 << 20, "{mode}: {more} bytes more for 48 MB");
+    }
+}
+
+/// A reader keeps SQLite's WAL from beginning anew, and the directory of temporary files is full.
+#[test]
+fn commits_go_on_when_a_long_reader_has_ended_on_a_full_temporary_disk() {
+    use support::between::Between;
+    let below = Between::register("full-temporary", None);
+    below.observe(|call| {
+        (call.method == "xWrite" && call.path.is_empty()).then_some(ebbpool_sqlite::ffi::FULL)
+    });
+    // SAFETY: the functions are those of the SQLite that the tests are linked with.
+    let registered = unsafe {
+        let api = ebbpool_sqlite::linked_api();
+        ebbpool_sqlite::register_over(api, c"ebbpool-full-temporary", below.name())
+    };
+    registered.unwrap();
+    let (_directory, path) = directory();
+    let connect = || {
+        let name = format!("file:{}?window=0&memory=1M", path.display());
+        let flags = rusqlite::OpenFlags::default();
+        Connection::open_with_flags_and_vfs(name, flags, c"ebbpool-full-temporary").unwrap()
+    };
+    let writer = connect();
+    set_journal(&writer, "wal");
+    writer.execute_batch("CREATE TABLE t (a)").unwrap();
+    let insert = || writer.execute_batch("INSERT INTO t VALUES (zeroblob(3000))");
+    let mut rows = 0;
+    {
+        let reader = connect();
+        reader.execute_batch("BEGIN").unwrap();
+        assert_eq!(count(&reader), 0);
+        while insert().is_ok() {
+            rows += 1;
+            assert!(rows < 10_000, "nothing is full");
+        }
+    }
+    for _ in 0..100 {
+        insert().unwrap();
+        rows += 1;
+    }
+    assert_eq!(count(&writer), rows);
+    drop(writer);
+    assert_eq!(integrity(&plain(&path)), "ok");
+}
+
+/// Half of what musl gives a thread.
+#[test]
+fn a_thread_with_a_small_stack_uses_a_database() {
+    let (_directory, path) = directory();
+    let used: PathBuf = path.clone();
+    let thread = std::thread::Builder::new().stack_size(64 << 10);
+    let using = thread.spawn(move || {
+        let database = open(&used, "window=0").unwrap();
+        set_journal(&database, "wal");
+        database
+            .execute_batch("CREATE TABLE t (a); INSERT INTO t VALUES (1)")
+            .unwrap();
+        count(&database)
+    });
+    assert_eq!(using.unwrap().join().unwrap(), 1);
+}
