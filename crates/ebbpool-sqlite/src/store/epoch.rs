@@ -56,6 +56,8 @@ impl Store {
             },
         };
         match &written {
+            // Nothing was written over what an epoch before may have left.
+            Ok(PlaceChange::Nothing) if self.must_cover => self.cover_what_failed(),
             Ok(_) => {
                 self.epochs += 1;
                 (self.must_cover, self.has_wal_to_cover) = (false, false);

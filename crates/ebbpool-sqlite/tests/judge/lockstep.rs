@@ -121,6 +121,8 @@ pub struct Lockstep<'a> {
     has_unseen: bool,
     /// The disk has failed a commit, and the program has not let it work again.
     is_in_doubt: bool,
+    /// All that is wrong with the disk is that it is full.
+    is_only_full: bool,
     /// Bytes and syncs of both worlds when the database had been made and closed.
     created: Option<((u64, u64), (u64, u64))>,
     /// The last state of the other world when a connection's statement was held back.
@@ -155,6 +157,7 @@ pub fn run(bench: &Bench, program: &Program, tally: &mut Tally) -> Result<(), Fi
         has_unseen: false,
         had_reader: false,
         is_in_doubt: false,
+        is_only_full: false,
         created: None,
         parked_at: [usize::MAX; CONNECTIONS],
         stored: Vec::new(),
@@ -216,11 +219,13 @@ impl Lockstep<'_> {
             Step::Resume(c) => self.resume(c)?,
             Step::Time(seconds) => self.time(seconds)?,
             Step::Fault(wrong) => self.fault(wrong),
+            Step::Full(bytes) => self.fill(bytes),
             Step::Heal => self.heal()?,
             Step::Cut(seed) => self.bench.ours.cut(seed),
             Step::CutLater(changes, seed) => self.cut_later(changes, seed),
             Step::Kill(process) => return self.kill(process),
             Step::Copy(c) => self.copy(c)?,
+            Step::Snatch(database) => self.snatch(database)?,
             Step::Store(database) => self.store(database)?,
             Step::PutBack(database, number) => return self.put_back(database, number),
             Step::Unlink(database) => return self.unlink(database),
@@ -361,11 +366,15 @@ impl Lockstep<'_> {
 
     /// The last connection to a database was closed.
     fn closed(&mut self, database: Database) -> Run<()> {
-        if self.failures() > 0 || self.has_failed {
-            return Ok(());
+        let has_failed = self.failures() > 0 || self.has_failed;
+        if !has_failed || self.is_only_full {
+            // What was committed has its room in a log.
+            self.history.raise(database, self.history.last());
         }
-        self.history.raise(database, self.history.last());
-        self.nothing_is_left(database)
+        match has_failed {
+            true => Ok(()),
+            false => self.nothing_is_left(database),
+        }
     }
 
     /// A database that is closed has no log.
@@ -421,7 +430,8 @@ impl Lockstep<'_> {
     ) -> Run<()> {
         if let Some(price) = price::of(&ours, text, self.circumstances(c)) {
             self.tally.pay(price);
-            self.is_in_doubt |= price == Price::Fault && ours.is_idle;
+            self.is_in_doubt |= price == Price::Fault && ours.is_idle && !self.is_only_full;
+            let ours = self.after_release(c, text, ours);
             return self.reconcile(c, &ours);
         }
         trace::line(|| format!("    answers {ours:?}"));
@@ -447,6 +457,16 @@ impl Lockstep<'_> {
             self.acknowledge(c, &ours, is_of_ours);
         }
         Ok(())
+    }
+
+    /// Where the commit of an outermost savepoint fails SQLite rolls back, and stays in a transaction, which is empty: programs have
+    /// to end it.
+    fn after_release(&self, c: C, text: &str, ours: Outcome) -> Outcome {
+        let has_lost = text.starts_with("RELEASE") && ours.code() != ffi::SQLITE_BUSY;
+        match self.ours.get(c).filter(|_| has_lost && !ours.is_idle) {
+            Some(database) => sql::run(database, "ROLLBACK"),
+            None => ours,
+        }
     }
 
     /// A statement was not run in the other world: there too its transaction is gone where it is in ours.
@@ -588,13 +608,14 @@ impl Lockstep<'_> {
         if self.bench.ours.has_cut() {
             return Ok(());
         }
-        if !set {
-            return match self.failures() > 0 || self.has_failed {
-                true => Ok(()),
-                false => Err("an epoch fails without a fault".to_owned().into()),
-            };
+        let has_failed = self.failures() > 0 || self.has_failed;
+        if !set && !has_failed {
+            return Err("an epoch fails without a fault".to_owned().into());
         }
-        self.time_has_passed();
+        if set || self.is_only_full {
+            // Of what is due only a checkpoint may have found no room.
+            self.time_has_passed();
+        }
         Ok(())
     }
 
@@ -632,13 +653,30 @@ impl Lockstep<'_> {
         }
     }
 
-    fn fault(&mut self, wrong: Wrong) {
+    /// True if the disk may begin to fail, and notes that.
+    fn may_fail(&mut self) -> bool {
         let has_lock = (0..CONNECTIONS).any(|c| self.is_exclusive[c] && self.openings[c].is_some());
-        if self.any_held() || has_lock {
-            self.tally.skipped += 1;
+        let may_fail = !self.any_held() && !has_lock;
+        self.is_disturbed |= may_fail;
+        self.tally.skipped += u64::from(!may_fail);
+        may_fail
+    }
+
+    fn fill(&mut self, bytes: u64) {
+        if self.has_pending_fault() || !self.may_fail() {
             return;
         }
-        self.is_disturbed = true;
+        let disk = self.bench.ours.disk();
+        disk.set_capacity(disk.used() + bytes);
+        self.bench.ours.set_pending_fault(true);
+        self.is_only_full = !self.has_failed;
+    }
+
+    fn fault(&mut self, wrong: Wrong) {
+        if !self.may_fail() {
+            return;
+        }
+        self.is_only_full = false;
         let errno = if wrong.is_full { ENOSPC } else { EIO };
         let fault = match wrong.of {
             Operation::Write => Fault::failing(DiskOperation::Write, errno),
@@ -665,6 +703,7 @@ impl Lockstep<'_> {
         }
         self.bench.ours.disk().heal();
         self.bench.ours.set_pending_fault(false);
+        self.is_only_full = false;
         let has_failed = self.bench.ours.forget_failures() > 0 || self.has_failed;
         self.has_failed = false;
         self.now += 2;
@@ -726,6 +765,7 @@ impl Lockstep<'_> {
         self.bench.ours.revive();
         self.bench.ours.take_cut();
         self.bench.ours.set_pending_fault(false);
+        self.is_only_full = false;
         self.has_failed = false;
         self.is_loose = false;
         self.parked_at = [usize::MAX; CONNECTIONS];
@@ -939,6 +979,7 @@ impl Lockstep<'_> {
     fn work_again(&mut self) {
         self.bench.ours.disk().heal();
         self.bench.ours.set_pending_fault(false);
+        self.is_only_full = false;
         self.bench.ours.forget_failures();
         for _ in 0..2 {
             self.now += 2;

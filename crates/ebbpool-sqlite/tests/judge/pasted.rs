@@ -2,7 +2,7 @@
 
 #[allow(clippy::enum_glob_use)]
 use crate::step::{Database::*, OpenedBy::*, Step::*};
-use crate::step::{Opening, Program};
+use crate::step::{Opening, Operation, Program, Wrong};
 
 /// All of them.
 pub fn programs() -> Vec<Program> {
@@ -24,6 +24,25 @@ pub fn programs() -> Vec<Program> {
                 open(2, Y, 0),
                 Time(2),
                 Sql(2, "PRAGMA user_version=7"),
+                Kill(0),
+            ],
+        },
+        // The rollback of a commit whose sync had failed was an epoch of nothing, and what was refused counted as taken back.
+        Program {
+            seed: 1096,
+            steps: vec![
+                open(2, X, 0),
+                Sql(2, "CREATE TABLE t (k INTEGER PRIMARY KEY, n INT, v TEXT)"),
+                Sql(2, "VACUUM"),
+                Sql(2, "PRAGMA ebbpool_checkpoint"),
+                Fault(Wrong {
+                    of: Operation::Change,
+                    is_full: false,
+                    nth: 5,
+                    forever: true,
+                }),
+                Sql(2, "INSERT INTO t VALUES (9, 40, 'refused')"),
+                Heal,
                 Kill(0),
             ],
         },
