@@ -466,6 +466,8 @@ impl Instance {
                     return Ok(false);
                 }
                 if has_recovered {
+                    // A process that was killed may have written what no sync has made durable.
+                    file.sync()?;
                     self.forget_recovered(&journal, &wal)?;
                 }
                 Ok(true)

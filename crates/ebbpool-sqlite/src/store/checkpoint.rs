@@ -71,7 +71,7 @@ impl Store {
         if self.wal_needed {
             self.place()?;
         }
-        if removes_mark && self.marked.is_some() {
+        if removes_mark && (self.marked.is_some() || self.may_be_marked) {
             self.unmark_in_place(false)?;
         }
         self.publish();

@@ -492,14 +492,20 @@ impl Store {
             true => page,
             false => vec![0; self.page_size],
         };
-        if self.database.write(0, &page).is_err() {
-            // On a full disk `-wal` has the room: more than its frames take.
-            let file = self.wal_file.as_mut().ok_or(Code::IO)?;
-            file.truncate(end)?;
-            self.wal_allocated = end;
-            self.database.write(0, &page)?;
-        }
-        self.database.sync()?;
+        let mut write = || {
+            if self.database.write(0, &page).is_err() {
+                // On a full disk `-wal` has the room: more than its frames take.
+                let file = self.wal_file.as_mut().ok_or(Code::IO)?;
+                file.truncate(end)?;
+                self.wal_allocated = end;
+                self.database.write(0, &page)?;
+            }
+            self.database.sync()
+        };
+        write().inspect_err(|_| {
+            // The next process would take for durable what the disk may not have.
+            let _ = self.database.truncate(0);
+        })?;
         self.written.in_place += whole_blocks(0, self.page_size as u64);
         self.written.syncs += 1;
         self.has_first_page = true;

@@ -16,6 +16,14 @@ pub fn programs() -> Vec<Program> {
             options: "",
         })
     };
+    let failing_sync = |nth| {
+        Fault(Wrong {
+            of: Operation::Sync,
+            is_full: false,
+            nth,
+            forever: true,
+        })
+    };
     vec![
         // A killed process had cut `-wal` off without a sync, and a power cut brings it back.
         Program {
@@ -43,6 +51,33 @@ pub fn programs() -> Vec<Program> {
                 }),
                 Sql(2, "INSERT INTO t VALUES (9, 40, 'refused')"),
                 Heal,
+                Kill(0),
+            ],
+        },
+        // The sync that removes the mark had failed, and the next epoch relied on the mark, which the file did not show.
+        Program {
+            seed: 2731,
+            steps: vec![
+                open(0, X, 0),
+                Sql(0, "CREATE TABLE t (k INTEGER PRIMARY KEY, n INT, v TEXT)"),
+                Sql(0, "CREATE INDEX t_n ON t(n)"),
+                Sql(0, "BEGIN"),
+                failing_sync(6),
+                Sql(0, "PRAGMA ebbpool_checkpoint"),
+                Sql(0, "INSERT INTO t VALUES (31, 55, 'acknowledged')"),
+                Heal,
+                Sql(0, "COMMIT"),
+                Kill(0),
+            ],
+        },
+        // The first page of a database was in no sync of the process that was killed, nor of the next one.
+        Program {
+            seed: 6232,
+            steps: vec![
+                open(2, X, 3),
+                failing_sync(2),
+                Sql(2, "CREATE TABLE t (k INTEGER PRIMARY KEY, n INT, v TEXT)"),
+                Time(5),
                 Kill(0),
             ],
         },
