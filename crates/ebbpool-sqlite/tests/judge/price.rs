@@ -19,6 +19,7 @@ pub enum Price {
     Inherited,
     ReadersCheckpoint,
     LostLock,
+    Dropped,
 }
 
 /// Each with its reason.
@@ -67,7 +68,13 @@ pub const PRICES: &[(Price, &str)] = &[
     ),
     (
         Price::LostLock,
-        "a process reads the database as a file and closes it, which is not run where SQLite's own VFS may serve it and the process          has a lock: by that plain SQLite loses its locks of the usual kind, and those of the simulated disk are none",
+        "a process reads the database as a file and closes it, which is not run where SQLite's own VFS may serve it and the process \
+         has a lock: by that plain SQLite loses its locks of the usual kind, and those of the simulated disk are none",
+    ),
+    (
+        Price::Dropped,
+        "plain SQLite cannot write a closed database after a power cut, where the disk has failed the sync that removes the mark, and \
+         forgotten what it had to write: the library's next opening removes the mark, and nothing is lost",
     ),
 ];
 
