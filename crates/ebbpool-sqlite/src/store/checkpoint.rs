@@ -179,6 +179,12 @@ impl Store {
         if !self.is_in_place() || self.wal_needed {
             return Err(Code::IO);
         }
+        if !self.has_first_page && self.database.length()? > 0 {
+            // The first commit was refused, and neither its page nor that this is gone is durable.
+            self.database.truncate(0)?;
+            self.database.sync()?;
+            self.written.syncs += 1;
+        }
         if self.wal_file.is_some() {
             // Durable before the mark goes: the images of page 1 in it may be marked.
             if self.wal.has_header() {

@@ -70,6 +70,22 @@ pub fn programs() -> Vec<Program> {
                 Kill(0),
             ],
         },
+        // The first page of a database was in no sync, and was not taken back when the disk worked again.
+        Program {
+            seed: 5_003_080,
+            steps: vec![
+                open(1, Y, 0),
+                Fault(Wrong {
+                    of: Operation::Change,
+                    is_full: false,
+                    nth: 5,
+                    forever: true,
+                }),
+                Sql(1, "PRAGMA incremental_vacuum(2)"),
+                Heal,
+                Close(1),
+            ],
+        },
         // The first page of a database was in no sync of the process that was killed, nor of the next one.
         Program {
             seed: 6232,
