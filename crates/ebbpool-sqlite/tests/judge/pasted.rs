@@ -74,7 +74,15 @@ pub fn programs() -> Vec<Program> {
         Program {
             seed: 5_003_080,
             steps: vec![
-                open(1, Y, 0),
+                Open(Opening {
+                    c: 1,
+                    database: Y,
+                    process: 0,
+                    how: Ours,
+                    window: 0,
+                    options: "log=wal",
+                }),
+                Time(4),
                 Fault(Wrong {
                     of: Operation::Change,
                     is_full: false,
@@ -82,8 +90,9 @@ pub fn programs() -> Vec<Program> {
                     forever: true,
                 }),
                 Sql(1, "PRAGMA incremental_vacuum(2)"),
+                Time(31),
+                Time(2),
                 Heal,
-                Close(1),
             ],
         },
         // The first page of a database was in no sync of the process that was killed, nor of the next one.
