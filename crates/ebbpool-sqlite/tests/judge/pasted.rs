@@ -1,5 +1,6 @@
 //! Programs that showed a difference once, as the judge has printed them.
 
+use crate::points::{Event, Point};
 #[allow(clippy::enum_glob_use)]
 use crate::step::{Database::*, OpenedBy::*, Step::*};
 use crate::step::{Opening, Operation, Program, Wrong};
@@ -93,6 +94,25 @@ pub fn programs() -> Vec<Program> {
                 Time(31),
                 Time(2),
                 Heal,
+            ],
+        },
+        // A connection asked for no window before a commit was acknowledged that had been prepared with one.
+        Program {
+            seed: 6_008_450,
+            steps: vec![
+                open(0, X, 0),
+                Sql(0, "PRAGMA journal_mode=wal"),
+                Sql(0, "CREATE TABLE t (k INTEGER PRIMARY KEY, n INT, v TEXT)"),
+                Close(0),
+                open(0, X, 10),
+                Park(
+                    0,
+                    "INSERT INTO t VALUES (5, 0, 'acknowledged')",
+                    Point(Event::PhaseTwo, 1),
+                ),
+                open(1, X, 0),
+                Resume(0),
+                Kill(0),
             ],
         },
         // The first page of a database was in no sync of the process that was killed, nor of the next one.
