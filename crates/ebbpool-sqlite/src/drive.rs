@@ -337,10 +337,14 @@ impl Instance {
 
     /// SQLite says that a transaction in its WAL is committed.
     pub(crate) fn commit_wal(&self, shared: &Shared) -> Answer<()> {
-        self.with_family(shared, |family| {
+        let is_late = self.with_family(shared, |family| {
             family.wal_is_committed();
-            Ok(())
+            Ok(family.options.window == 0.0 && family.due().is_some())
         })?;
+        // Another connection has asked for no window since the transaction was prepared.
+        if is_late && let Err(error) = self.epoch(shared) {
+            tracing::warn!(%error, "a commit is not durable yet, and is tried again");
+        }
         self.checkpoint_if_due(shared);
         shared.publish_commit(self.now());
         Ok(())

@@ -402,7 +402,10 @@ impl Instance {
         {
             let mut inner = shared.lock()?;
             match &inner.state {
-                State::Free if inner.passing > 0 => return Err(Code::BUSY),
+                // SQLite's own VFS serves it, or is to.
+                State::Free if inner.passing > 0 || inner.refusal.is_some() => {
+                    return Err(Code::BUSY);
+                }
                 State::Free => inner.is_owning = true,
                 _ => return Ok(()),
             }
@@ -467,6 +470,8 @@ impl Instance {
                     return Ok(false);
                 }
                 if has_recovered {
+                    // A process that was killed may have written what no sync has made durable.
+                    file.sync()?;
                     self.forget_recovered(&journal, &wal)?;
                 }
                 Ok(true)

@@ -122,6 +122,8 @@ pub(crate) struct Store {
     /// The number in the mark in place, 0 without a number; `None` if no mark survives a crash. What the file shows does not
     /// say that: after a failed sync it shows what the disk may not have.
     marked: Option<u64>,
+    /// True if a mark may survive a crash that the file does not show, because removing it has failed.
+    may_be_marked: bool,
     /// True if the database in place is not empty, and survives a crash so.
     has_first_page: bool,
     /// True if a log may show a transaction that was refused; and if that log is `-wal`.
@@ -189,6 +191,7 @@ impl Store {
             checkpoint_has_begun: false,
             slices: checkpoint::Slices::default(),
             marked: None,
+            may_be_marked: false,
             has_first_page: length > 0,
             must_cover: false,
             has_wal_to_cover: false,

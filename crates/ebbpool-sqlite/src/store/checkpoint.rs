@@ -140,7 +140,9 @@ impl Store {
         }
         self.slices.done += 1;
         match done {
-            Ok(true) if removes_mark && self.marked.is_some() => self.unmark_in_place(false)?,
+            Ok(true) if removes_mark && (self.marked.is_some() || self.may_be_marked) => {
+                self.unmark_in_place(false)?;
+            }
             Ok(_) => {}
             Err(_) => self.slices = Slices::default(),
         }
@@ -368,6 +370,12 @@ impl Store {
     pub(crate) fn leave(&mut self) -> Answer<()> {
         if !self.is_in_place() || self.wal_needed {
             return Err(Code::IO);
+        }
+        if !self.has_first_page && self.database.length()? > 0 {
+            // The first commit was refused, and neither its page nor that this is gone is durable.
+            self.database.truncate(0)?;
+            self.database.sync()?;
+            self.written.syncs += 1;
         }
         if self.wal_file.is_some() {
             // Durable before the mark goes: the images of page 1 in it may be marked.

@@ -57,6 +57,8 @@ impl Store {
             },
         };
         match &written {
+            // Nothing was written over what an epoch before may have left.
+            Ok(PlaceChange::Nothing) if self.must_cover => self.cover_what_failed(),
             Ok(_) => {
                 self.epochs += 1;
                 (self.must_cover, self.has_wal_to_cover) = (false, false);
@@ -499,14 +501,20 @@ impl Store {
             true => page,
             false => vec![0; self.page_size],
         };
-        if self.database.write(0, &page).is_err() {
-            // On a full disk `-wal` has the room: more than its frames take.
-            let file = self.wal_file.as_mut().ok_or(Code::IO)?;
-            file.truncate(end)?;
-            self.wal_allocated = end;
-            self.database.write(0, &page)?;
-        }
-        self.database.sync()?;
+        let mut write = || {
+            if self.database.write(0, &page).is_err() {
+                // On a full disk `-wal` has the room: more than its frames take.
+                let file = self.wal_file.as_mut().ok_or(Code::IO)?;
+                file.truncate(end)?;
+                self.wal_allocated = end;
+                self.database.write(0, &page)?;
+            }
+            self.database.sync()
+        };
+        write().inspect_err(|_| {
+            // The next process would take for durable what the disk may not have.
+            let _ = self.database.truncate(0);
+        })?;
         self.written.in_place += whole_blocks(0, self.page_size as u64);
         self.written.syncs += 1;
         self.has_first_page = true;

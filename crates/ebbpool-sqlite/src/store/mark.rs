@@ -101,8 +101,10 @@ impl Store {
         mark(&mut header, generation);
         // Where the sync fails, either may be on the disk.
         self.marked = None;
+        self.may_be_marked = true;
         self.write_mark(&header, generation != 0)?;
         self.marked = Some(generation);
+        self.may_be_marked = false;
         Ok(())
     }
 
@@ -111,14 +113,18 @@ impl Store {
     pub(super) fn unmark_in_place(&mut self, again: bool) -> Answer<()> {
         let mut header = self.header()?;
         // After a failed sync the file shows what the disk may not have.
-        let before = self.marked.take();
-        let again = again || before.is_some();
+        let again = again || self.marked.is_some() || self.may_be_marked;
         if is_plain(&header) && (again || is_marked(&header)) {
-            let has_number = marked_generation(&header) != 0 || before != Some(0);
+            let has_number = marked_generation(&header) != 0 || self.marked != Some(0);
             header[WRITE_VERSION] = header[READ_VERSION];
             header[GENERATION].fill(0);
+            // Where the sync fails the file shows no mark, without which the next process refuses a log with epochs.
+            self.marked = None;
+            self.may_be_marked = true;
             self.write_mark(&header, has_number)?;
         }
+        self.marked = None;
+        self.may_be_marked = false;
         Ok(())
     }
 

@@ -14,8 +14,6 @@ use crate::lockstep::{Bench, run};
 use crate::price::{PRICES, Tally};
 use crate::{generate, real, real_programs, setting, shrink, trace};
 
-/// The seconds of processor time for all programs.
-const SECONDS: u64 = 60;
 /// A program that says nothing for so long waits for ever.
 const SILENCE: Duration = Duration::from_secs(150);
 /// Programs of one process. What the library holds for the databases of ghosts goes with it.
@@ -33,12 +31,12 @@ struct Board {
     prices: Mutex<BTreeMap<String, u64>>,
 }
 
-/// The driver's side.
-pub fn drive(world: &'static str) {
+/// The driver's side; `seconds` is the processor time for all programs where the environment does not say it.
+pub fn drive(world: &'static str, seconds: u64) {
     let one = setting("EBBPOOL_SEED");
     let first = one.or(setting("EBBPOOL_FIRST_SEED")).unwrap_or(1);
     let most = one.map(|_| 1).or(setting("EBBPOOL_PROGRAMS"));
-    let seconds = setting("EBBPOOL_SECONDS").unwrap_or(SECONDS);
+    let seconds = setting("EBBPOOL_SECONDS").unwrap_or(seconds);
     let is_survey = std::env::var_os("EBBPOOL_SURVEY").is_some();
     let board = Board::default();
     let next = AtomicU64::new(first);

@@ -381,6 +381,11 @@ impl Generator {
             }
             return self.statement(c);
         }
+        self.has_fault = true;
+        if self.chance(3) {
+            let bytes = self.one(&[0, 0, 3000, 20_000, 100_000]);
+            return self.steps.push(Step::Full(bytes));
+        }
         let wrong = Wrong {
             of: self.one(&[
                 Operation::Write,
@@ -393,7 +398,6 @@ impl Generator {
             forever: self.random.bool(),
         };
         self.steps.push(Step::Fault(wrong));
-        self.has_fault = true;
     }
 
     fn files(&mut self, c: C) {
@@ -403,7 +407,8 @@ impl Generator {
                 self.close_all();
                 self.steps.push(Step::Store(database));
             }
-            1 | 2 => self.steps.push(Step::Copy(c)),
+            1 => self.steps.push(Step::Copy(c)),
+            2 => self.steps.push(Step::Snatch(database)),
             3 => {
                 self.crash();
                 let number = self.random.usize(0..4);

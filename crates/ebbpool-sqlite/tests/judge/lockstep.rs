@@ -121,6 +121,10 @@ pub struct Lockstep<'a> {
     has_unseen: bool,
     /// The disk has failed a commit, and the program has not let it work again.
     is_in_doubt: bool,
+    /// All that is wrong with the disk is that it is full.
+    is_only_full: bool,
+    /// The disk may have forgotten what a sync that failed had to write.
+    may_have_dropped: bool,
     /// Bytes and syncs of both worlds when the database had been made and closed.
     created: Option<((u64, u64), (u64, u64))>,
     /// The last state of the other world when a connection's statement was held back.
@@ -155,6 +159,8 @@ pub fn run(bench: &Bench, program: &Program, tally: &mut Tally) -> Result<(), Fi
         has_unseen: false,
         had_reader: false,
         is_in_doubt: false,
+        is_only_full: false,
+        may_have_dropped: false,
         created: None,
         parked_at: [usize::MAX; CONNECTIONS],
         stored: Vec::new(),
@@ -216,11 +222,13 @@ impl Lockstep<'_> {
             Step::Resume(c) => self.resume(c)?,
             Step::Time(seconds) => self.time(seconds)?,
             Step::Fault(wrong) => self.fault(wrong),
+            Step::Full(bytes) => self.fill(bytes),
             Step::Heal => self.heal()?,
             Step::Cut(seed) => self.bench.ours.cut(seed),
             Step::CutLater(changes, seed) => self.cut_later(changes, seed),
             Step::Kill(process) => return self.kill(process),
             Step::Copy(c) => self.copy(c)?,
+            Step::Snatch(database) => self.snatch(database)?,
             Step::Store(database) => self.store(database)?,
             Step::PutBack(database, number) => return self.put_back(database, number),
             Step::Unlink(database) => return self.unlink(database),
@@ -348,24 +356,26 @@ impl Lockstep<'_> {
         Ok(())
     }
 
-    /// Plain SQLite's deletion of a journal becomes durable some time later.
+    /// Plain SQLite's deletion of a journal becomes durable some time later, which is none of the library's affairs.
     fn settle(&self, opening: &Opening) {
         if matches!(opening.how, OpenedBy::Plain | OpenedBy::PlainReadOnly)
             && !self.has_pending_fault()
         {
-            let path = self.ours.path(opening.database);
-            let paths = ["", "-journal", "-wal"].map(|suffix| format!("{path}{suffix}"));
-            self.bench.ours.settle(&paths);
+            self.bench.ours.settle();
         }
     }
 
     /// The last connection to a database was closed.
     fn closed(&mut self, database: Database) -> Run<()> {
-        if self.failures() > 0 || self.has_failed {
-            return Ok(());
+        let has_failed = self.failures() > 0 || self.has_failed;
+        if !has_failed || self.is_only_full {
+            // What was committed has its room in a log.
+            self.history.raise(database, self.history.last());
         }
-        self.history.raise(database, self.history.last());
-        self.nothing_is_left(database)
+        match has_failed {
+            true => Ok(()),
+            false => self.nothing_is_left(database),
+        }
     }
 
     /// A database that is closed has no log.
@@ -421,8 +431,13 @@ impl Lockstep<'_> {
     ) -> Run<()> {
         if let Some(price) = price::of(&ours, text, self.circumstances(c)) {
             self.tally.pay(price);
-            self.is_in_doubt |= price == Price::Fault && ours.is_idle;
-            return self.reconcile(c, &ours);
+            self.is_in_doubt |= price == Price::Fault && ours.is_idle && !self.is_only_full;
+            let ours = self.after_release(c, text, ours);
+            self.reconcile(c, &ours)?;
+            if price == Price::Fault && ours.is_idle {
+                return self.know_tables(c);
+            }
+            return Ok(());
         }
         trace::line(|| format!("    answers {ours:?}"));
         let is_of_ours = text.starts_with(OURS);
@@ -437,14 +452,48 @@ impl Lockstep<'_> {
         } else {
             let plain = plain(self)?;
             let numbers_differ = self.is_loose && text.contains("wal_checkpoint");
-            let same = ours.agrees(&plain) || (numbers_differ && ours.is_ok() == plain.is_ok());
+            let are_refused = [ours.code(), plain.code()]
+                .iter()
+                .all(|code| [ffi::SQLITE_BUSY, ffi::SQLITE_ERROR].contains(code));
+            // Whether a connection knows that there is no such table, or is to look and finds a lock.
+            let are_refused = are_refused && self.is_loose && price::names_a_table(text);
+            let same = ours.agrees(&plain)
+                || are_refused
+                || (numbers_differ && ours.is_ok() == plain.is_ok());
             if !same {
                 return Err(format!("{text} of {c}: ours {ours:?}, plain {plain:?}").into());
             }
         }
-        // A checkpoint changes files, and commits nothing.
-        if !text.contains("wal_checkpoint") {
-            self.acknowledge(c, &ours, is_of_ours);
+        match text.contains("wal_checkpoint") {
+            // It changes files, and commits nothing.
+            true => drop(self.note_state()),
+            false => self.acknowledge(c, &ours, is_of_ours),
+        }
+        Ok(())
+    }
+
+    /// Where the commit of an outermost savepoint fails SQLite rolls back, and stays in a transaction, which is empty: programs have
+    /// to end it.
+    fn after_release(&self, c: C, text: &str, ours: Outcome) -> Outcome {
+        let has_lost = text.starts_with("RELEASE") && ours.code() != ffi::SQLITE_BUSY;
+        match self.ours.get(c).filter(|_| has_lost && !ours.is_idle) {
+            Some(database) => sql::run(database, "ROLLBACK"),
+            None => ours,
+        }
+    }
+
+    /// Only in one world the statement before may have read the tables, without which the next one may need another lock.
+    fn know_tables(&mut self, c: C) -> Run<()> {
+        let path = self.openings[c].map(|opening| self.plain.path(opening.database));
+        if path.is_none_or(|path| self.bench.plain.content(&path).is_empty()) {
+            // In an empty database SQLite takes the first commit of another connection for its own one, which was refused, if both
+            // are of the same size.
+            return self.close(c);
+        }
+        for world in [&self.ours, &self.plain] {
+            if let Some(database) = world.get(c) {
+                sql::run(database, "SELECT 1 FROM sqlite_master LIMIT 1");
+            }
         }
         Ok(())
     }
@@ -507,6 +556,7 @@ impl Lockstep<'_> {
         if !ours.is_ok() || self.bench.ours.has_cut() || self.any_held() {
             return;
         }
+        self.settle(&opening);
         let database = opening.database;
         let is_durable = opening.how == OpenedBy::Ours && self.window(database) == Some(0);
         if (is_flush && opening.how == OpenedBy::Ours)
@@ -588,13 +638,14 @@ impl Lockstep<'_> {
         if self.bench.ours.has_cut() {
             return Ok(());
         }
-        if !set {
-            return match self.failures() > 0 || self.has_failed {
-                true => Ok(()),
-                false => Err("an epoch fails without a fault".to_owned().into()),
-            };
+        let has_failed = self.failures() > 0 || self.has_failed;
+        if !set && !has_failed {
+            return Err("an epoch fails without a fault".to_owned().into());
         }
-        self.time_has_passed();
+        if set || self.is_only_full {
+            // Of what is due only a checkpoint may have found no room.
+            self.time_has_passed();
+        }
         Ok(())
     }
 
@@ -632,13 +683,31 @@ impl Lockstep<'_> {
         }
     }
 
-    fn fault(&mut self, wrong: Wrong) {
+    /// True if the disk may begin to fail, and notes that.
+    fn may_fail(&mut self) -> bool {
         let has_lock = (0..CONNECTIONS).any(|c| self.is_exclusive[c] && self.openings[c].is_some());
-        if self.any_held() || has_lock {
-            self.tally.skipped += 1;
+        let may_fail = !self.any_held() && !has_lock;
+        self.is_disturbed |= may_fail;
+        self.tally.skipped += u64::from(!may_fail);
+        may_fail
+    }
+
+    fn fill(&mut self, bytes: u64) {
+        if self.has_pending_fault() || !self.may_fail() {
             return;
         }
-        self.is_disturbed = true;
+        let disk = self.bench.ours.disk();
+        disk.set_capacity(disk.used() + bytes);
+        self.bench.ours.set_pending_fault(true);
+        self.is_only_full = !self.has_failed;
+    }
+
+    fn fault(&mut self, wrong: Wrong) {
+        if !self.may_fail() {
+            return;
+        }
+        self.is_only_full = false;
+        self.may_have_dropped |= wrong.of == Operation::DroppingSync;
         let errno = if wrong.is_full { ENOSPC } else { EIO };
         let fault = match wrong.of {
             Operation::Write => Fault::failing(DiskOperation::Write, errno),
@@ -665,6 +734,7 @@ impl Lockstep<'_> {
         }
         self.bench.ours.disk().heal();
         self.bench.ours.set_pending_fault(false);
+        self.is_only_full = false;
         let has_failed = self.bench.ours.forget_failures() > 0 || self.has_failed;
         self.has_failed = false;
         self.now += 2;
@@ -673,7 +743,8 @@ impl Lockstep<'_> {
             return Ok(());
         }
         if set {
-            self.is_in_doubt = false;
+            // What a process has left that is gone is still to be looked at.
+            self.is_in_doubt &= self.is_dirty;
             self.time_has_passed();
             return Ok(());
         }
@@ -682,7 +753,7 @@ impl Lockstep<'_> {
         match has_failed && self.set_time() {
             true => {
                 self.has_failed = false;
-                self.is_in_doubt = false;
+                self.is_in_doubt &= self.is_dirty;
                 self.time_has_passed();
                 Ok(())
             }
@@ -726,6 +797,7 @@ impl Lockstep<'_> {
         self.bench.ours.revive();
         self.bench.ours.take_cut();
         self.bench.ours.set_pending_fault(false);
+        self.is_only_full = false;
         self.has_failed = false;
         self.is_loose = false;
         self.parked_at = [usize::MAX; CONNECTIONS];
@@ -793,7 +865,8 @@ impl Lockstep<'_> {
     /// True if a database was like this in any state, in whichever journal mode.
     fn was_once(&mut self, dump: &[String], database: Database) -> Result<bool, String> {
         for state in (0..=self.history.last()).rev() {
-            if without_mode(&self.content(state, database)?.dump) == dump {
+            let known = without_mode(&self.content(state, database)?.dump);
+            if known == dump || (sql::has_no_tables(&known) && sql::has_no_tables(dump)) {
                 return Ok(true);
             }
         }
@@ -819,8 +892,7 @@ impl Lockstep<'_> {
             }
             let dump = without_mode(&sql::dump(&plain)?);
             drop(plain);
-            let is_known = self.is_in_doubt || sql::has_no_tables(&dump);
-            if !is_known && !self.was_once(&dump, database)? {
+            if !self.is_in_doubt && !self.was_once(&dump, database)? {
                 let latest = self.content(self.history.last(), database)?;
                 return Err(format!(
                     "{database:?} without the library is none of the states; {} of the last",
@@ -939,6 +1011,7 @@ impl Lockstep<'_> {
     fn work_again(&mut self) {
         self.bench.ours.disk().heal();
         self.bench.ours.set_pending_fault(false);
+        self.is_only_full = false;
         self.bench.ours.forget_failures();
         for _ in 0..2 {
             self.now += 2;
@@ -1018,16 +1091,22 @@ impl Lockstep<'_> {
         drop(plain);
         let latest = self.content(self.history.last(), database)?;
         let latest = without_mode(&latest.dump);
-        if dump != latest {
+        let have_no_tables = sql::has_no_tables(&dump) && sql::has_no_tables(&latest);
+        if dump != latest && !have_no_tables {
             let difference = sql::difference(&dump, &latest);
             return Err(format!("{database:?} {when}: {difference}").into());
         }
-        match written.is_ok() {
-            true => Ok(()),
-            false => {
-                Err(format!("{database:?} {when}: plain SQLite cannot write: {written:?}").into())
-            }
+        if written.is_ok() {
+            return Ok(());
         }
+        if std::mem::take(&mut self.may_have_dropped) {
+            self.pay(Price::Dropped);
+            self.recover(database)?;
+            let answer = self.is_plain(database, when);
+            self.may_have_dropped = true;
+            return answer;
+        }
+        Err(format!("{database:?} {when}: plain SQLite cannot write: {written:?}").into())
     }
 
     /// Ends both worlds wherever they are.

@@ -50,6 +50,17 @@ struct Drive {
     /// Bytes of the blocks that syncs have written, and their number.
     written: AtomicU64,
     syncs: AtomicU64,
+    names: Mutex<Names>,
+}
+
+/// The directory.
+#[derive(Default)]
+struct Names {
+    /// All files that there are.
+    there: BTreeSet<String>,
+    /// Those that have been made, and those that have been deleted, since the directory was durable.
+    made: BTreeSet<String>,
+    deleted: BTreeSet<String>,
 }
 
 /// Locks of one file, and the shared memory of its WAL, by handle.
@@ -124,7 +135,47 @@ impl Drive {
             dirty: Mutex::default(),
             written: AtomicU64::new(0),
             syncs: AtomicU64::new(0),
+            names: Mutex::default(),
         })
+    }
+
+    /// The drive after a crash, with this store.
+    fn crashed(&self, store: Store) -> Arc<Drive> {
+        let after = Drive::new(store);
+        let names = self.names.lock().unwrap();
+        let known = names.there.union(&names.deleted);
+        let is_there = |name: &&String| after.length(&after.bytes(name)) > 0;
+        after.names.lock().unwrap().there = known.filter(is_there).cloned().collect();
+        drop(names);
+        after
+    }
+
+    /// A file has been opened that is to be there.
+    fn note_name(&self, path: &str) {
+        let mut names = self.names.lock().unwrap();
+        if names.there.insert(path.into()) {
+            names.made.insert(path.into());
+        }
+    }
+
+    fn note_deletion(&self, path: &str) {
+        let mut names = self.names.lock().unwrap();
+        names.there.remove(path);
+        names.made.remove(path);
+        names.deleted.insert(path.into());
+    }
+
+    /// The directory is durable, and with it all deletions so far.
+    fn make_names_durable(&self) {
+        let mut names = self.names.lock().unwrap();
+        names.made.clear();
+        for path in std::mem::take(&mut names.deleted) {
+            let bytes = self.bytes(&path);
+            if self.length(&bytes) == 0 {
+                // Where the disk fails that, the file may come back.
+                let _ = self.sync(&bytes);
+            }
+        }
     }
 
     fn bytes(&self, path: &str) -> Bytes {
@@ -387,12 +438,9 @@ impl Machine {
         }
     }
 
-    /// The kernel has written everything.
-    pub fn settle(&self, paths: &[String]) {
-        let drive = self.drive();
-        for path in paths {
-            let _ = drive.sync(&drive.bytes(path));
-        }
+    /// The kernel has written the directory.
+    pub fn settle(&self) {
+        self.drive().make_names_durable();
     }
 
     /// From now on no file can be made or deleted, or again.
@@ -417,7 +465,7 @@ impl Machine {
         disk.heal();
         after.crash(seed);
         after.restart();
-        *drive = Drive::new(Store::Faulty(after));
+        *drive = drive.crashed(Store::Faulty(after));
         *self.cut.lock().unwrap() = None;
         self.was_cut.store(true, Ordering::Relaxed);
     }
@@ -652,6 +700,9 @@ unsafe extern "C" fn open(
                 false => ffi::CANTOPEN,
             };
         }
+        if flags & ffi::OPEN_CREATE != 0 {
+            drive.note_name(path);
+        }
         let id = port.machine.next.fetch_add(1, Ordering::Relaxed);
         let opened = Arc::new(Open {
             id,
@@ -685,13 +736,19 @@ unsafe extern "C" fn delete(vfs: *mut Vfs, name: *const c_char, durable: c_int) 
     }
     drive.note(|| format!("delete {path}, durable: {durable}"));
     drive.note_blocks(path, BTreeSet::clear);
-    let deleted = drive.set_length(&bytes, 0).and_then(|()| match durable {
-        0 => Ok(()),
-        _ => {
-            drive.note_sync(path);
-            drive.sync(&bytes)
+    let deleted = drive.set_length(&bytes, 0).and_then(|()| {
+        drive.note_deletion(path);
+        match durable {
+            0 => Ok(()),
+            _ => {
+                drive.note_sync(path);
+                drive.sync(&bytes)
+            }
         }
     });
+    if durable != 0 && deleted.is_ok() {
+        drive.make_names_durable();
+    }
     let code = drive.code(deleted, ffi::IOERR | (10 << 8));
     port.machine.count_change(&drive);
     code
@@ -888,7 +945,12 @@ unsafe extern "C" fn sync(file: *mut File, _flags: c_int) -> c_int {
     open.at().0.note(|| format!("sync {}", open.path));
     changing(open, ffi::IOERR_FSYNC, |drive, bytes| {
         drive.note_sync(&open.path);
-        drive.sync(bytes)
+        drive.sync(bytes)?;
+        // As file systems do that have a journal: the first sync of a new file makes its directory durable.
+        if drive.names.lock().unwrap().made.contains(&open.path) {
+            drive.make_names_durable();
+        }
+        Ok(())
     })
 }
 

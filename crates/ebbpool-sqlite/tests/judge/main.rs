@@ -34,7 +34,7 @@ fn setting(name: &str) -> Option<u64> {
 /// `EBBPOOL_FIRST_SEED` on. `EBBPOOL_SEED` runs one. With `EBBPOOL_SURVEY` all differences are listed.
 #[test]
 fn the_library_answers_as_plain_sqlite_does() {
-    driver::drive("connections");
+    driver::drive("connections", 40);
 }
 
 /// A process of programs: `EBBPOOL_JUDGE` has the first seed and the distance to the next one.
@@ -53,9 +53,8 @@ fn actor() {
 
 /// Random programs of processes: `EBBPOOL_PROGRAMS` and the others as above.
 #[test]
-#[ignore = "reports where plain SQLite loses its lock because the process has read the file: cargo test -p ebbpool-sqlite --test judge -- --ignored processes"]
 fn processes_find_what_plain_sqlite_leaves() {
-    driver::drive("processes");
+    driver::drive("processes", 20);
 }
 
 /// Programs that showed a difference once.

@@ -1,8 +1,9 @@
 //! Programs that showed a difference once, as the judge has printed them.
 
+use crate::points::{Event, Point};
 #[allow(clippy::enum_glob_use)]
 use crate::step::{Database::*, OpenedBy::*, Step::*};
-use crate::step::{Opening, Program};
+use crate::step::{Opening, Operation, Program, Wrong};
 
 /// All of them.
 pub fn programs() -> Vec<Program> {
@@ -16,6 +17,14 @@ pub fn programs() -> Vec<Program> {
             options: "",
         })
     };
+    let failing_sync = |nth| {
+        Fault(Wrong {
+            of: Operation::Sync,
+            is_full: false,
+            nth,
+            forever: true,
+        })
+    };
     vec![
         // A killed process had cut `-wal` off without a sync, and a power cut brings it back.
         Program {
@@ -24,6 +33,96 @@ pub fn programs() -> Vec<Program> {
                 open(2, Y, 0),
                 Time(2),
                 Sql(2, "PRAGMA user_version=7"),
+                Kill(0),
+            ],
+        },
+        // The rollback of a commit whose sync had failed was an epoch of nothing, and what was refused counted as taken back.
+        Program {
+            seed: 1096,
+            steps: vec![
+                open(2, X, 0),
+                Sql(2, "CREATE TABLE t (k INTEGER PRIMARY KEY, n INT, v TEXT)"),
+                Sql(2, "VACUUM"),
+                Sql(2, "PRAGMA ebbpool_checkpoint"),
+                Fault(Wrong {
+                    of: Operation::Change,
+                    is_full: false,
+                    nth: 5,
+                    forever: true,
+                }),
+                Sql(2, "INSERT INTO t VALUES (9, 40, 'refused')"),
+                Heal,
+                Kill(0),
+            ],
+        },
+        // The sync that removes the mark had failed, and the next epoch relied on the mark, which the file did not show.
+        Program {
+            seed: 2731,
+            steps: vec![
+                open(0, X, 0),
+                Sql(0, "CREATE TABLE t (k INTEGER PRIMARY KEY, n INT, v TEXT)"),
+                Sql(0, "CREATE INDEX t_n ON t(n)"),
+                Sql(0, "BEGIN"),
+                failing_sync(6),
+                Sql(0, "PRAGMA ebbpool_checkpoint"),
+                Sql(0, "INSERT INTO t VALUES (31, 55, 'acknowledged')"),
+                Heal,
+                Sql(0, "COMMIT"),
+                Kill(0),
+            ],
+        },
+        // The first page of a database was in no sync, and was not taken back when the disk worked again.
+        Program {
+            seed: 5_003_080,
+            steps: vec![
+                Open(Opening {
+                    c: 1,
+                    database: Y,
+                    process: 0,
+                    how: Ours,
+                    window: 0,
+                    options: "log=wal",
+                }),
+                Time(4),
+                Fault(Wrong {
+                    of: Operation::Change,
+                    is_full: false,
+                    nth: 5,
+                    forever: true,
+                }),
+                Sql(1, "PRAGMA incremental_vacuum(2)"),
+                Time(31),
+                Time(2),
+                Heal,
+            ],
+        },
+        // A connection asked for no window before a commit was acknowledged that had been prepared with one.
+        Program {
+            seed: 6_008_450,
+            steps: vec![
+                open(0, X, 0),
+                Sql(0, "PRAGMA journal_mode=wal"),
+                Sql(0, "CREATE TABLE t (k INTEGER PRIMARY KEY, n INT, v TEXT)"),
+                Close(0),
+                open(0, X, 10),
+                Park(
+                    0,
+                    "INSERT INTO t VALUES (5, 0, 'acknowledged')",
+                    Point(Event::PhaseTwo, 1),
+                ),
+                open(1, X, 0),
+                Resume(0),
+                Kill(0),
+            ],
+        },
+        // The first page of a database was in no sync of the process that was killed, nor of the next one.
+        Program {
+            seed: 6232,
+            steps: vec![
+                open(2, X, 3),
+                failing_sync(2),
+                Sql(2, "CREATE TABLE t (k INTEGER PRIMARY KEY, n INT, v TEXT)"),
+                Time(5),
                 Kill(0),
             ],
         },

@@ -18,6 +18,8 @@ pub enum Price {
     InDoubt,
     Inherited,
     ReadersCheckpoint,
+    LostLock,
+    Dropped,
 }
 
 /// Each with its reason.
@@ -63,6 +65,16 @@ pub const PRICES: &[(Price, &str)] = &[
         Price::ReadersCheckpoint,
         "`PRAGMA wal_checkpoint` of a read-only connection, which is not run: it succeeds, where plain SQLite's fails with \
          SQLITE_IOERR and rolls back",
+    ),
+    (
+        Price::LostLock,
+        "a process reads the database as a file and closes it, which is not run where SQLite's own VFS may serve it and the process \
+         has a lock: by that plain SQLite loses its locks of the usual kind, and those of the simulated disk are none",
+    ),
+    (
+        Price::Dropped,
+        "plain SQLite cannot write a closed database after a power cut, where the disk has failed the sync that removes the mark, and \
+         forgotten what it had to write: the library's next opening removes the mark, and nothing is lost",
     ),
 ];
 

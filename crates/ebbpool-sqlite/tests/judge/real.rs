@@ -225,13 +225,7 @@ impl Real<'_> {
             RealStep::Sql(p, c, text) => self.sql(p, c, text),
             RealStep::Fork(p, q) => self.fork(p, q, false),
             RealStep::Daemon(p, q) => self.fork(p, q, true),
-            RealStep::ReadFile(p, suffix) => {
-                let path = self.beside(suffix);
-                match self.processes.contains_key(&p) {
-                    true => self.ask(p, Request::Read(path, None)).map(drop),
-                    false => Ok(()),
-                }
-            }
+            RealStep::ReadFile(p, suffix) => self.read_file(p, suffix),
             RealStep::Copy(p, c) => self.copy(p, c),
             RealStep::Unlink => {
                 let is_there = std::fs::remove_file(self.beside("-ebb")).is_ok();
@@ -643,6 +637,27 @@ impl Real<'_> {
 
     // Files.
 
+    fn read_file(&mut self, p: usize, suffix: &str) -> Run<()> {
+        if !self.processes.contains_key(&p) || (suffix.is_empty() && self.would_lose_lock(p)) {
+            return Ok(());
+        }
+        let path = self.beside(suffix);
+        self.ask(p, Request::Read(path, None)).map(drop)
+    }
+
+    /// True if a process would lose a lock of SQLite's own VFS by closing the database file.
+    fn would_lose_lock(&mut self, p: usize) -> bool {
+        // With a WAL a connection has a lock as long as it is open.
+        let has_lock = |database: &Connection| self.had_reader || !database.is_autocommit();
+        let mut own = self.plain.iter().filter(|((of, _), _)| *of == p);
+        let would_lose =
+            (self.is_fixed || self.had_reader) && own.any(|(_, database)| has_lock(database));
+        if would_lose {
+            self.tally.pay(Price::LostLock);
+        }
+        would_lose
+    }
+
     fn copy(&mut self, p: usize, c: usize) -> Run<()> {
         let is_there = self
             .processes
@@ -654,6 +669,9 @@ impl Real<'_> {
             .and_then(|process| process.opened.get(&c));
         let is_reader = opened.is_some_and(|opened| opened.is_read_only);
         if !is_there || is_reader || !self.plain[&(p, c)].is_autocommit() {
+            return Ok(());
+        }
+        if self.would_lose_lock(p) {
             return Ok(());
         }
         let ours = self.ask(p, Request::Sql(c, "PRAGMA wal_checkpoint(TRUNCATE)".into()))?;

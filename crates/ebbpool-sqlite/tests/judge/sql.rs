@@ -124,7 +124,9 @@ pub fn dump(database: &Connection) -> Result<Vec<String>, String> {
 /// True if a database has no tables. The library gives an empty one its first page before the first commit: a crash between
 /// them leaves this page, or none.
 pub fn has_no_tables(dump: &[String]) -> bool {
-    matches!(dump, [version, _, rest @ ..] if version == "0" && rest.len() < 2) || dump.is_empty()
+    let is_first_page = |pages: &str| pages == "0" || pages == "1";
+    matches!(dump, [version, pages, rest @ ..] if version == "0" && is_first_page(pages) && rest.len() < 2)
+        || dump.is_empty()
 }
 
 /// What SQLite's own check finds wrong; `None` if nothing is.

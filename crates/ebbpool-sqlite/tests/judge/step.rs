@@ -75,6 +75,8 @@ pub enum Step {
     Resume(C),
     Time(u32),
     Fault(Wrong),
+    /// The disk has room for this many bytes more.
+    Full(u64),
     Heal,
     /// The power fails, with a seed.
     Cut(u64),
@@ -84,6 +86,8 @@ pub enum Step {
     Kill(usize),
     /// Copies the database after `wal_checkpoint(TRUNCATE)`, as programs do that make backups.
     Copy(C),
+    /// Copies the file as it is, which no program has made ready for that.
+    Snatch(Database),
     /// Stores the file of a closed database.
     Store(Database),
     /// Puts the stored file with a number back.

@@ -74,6 +74,27 @@ impl Lockstep<'_> {
         Ok(())
     }
 
+    /// Copies the file as it is: the copy is whole, of whatever age.
+    pub fn snatch(&mut self, database: Database) -> Run<()> {
+        let path = self.ours.path(database);
+        let file = self.bench.ours.content(&path);
+        if self.any_held() || self.is_dirty || self.has_pending_fault() || file.is_empty() {
+            return Ok(());
+        }
+        self.bench.scratch.reset(1);
+        self.bench.scratch.replace(&path, &file);
+        let copy =
+            open_scratch(self.bench.scratch_name, &path).map_err(|error| error.to_string())?;
+        if let Some(why) = sql::damage(&copy) {
+            return Err(format!("the snatched copy of {database:?}: {why}").into());
+        }
+        let dump = sql::dump(&copy)?;
+        drop(copy);
+        self.stored
+            .push((database, Rc::new(crate::history::Content { file, dump })));
+        Ok(())
+    }
+
     /// Stores the file of a database that is closed.
     pub fn store(&mut self, database: Database) -> Run<()> {
         if self.is_in_use() || self.is_dirty || self.has_pending_fault() {
@@ -96,10 +117,11 @@ impl Lockstep<'_> {
         }
         let copy = &copies[number % copies.len()];
         let path = self.ours.path(database);
-        let before = self.bench.ours.content(&path);
+        // Byte 18 keeps SQLite from writing a copy that was snatched while a log had more.
+        let is_marked = copy.file.get(18).is_some_and(|version| *version > 2);
         let log = format!("{path}-ebb");
         self.replace(database, &copy.file);
-        if self.bench.ours.content(&log).is_empty() {
+        if self.bench.ours.content(&log).is_empty() && !is_marked {
             self.begin_with(database, copy.file.clone());
             return Ok(());
         }
@@ -110,8 +132,9 @@ impl Lockstep<'_> {
         match found {
             Ok(dump) if dump == copy.dump => {}
             Ok(dump) => {
+                // The copy may be the very state on which the log began.
                 let floor = self.history.floor(database);
-                if before != copy.file || self.find(&dump, database, floor)?.is_none() {
+                if self.find(&dump, database, floor)?.is_none() {
                     let difference = sql::difference(&dump, &copy.dump);
                     return Err(format!(
                         "an older copy of {database:?} beside a log: {difference}"
@@ -122,6 +145,7 @@ impl Lockstep<'_> {
             Err(why) if !is_refused(&why) => {
                 return Err(format!("an older copy of {database:?} beside a log: {why}").into());
             }
+            Err(_) if is_marked => self.pay(Price::LogAndDatabase),
             Err(_) => {
                 self.pay(Price::LogAndDatabase);
                 self.bench.ours.replace(&log, &[]);
