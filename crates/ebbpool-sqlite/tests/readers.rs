@@ -300,20 +300,19 @@ fn a_commit_waits_where_a_checkpoint_keeps_the_epoch_of_an_earlier_one_waiting()
     slow.gate.close(&path);
     let worker = std::thread::spawn(move || run(&writer, "PRAGMA ebbpool_checkpoint"));
     slow.gate.wait_for_a_sync();
-    run(&other, "INSERT INTO t (a) VALUES (1)");
-    std::thread::sleep(Duration::from_millis(500));
     let (sender, receiver) = mpsc::channel();
     let late = std::thread::spawn(move || {
+        run(&other, "INSERT INTO t (a) VALUES (1)");
+        std::thread::sleep(Duration::from_millis(500));
         run(&other, "INSERT INTO t (a) VALUES (2)");
         sender.send(()).unwrap();
-        other
     });
-    let early = receiver.recv_timeout(Duration::from_millis(500));
-    assert!(early.is_err(), "the commit did not wait");
+    let early = receiver.recv_timeout(Duration::from_millis(1200));
     slow.gate.open();
+    assert!(early.is_err(), "the commit did not wait");
     receiver.recv_timeout(SOON).unwrap();
     worker.join().unwrap();
-    drop(late.join().unwrap());
+    late.join().unwrap();
     assert_eq!(count(&plain(&path)), 503);
 }
 
