@@ -246,6 +246,10 @@ impl Store {
         if self.deltas.file.is_none() {
             let path = self.ebb_path();
             if self.base.exists(&path)? {
+                if self.has_moved() {
+                    // It may be the log of another database, which has the name by now.
+                    return Err(Code::CANT_OPEN);
+                }
                 // It was not there when the database was taken over.
                 crate::owner::move_aside(&path)?;
             }
