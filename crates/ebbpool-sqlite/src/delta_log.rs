@@ -235,7 +235,7 @@ impl Header {
 
 /// The slot that gets the header of a turn first.
 pub(crate) fn slot_of(turn: u64) -> usize {
-    usize::from(turn % 2 == 0)
+    usize::from(turn.is_multiple_of(2))
 }
 
 /// The headers that a file begins with.
@@ -258,7 +258,7 @@ impl Heads {
         read(0, &mut bytes[..length.min(RECORDS) as usize])?;
         let at = |slot: usize| &bytes[SLOTS[slot] as usize..][..HEADER];
         let first = Header::decode(at(0));
-        let has_second = !first.is_some_and(|header| !header.is_numbered());
+        let has_second = first.is_none_or(|header| header.is_numbered());
         // A file that is shorter was cut off.
         let is_whole = |header: &Header| !header.is_numbered() || length >= RECORDS;
         let second = Header::decode(at(1)).filter(|header| has_second && header.is_numbered());
