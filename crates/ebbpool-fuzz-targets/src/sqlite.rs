@@ -36,8 +36,14 @@ mod on_linux {
             let summary = check_bytes_of_log(&bytes, first);
             assert!(summary.used_bytes <= bytes.len() as u64);
             assert_eq!(summary.has_header, summary.used_bytes >= 64);
-            let has_none = matches!(summary.fit, LogFit::NoEpochs | LogFit::LaterVersion(_));
-            assert_eq!(summary.epochs == 0, has_none);
+            match summary.fit {
+                LogFit::Fits | LogFit::NotMarked => assert!(summary.epochs > 0),
+                LogFit::NoEpochs => assert_eq!(summary.epochs, 0),
+                LogFit::Damaged | LogFit::Foreign | LogFit::LaterVersion(_) => {
+                    assert!(!summary.has_header);
+                }
+                LogFit::OtherDatabase => assert!(summary.has_header),
+            }
             assert_eq!(summary.epochs > 0, summary.pages > 0);
             if summary.has_header {
                 let used = check_bytes_of_log(&bytes[..summary.used_bytes as usize], first);

@@ -1,6 +1,6 @@
 //! `-ebb`, the log of deltas: what each epoch changed, since the database was last brought up to date.
 //!
-//! All numbers are little-endian. The file begins with a header of 64 bytes:
+//! All numbers are little-endian. The file begins with two slots, at the offsets 0 and 512, for a header of 64 bytes:
 //!
 //! | offset | bytes | |
 //! | ---: | ---: | --- |
@@ -11,9 +11,15 @@
 //! | 24 | 8 | fingerprint of the database in place when the generation began |
 //! | 32 | 8 | when that was, in milliseconds since 1970 |
 //! | 40 | 8 | a random number, since a generation without records may begin twice |
+//! | 48 | 8 | turn, higher than that of each header before |
 //! | 56 | 8 | checksum of the bytes before |
 //!
-//! In version 1 the mark has no number, and the random number is 0.
+//! A generation begins with its header in one slot: the first one if the turn is odd. The other slot has an earlier header until
+//! the first record comes, and gets the same one with it: so a power cut damages one slot at most. Records begin at the
+//! offset 1024, and the file is never shorter.
+//!
+//! In version 1 the header is in the first slot alone, the records begin at the offset 64, the mark has no number, and the random
+//! number and the turn are 0.
 //!
 //! Records follow, one for each epoch. A record is a header of 32 bytes, a section for each changed page, and zeros up to
 //! a multiple of 8 bytes:
@@ -23,7 +29,7 @@
 //! | 0 | 4 | length of the record |
 //! | 4 | 4 | number of sections; bit 31: a checkpoint before it has failed, and the state before it may be in place |
 //! | 8 | 4 | size of the database in pages after it |
-//! | 12 | 4 | number of the epoch in its generation, from 1 on |
+//! | 12 | 4 | number of the epoch in its generation, from 1 on, plus the low half of the header's checksum of 64 bytes (version 1: plus 0) |
 //! | 16 | 8 | checksum of the record without this field, seeded with that of the record before |
 //! | 24 | 8 | when it was written, in milliseconds since 1970 |
 //!
@@ -39,6 +45,12 @@ use crate::code::Answer;
 pub(crate) const HEADER: usize = 64;
 pub(crate) const RECORD: usize = 32;
 const SECTION: usize = 8;
+/// Where the header may be: in two sectors, of which a power cut damages the one that is being written.
+pub(crate) const SLOTS: [u64; 2] = [0, 512];
+/// Where the records begin.
+pub(crate) const RECORDS: u64 = 1024;
+/// A record is verified in pieces of this many bytes before memory is taken for all of it.
+const PIECE: usize = 1 << 16;
 
 const MAGIC: &[u8; 7] = b"ebbpool";
 const VERSION: u8 = 2;
@@ -61,6 +73,8 @@ pub(crate) struct Header {
     pub(crate) base: u64,
     pub(crate) began: u64,
     pub(crate) nonce: u64,
+    /// Higher than that of each header before.
+    pub(crate) turn: u64,
 }
 
 /// The number of the generation after another one.
@@ -120,16 +134,16 @@ pub(crate) fn is_page_size(bytes: usize) -> bool {
     bytes.is_power_of_two() && (512..=65536).contains(&bytes)
 }
 
+/// True if bytes begin as a header does.
+pub(crate) fn has_magic(bytes: &[u8]) -> bool {
+    bytes.starts_with(MAGIC)
+}
+
 /// The version of a log's format, if the bytes are its header. A later version may have other fields, but has magic number,
 /// version and checksum in the same places.
 fn version_of(bytes: &[u8]) -> Option<u8> {
-    let is_header = bytes.starts_with(MAGIC) && u64_at(bytes, 56)? == xxh3_64(bytes.get(..56)?);
+    let is_header = has_magic(bytes) && u64_at(bytes, 56)? == xxh3_64(bytes.get(..56)?);
     is_header.then(|| bytes[7])
-}
-
-/// The version of a log that a later release has written, and that this one does not read.
-pub(crate) fn later_version(head: &[u8]) -> Option<u8> {
-    version_of(head).filter(|version| *version > VERSION)
 }
 
 impl Header {
@@ -140,6 +154,7 @@ impl Header {
         base: u64,
         began: u64,
         nonce: u64,
+        turn: u64,
     ) -> Header {
         Header {
             version: VERSION,
@@ -148,7 +163,14 @@ impl Header {
             base,
             began,
             nonce,
+            turn,
         }
+    }
+
+    /// True if a mark with this number may be that of a database with the log: the number is that of the generation, or, where a
+    /// checkpoint has begun, of the next one.
+    pub(crate) fn belongs_to(&self, generation: u64) -> bool {
+        generation == self.generation || generation == next_generation(self.generation)
     }
 
     /// True if the mark in the database has the number of the generation.
@@ -165,6 +187,7 @@ impl Header {
         bytes[24..32].copy_from_slice(&self.base.to_le_bytes());
         bytes[32..40].copy_from_slice(&self.began.to_le_bytes());
         bytes[40..48].copy_from_slice(&self.nonce.to_le_bytes());
+        bytes[48..56].copy_from_slice(&self.turn.to_le_bytes());
         let sum = xxh3_64(&bytes[..56]);
         bytes[56..].copy_from_slice(&sum.to_le_bytes());
         bytes
@@ -183,6 +206,7 @@ impl Header {
             base: u64_at(bytes, 24)?,
             began: u64_at(bytes, 32)?,
             nonce: u64_at(bytes, 40)?,
+            turn: u64_at(bytes, 48)?,
         };
         is_page_size(header.page_size as usize).then_some(header)
     }
@@ -191,24 +215,97 @@ impl Header {
     pub(crate) fn seed(&self) -> u64 {
         xxh3_64(&self.encode())
     }
+
+    /// Where the first record begins.
+    pub(crate) fn records(&self) -> u64 {
+        match self.is_numbered() {
+            true => RECORDS,
+            false => HEADER as u64,
+        }
+    }
+
+    /// What the records' numbers are counted from, so that those of other generations are none of this one's.
+    pub(crate) fn zero(&self) -> u32 {
+        match self.is_numbered() {
+            true => self.seed() as u32,
+            false => 0,
+        }
+    }
+}
+
+/// The slot that gets the header of a turn first.
+pub(crate) fn slot_of(turn: u64) -> usize {
+    usize::from(turn.is_multiple_of(2))
+}
+
+/// The headers that a file begins with.
+pub(crate) struct Heads {
+    /// The valid ones.
+    pub(crate) slots: [Option<Header>; 2],
+    /// The version of a later release, which has written the file, and which this one does not read.
+    pub(crate) later: Option<u8>,
+    /// True if the file may be a log: it begins with the magic number, or with as many zeros as a power cut leaves.
+    pub(crate) is_log: bool,
+}
+
+impl Heads {
+    /// Reads the headers of a file of `length` bytes.
+    pub(crate) fn read(
+        length: u64,
+        mut read: impl FnMut(u64, &mut [u8]) -> Answer<()>,
+    ) -> Answer<Heads> {
+        let mut bytes = [0; RECORDS as usize];
+        read(0, &mut bytes[..length.min(RECORDS) as usize])?;
+        let at = |slot: usize| &bytes[SLOTS[slot] as usize..][..HEADER];
+        let first = Header::decode(at(0));
+        let has_second = first.is_none_or(|header| header.is_numbered());
+        // A file that is shorter was cut off.
+        let is_whole = |header: &Header| !header.is_numbered() || length >= RECORDS;
+        let second = Header::decode(at(1)).filter(|header| has_second && header.is_numbered());
+        let mut later = None;
+        for slot in 0..=usize::from(has_second) {
+            later = later.or(version_of(at(slot)).filter(|version| *version > VERSION));
+        }
+        Ok(Heads {
+            slots: [first.filter(is_whole), second.filter(is_whole)],
+            later,
+            is_log: has_magic(&bytes) || bytes.iter().all(|byte| *byte == 0),
+        })
+    }
+
+    /// The header that belongs to a mark with this number, or else the latest one.
+    pub(crate) fn of_mark(&self, generation: u64) -> Option<Header> {
+        let headers = self.slots.iter().flatten();
+        let latest = headers.max_by_key(|header| (header.belongs_to(generation), header.turn));
+        latest.copied()
+    }
+
+    /// The slot that does not have a header, or not for sure: the next one is written there first.
+    pub(crate) fn slot_left(&self, header: &Header) -> usize {
+        match self.slots.map(|slot| slot.as_ref() == Some(header)) {
+            // The second one to get it may have it from a process that was killed before its sync.
+            [true, true] => 1 - slot_of(header.turn),
+            [false, true] => 0,
+            _ => 1,
+        }
+    }
 }
 
 impl Record {
-    /// The header of a record, if its fields are possible for the next one.
-    pub(crate) fn decode(bytes: &[u8], epoch: u32) -> Option<Record> {
+    /// The header of a record of a generation, if its fields are possible.
+    pub(crate) fn decode(bytes: &[u8], header: &Header) -> Option<Record> {
         let sections = u32_at(bytes, 4)?;
         let record = Record {
             length: u32_at(bytes, 0)?,
             sections: sections & !FOLLOWS_CHECKPOINT,
             size: u32_at(bytes, 8)?,
-            epoch: u32_at(bytes, 12)?,
+            epoch: u32_at(bytes, 12)?.wrapping_sub(header.zero()),
             checksum: u64_at(bytes, 16)?,
             time: u64_at(bytes, 24)?,
             follows_checkpoint: sections & FOLLOWS_CHECKPOINT != 0,
         };
         let possible = record.length as usize >= RECORD
             && record.length.is_multiple_of(WORD as u32)
-            && record.epoch == epoch
             && record.size > 0;
         possible.then_some(record)
     }
@@ -333,11 +430,11 @@ impl Draft {
         self.sections.is_empty()
     }
 
-    /// The whole record, its sections, and its checksum.
+    /// The whole record, its sections, and its checksum; `number` is that of the epoch and what the header adds.
     pub(crate) fn finish(
         mut self,
         size: u32,
-        epoch: u32,
+        number: u32,
         time: u64,
         before: u64,
     ) -> (Vec<u8>, Vec<Section>, u64) {
@@ -349,7 +446,7 @@ impl Draft {
         } else {
             0
         };
-        let fields = [length, self.sections.len() as u32 | flag, size, epoch];
+        let fields = [length, self.sections.len() as u32 | flag, size, number];
         for (slot, field) in self.bytes.chunks_exact_mut(4).zip(fields) {
             slot.copy_from_slice(&field.to_le_bytes());
         }
@@ -362,7 +459,6 @@ impl Draft {
 
 /// What a file of deltas holds.
 pub(crate) struct Scanned {
-    pub(crate) header: Header,
     /// The end of the last whole record, and its checksum.
     pub(crate) end: u64,
     pub(crate) checksum: u64,
@@ -371,53 +467,145 @@ pub(crate) struct Scanned {
     pub(crate) time: u64,
 }
 
-/// Reads a file of `length` bytes up to the last whole record, and calls `each` with every record, where it begins, and
-/// its sections. `None` if the file does not begin with a header.
-pub(crate) fn scan(
+/// The checksum of a record in a file after another one.
+fn sum_at(
+    at: u64,
+    record: &Record,
+    before: u64,
+    read: &mut impl FnMut(u64, &mut [u8]) -> Answer<()>,
+) -> Answer<u64> {
+    let mut hash = Xxh3::with_seed(before);
+    let length = record.length as usize;
+    let mut piece = vec![0; length.min(PIECE)];
+    for from in (0..length).step_by(PIECE) {
+        let part = &mut piece[..PIECE.min(length - from)];
+        read(at + from as u64, part)?;
+        match from {
+            0 => {
+                hash.update(&part[..16]);
+                hash.update(&part[24..]);
+            }
+            _ => hash.update(part),
+        }
+    }
+    Ok(hash.digest())
+}
+
+/// The header of the record at an offset, if it is possible, and the record no longer than the rest of the file.
+fn record_at(
+    at: u64,
     length: u64,
-    mut read: impl FnMut(u64, &mut [u8]) -> Answer<()>,
-    mut each: impl FnMut(&Record, u64, &[Section], &[u8]),
-) -> Answer<Option<Scanned>> {
-    let mut head = [0; HEADER];
-    if length < HEADER as u64 {
+    header: &Header,
+    read: &mut impl FnMut(u64, &mut [u8]) -> Answer<()>,
+) -> Answer<Option<Record>> {
+    let mut bytes = [0; RECORD];
+    if at + RECORD as u64 > length {
         return Ok(None);
     }
-    read(0, &mut head)?;
-    let Some(header) = Header::decode(&head) else {
-        return Ok(None);
-    };
+    read(at, &mut bytes)?;
+    let record = Record::decode(&bytes, header);
+    Ok(record.filter(|record| at + u64::from(record.length) <= length))
+}
+
+/// Reads the records of a file of `length` bytes up to the last whole one, and calls `each` with every record, where it begins,
+/// and its sections.
+pub(crate) fn scan(
+    length: u64,
+    header: &Header,
+    mut read: impl FnMut(u64, &mut [u8]) -> Answer<()>,
+    mut each: impl FnMut(&Record, u64, &[Section], &[u8]),
+) -> Answer<Scanned> {
     let mut scanned = Scanned {
-        header,
-        end: HEADER as u64,
+        end: header.records(),
         checksum: header.seed(),
         epochs: 0,
         time: header.began,
     };
     loop {
-        let mut bytes = vec![0; RECORD];
-        if scanned.end + RECORD as u64 > length {
-            return Ok(Some(scanned));
-        }
-        read(scanned.end, &mut bytes)?;
-        let Some(record) = Record::decode(&bytes, scanned.epochs + 1) else {
-            return Ok(Some(scanned));
+        let at = scanned.end;
+        let next = record_at(at, length, header, &mut read)?;
+        let Some(record) = next.filter(|record| record.epoch == scanned.epochs + 1) else {
+            return Ok(scanned);
         };
-        if scanned.end + u64::from(record.length) > length {
-            return Ok(Some(scanned));
+        // Before memory is taken: any bytes may say that they are a record of 4 GiB.
+        if sum_at(at, &record, scanned.checksum, &mut read)? != record.checksum {
+            return Ok(scanned);
         }
-        bytes.resize(record.length as usize, 0);
-        read(scanned.end, &mut bytes)?;
-        let sections = record.sections(&bytes, header.page_size as usize);
-        let (Some(sections), true) = (
-            sections,
-            Record::sum(&bytes, scanned.checksum) == record.checksum,
-        ) else {
-            return Ok(Some(scanned));
+        let mut bytes = vec![0; record.length as usize];
+        read(at, &mut bytes)?;
+        let Some(sections) = record.sections(&bytes, header.page_size as usize) else {
+            return Ok(scanned);
         };
-        each(&record, scanned.end, &sections, &bytes);
+        each(&record, at, &sections, &bytes);
         scanned.end += u64::from(record.length);
         scanned.checksum = record.checksum;
         scanned.epochs = record.epoch;
         scanned.time = record.time;
     }
+}
+
+/// The number of an epoch that is behind the end of a log, which damage has ended then. A power cut leaves none, because a record is
+/// durable before the next one is written.
+pub(crate) fn epoch_behind(
+    length: u64,
+    header: &Header,
+    scanned: &Scanned,
+    mut read: impl FnMut(u64, &mut [u8]) -> Answer<()>,
+) -> Answer<Option<u32>> {
+    /// Bytes of which checksums are computed, as a multiple of the file: what looks like more records is an attack.
+    const MOST: u64 = 4;
+    if !header.is_numbered() {
+        // Those of older generations look the same.
+        return Ok(None);
+    }
+    let end = scanned.end;
+    // The checksum of the record that is damaged: what it says, and what its bytes give.
+    let mut seeds = Vec::new();
+    if end + RECORD as u64 <= length {
+        let mut said = [0; 8];
+        read(end + 16, &mut said)?;
+        seeds.push(u64::from_le_bytes(said));
+    }
+    if let Some(damaged) = record_at(end, length, header, &mut read)? {
+        seeds.push(sum_at(end, &damaged, scanned.checksum, &mut read)?);
+    }
+    let first = u64::from(scanned.epochs) + 2;
+    let most = first + length.saturating_sub(end) / RECORD as u64;
+    let zero = header.zero();
+    let mut left = MOST * length;
+    let mut block = vec![0; PIECE];
+    for begin in (end..length).step_by(PIECE) {
+        let part = &mut block[..(length - begin).min(PIECE as u64) as usize];
+        read(begin, part)?;
+        for (index, word) in part.chunks_exact(WORD).enumerate() {
+            // The word with a record's size and number is its second one.
+            let number = u32_at(word, 4).unwrap_or(0).wrapping_sub(zero);
+            let at = (begin + (index * WORD) as u64).saturating_sub(WORD as u64);
+            if !(first..most).contains(&u64::from(number)) || at <= end {
+                continue;
+            }
+            let Some(record) = record_at(at, length, header, &mut read)? else {
+                continue;
+            };
+            left = left.saturating_sub(u64::from(record.length));
+            if left == 0 {
+                return Ok(None);
+            }
+            if u64::from(number) == first {
+                for seed in &seeds {
+                    if sum_at(at, &record, *seed, &mut read)? == record.checksum {
+                        return Ok(Some(number));
+                    }
+                }
+            }
+            let behind = at + u64::from(record.length);
+            let next = record_at(behind, length, header, &mut read)?;
+            if let Some(next) = next.filter(|next| next.epoch == number.wrapping_add(1))
+                && sum_at(behind, &next, record.checksum, &mut read)? == next.checksum
+            {
+                return Ok(Some(number));
+            }
+        }
+    }
+    Ok(None)
 }

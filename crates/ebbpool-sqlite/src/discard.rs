@@ -15,7 +15,7 @@ use crate::store::{GENERATION, WRITE_VERSION, is_marked, is_plain, unmark};
 /// # Errors
 ///
 /// `WouldBlock` if a process has the database open. `NotFound` if `stale` is named, and there is no `-ebb`; `AlreadyExists`
-/// if none is named, and there is one by now. Otherwise that of the system.
+/// if none is named, and there is one by now that is not empty. Otherwise that of the system.
 pub fn discard_log(path: &Path, stale: Option<&Path>) -> io::Result<()> {
     let database = open_locked(path)?;
     let ebb = beside(path, "-ebb");
@@ -25,7 +25,7 @@ pub fn discard_log(path: &Path, stale: Option<&Path>) -> io::Result<()> {
             let directory = path.parent().filter(|it| !it.as_os_str().is_empty());
             File::open(directory.unwrap_or(Path::new(".")))?.sync_all()?;
         }
-        None if ebb.exists() => {
+        None if fs::metadata(&ebb).is_ok_and(|metadata| metadata.len() > 0) => {
             let why = "a process has made its -ebb meanwhile";
             return Err(io::Error::new(io::ErrorKind::AlreadyExists, why));
         }
@@ -42,4 +42,19 @@ pub fn discard_log(path: &Path, stale: Option<&Path>) -> io::Result<()> {
         database.sync_all()?;
     }
     Ok(())
+}
+
+/// Removes an `-ebb` that is empty, which is as if there were none. No process may have the database open; it is locked meanwhile.
+///
+/// # Errors
+///
+/// `WouldBlock` if a process has the database open. Otherwise that of the system.
+pub fn remove_empty_log(path: &Path) -> io::Result<()> {
+    let _database = open_locked(path)?;
+    let ebb = beside(path, "-ebb");
+    match fs::metadata(&ebb) {
+        Ok(metadata) if metadata.len() == 0 => fs::remove_file(ebb),
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
 }

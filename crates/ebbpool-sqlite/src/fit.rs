@@ -12,6 +12,7 @@ use crate::store::{fingerprint, is_marked, is_plain, marked_generation};
 pub(crate) struct FitCheck {
     /// The fingerprint of the database in place.
     print: u64,
+    is_plain: bool,
     is_marked: bool,
     /// The number in the mark.
     generation: u64,
@@ -27,6 +28,7 @@ impl FitCheck {
     pub(crate) fn new(first: &[u8]) -> FitCheck {
         FitCheck {
             print: fingerprint(first),
+            is_plain: is_plain(first),
             is_marked: !is_plain(first) || is_marked(first),
             generation: marked_generation(first),
             first: first.to_vec(),
@@ -54,6 +56,24 @@ impl FitCheck {
     /// True if the database has the mark that keeps other programs from writing it: it was durable before the first record.
     pub(crate) fn is_marked(&self) -> bool {
         self.is_marked
+    }
+
+    /// The number of the generation that the mark in the database names; 0 without one.
+    pub(crate) fn marked_generation(&self) -> u64 {
+        match self.is_plain && self.is_marked {
+            true => self.generation,
+            false => 0,
+        }
+    }
+
+    /// True if the database needs no log but this one, which has no record: the number in the mark belongs to it; or a power cut
+    /// has hit the mark, which was being written to the database on which the log began.
+    pub(crate) fn needs_no_other(&self, header: &Header) -> bool {
+        let generation = self.marked_generation();
+        generation == 0
+            || !header.is_numbered()
+            || header.belongs_to(generation)
+            || self.print == header.base
     }
 
     /// True if the database is that on which the log began.

@@ -47,8 +47,10 @@ pub struct SqliteInspection {
     pub hot_journal: Option<u64>,
     /// The file `-wal`, if it exists and is not empty.
     pub wal: Option<WalSummary>,
-    /// The file `-ebb`, if it exists.
+    /// The file `-ebb`, if it exists and is not empty.
     pub log: Option<DeltaLogSummary>,
+    /// True if `-ebb` exists and is empty, which is as if there were none.
+    pub has_empty_log: bool,
     /// A process that has a lock on the database.
     pub lock: Option<LockHolder>,
     /// What a process with the VFS that has the database open says about it.
@@ -145,9 +147,11 @@ pub fn inspect(path: &Path) -> io::Result<SqliteInspection> {
         first[..page.len()].copy_from_slice(&page);
         bytes = images.bytes;
     }
-    let log = match open_if_there(&beside(path, "-ebb"))? {
-        Some(file) => Some(log::summarize(&file, &first, bytes)?),
-        None => None,
+    let (log, has_empty_log) = match open_if_there(&beside(path, "-ebb"))? {
+        // SQLite, too, takes an empty file for none.
+        Some(file) if file.metadata()?.len() == 0 => (None, true),
+        Some(file) => (Some(log::summarize(&file, &first, bytes)?), false),
+        None => (None, false),
     };
     let processes = owner::processes_of(&metadata);
     Ok(SqliteInspection {
@@ -157,9 +161,33 @@ pub fn inspect(path: &Path) -> io::Result<SqliteInspection> {
         hot_journal: hot_journal(path)?,
         wal,
         log,
+        has_empty_log,
         lock: lock_holder(&file).map(|lock| lock.found_in(&processes)),
         health: processes.health,
     })
+}
+
+/// The number of an epoch in `-ebb` that is behind the end of what recovery brings in place: damage has ended the log before it.
+/// Recovery itself does not look for one, because a power cut ends a log in the same way, and leaves none behind.
+///
+/// # Errors
+///
+/// If a file cannot be read. While a process has the database open, the answer may be wrong.
+pub fn epoch_behind_damage(inspection: &SqliteInspection) -> io::Result<Option<u32>> {
+    let path = &inspection.path;
+    let Some(log) = open_if_there(&beside(path, "-ebb"))? else {
+        return Ok(None);
+    };
+    let mut first = vec![0; 1 << 16];
+    read_start(&File::open(path)?, &mut first)?;
+    if let Some(wal) = open_if_there(&beside(path, "-wal"))? {
+        let mut images = WalImages::default();
+        summarize_wal(&wal, &mut images)?;
+        if let Some(page) = images.first {
+            first[..page.len()].copy_from_slice(&page);
+        }
+    }
+    log::epoch_behind(&log, &first)
 }
 
 /// Fills a buffer with the begin of a file, and with zeros where the file is shorter.
@@ -228,7 +256,7 @@ impl SqliteInspection {
         !is_marked && self.log.is_none() && self.hot_journal.is_none() && self.wal.is_none()
     }
 
-    /// True if the database is marked as having a log in `-ebb`, and there is none: what it held is lost.
+    /// True if the database is marked as having a log in `-ebb`, and there is none, or an empty file: what it held is lost.
     pub fn lacks_log(&self) -> bool {
         // With `log=wal` the mark has no number, and `-wal` may be gone.
         let is_numbered = self
@@ -268,6 +296,9 @@ impl SqliteInspection {
             Some(LogFit::OtherDatabase) => findings.push(format!(
                 "{name}-ebb belongs to another version of {name}: the fingerprint of the header differs"
             )),
+            Some(LogFit::Damaged) => findings.push(format!(
+                "{name} is marked as having a log, and {name}-ebb has no valid header; what it held is lost, unless an earlier copy of the file is whole"
+            )),
             Some(LogFit::LaterVersion(version)) => findings.push(format!(
                 "{name}-ebb has version {version} of its format, which a later release of Ebbpool reads"
             )),
@@ -275,7 +306,8 @@ impl SqliteInspection {
         }
         if self.lacks_log() {
             findings.push(format!(
-                "{name} is marked as having a log, and there is no {name}-ebb; if it was deleted, what it held is lost"
+                "{name} is marked as having a log, and there is no {name}-ebb{}; if it was deleted, what it held is lost",
+                if self.has_empty_log { " but an empty file" } else { "" }
             ));
         }
         if let (Some(header), Some(log)) = (&self.header, log)

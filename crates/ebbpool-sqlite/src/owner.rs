@@ -83,9 +83,18 @@ fn reserve_in(_file: &File, _length: u64) -> Answer<bool> {
     Ok(false)
 }
 
-/// Gives a file that has the name of a log another name, if there is one.
+/// Gives a file that has the name of a log another name, which no file has, if there is one.
 pub(crate) fn move_aside(path: &str) -> Answer<()> {
-    match std::fs::rename(path, format!("{path}.stale")) {
+    let names = (1..).map(|number| match number {
+        1 => format!("{path}.stale"),
+        _ => format!("{path}.stale.{number}"),
+    });
+    let mut free = names.filter(|name| std::fs::symlink_metadata(name).is_err());
+    let Some(stale) = free.next() else {
+        return Err(Code::CANT_OPEN);
+    };
+    tracing::warn!(%path, %stale, "another file has the name of the log, and gets another one");
+    match std::fs::rename(path, stale) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(Code::CANT_OPEN),
         _ => Ok(()),
     }

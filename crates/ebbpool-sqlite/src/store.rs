@@ -11,8 +11,9 @@
 //! 4. Deltas apply to the pages as the log knows them: as they were in place when the log began, then changed by each
 //!    record; a page beyond the size of a record is all zeros from then on.
 //! 5. While `-ebb` has records, the database in place has the mark with the number of its generation, or of the next one
-//!    where a checkpoint has begun. The header of `-ebb` is durable before the mark is written, and `-ebb` goes only after
-//!    the mark has gone. So a mark with a number and no `-ebb` says that it was deleted.
+//!    where a checkpoint has begun. The header of `-ebb` is durable in one of its slots before the mark is written, and another
+//!    header is written to the other slot first; `-ebb` goes only after the mark has gone. So a mark with a number, and no `-ebb`
+//!    or one without a valid header, says that it was deleted or damaged.
 //! 6. What a crash may bring back in `-wal` has the mark that is in place: a `-wal` from before a mark is made invalid before
 //!    the mark is written.
 
@@ -24,7 +25,7 @@ mod stored;
 use std::sync::Arc;
 
 use crate::code::{Answer, Code};
-use crate::delta_log::{self, Header, is_page_size};
+use crate::delta_log::{self, Header, Heads, is_page_size};
 use crate::disk::{BaseFile, BaseVfs};
 use crate::ffi;
 use crate::fit::FitCheck;
@@ -81,6 +82,10 @@ struct Deltas {
     ready: bool,
     /// True if the file may hold a record that could not be made durable.
     is_uncertain: bool,
+    /// The latest header.
+    header: Option<Header>,
+    /// The slot that does not have it, or not for sure.
+    slot_left: Option<usize>,
     generation: u64,
     end: u64,
     checksum: u64,
@@ -225,7 +230,7 @@ impl Store {
             self.kind = LogKind::Deltas;
         } else if self.deltas.file.is_some() {
             self.forget_empty_deltas()?;
-        } else if self.marked.is_some_and(|generation| generation != 0) {
+        } else if self.needs_log() {
             // Invariant 5.
             return Err(Code::CANT_OPEN);
         }
@@ -254,6 +259,12 @@ impl Store {
         Ok(header)
     }
 
+    /// True if the database in place is not whole without a log: its mark has a number.
+    fn needs_log(&self) -> bool {
+        self.marked.is_some_and(|generation| generation != 0)
+    }
+
+    /// Reads `-ebb`. Without records it is open afterwards if it may go, and otherwise it is not.
     fn load_deltas(&mut self) -> Answer<()> {
         let path = self.ebb_path();
         if !self.base.exists(&path)? {
@@ -262,51 +273,62 @@ impl Store {
         self.open_deltas()?;
         let file = self.deltas.file.as_mut().ok_or(Code::IO)?;
         let length = file.length()?;
-        let mut head = [0; delta_log::HEADER];
-        file.read(0, &mut head)?;
-        if delta_log::later_version(&head).is_some() {
-            self.deltas = Deltas::default();
-            return Err(Code::CANT_OPEN);
-        }
-        let mut extent = (0, self.page_size);
-        if let Some(header) = Header::decode(&head) {
-            // The first epoch of a new page size is in the log before it is in place.
-            let page_size = header.page_size as usize;
-            let pages = self.database.length()?.div_ceil(page_size as u64);
-            extent = (pages as u32, page_size);
-        }
-        self.stored.set_extent(extent.1, extent.0);
-        let stored = Arc::clone(&self.stored);
+        let heads = Heads::read(length, |at, into| file.read(at, into))?;
         let mut first = vec![0; 1 << 16];
         self.database.read(0, &mut first)?;
         let mut check = FitCheck::new(&first);
+        let header = heads.of_mark(check.marked_generation());
+        let Some(header) = header.filter(|_| heads.later.is_none()) else {
+            if heads.later.is_some() || self.needs_log() {
+                // A log without a valid header is gone: a power cut leaves one of its two.
+                self.deltas = Deltas::default();
+                return Err(Code::CANT_OPEN);
+            }
+            return match heads.is_log && self.marked.is_none() {
+                true => Ok(()),
+                // It may be another program's, or a damaged one of the first version.
+                false => crate::owner::move_aside(&path),
+            };
+        };
+        // The first epoch of a new page size is in the log before it is in place.
+        let page_size = header.page_size as usize;
+        let pages = self.database.length()?.div_ceil(page_size as u64);
+        self.stored.set_extent(page_size, pages as u32);
+        let stored = Arc::clone(&self.stored);
         let scanned = delta_log::scan(
             length,
+            &header,
             |at, into| file.read(at, into),
             |record, at, sections, bytes| {
                 stored.add_sections(at, sections, record.size);
                 check.add(record, sections, bytes);
             },
         )?;
-        let Some(scanned) = scanned.filter(|scanned| scanned.epochs > 0) else {
+        if scanned.epochs == 0 {
             let length = self.database.length()?;
             self.set_extent(length);
+            if !check.needs_no_other(&header) {
+                self.deltas = Deltas::default();
+                return Err(Code::CANT_OPEN);
+            }
             return Ok(());
-        };
-        self.page_size = scanned.header.page_size as usize;
+        }
+        self.page_size = page_size;
         self.size = self.stored.size();
         let deltas = &mut self.deltas;
-        deltas.generation = scanned.header.generation;
+        deltas.header = Some(header);
+        deltas.slot_left = Some(heads.slot_left(&header));
+        deltas.generation = header.generation;
         deltas.end = scanned.end;
         deltas.checksum = scanned.checksum;
         deltas.epochs = scanned.epochs;
         deltas.ready = true;
-        if !check.is_marked() || !check.fits(&scanned.header) {
+        if !check.is_marked() || !check.fits(&header) {
             self.deltas = Deltas::default();
             return Err(Code::CANT_OPEN);
         }
         // The next record follows the state that is in place.
-        self.checkpoint_has_begun = !check.is_base(&scanned.header);
+        self.checkpoint_has_begun = !check.is_base(&header);
         Ok(())
     }
 

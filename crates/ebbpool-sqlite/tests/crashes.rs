@@ -114,6 +114,56 @@ fn a_power_cut_in_a_bulk_load_adds_no_pages_to_a_database_without_a_size() {
     assert!((1..59).contains(&loaded), "{loaded}");
 }
 
+/// The log of the first version has no second header; the next generation is of the latest version, in the same file.
+#[test]
+fn a_power_cut_while_a_log_of_the_first_version_is_replaced_loses_nothing() {
+    let bench = Bench::new("first-version");
+    let golden = |suffix: &str| {
+        let name = format!("tests/golden/home-1.db{suffix}");
+        std::fs::read(std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join(name)).unwrap()
+    };
+    let count = |database: &rusqlite::Connection| {
+        let sql = "SELECT count(*) FROM t WHERE id<=7 OR id=100";
+        database.query_row(sql, [], |row| row.get::<_, i64>(0))
+    };
+    let mut ended = 0;
+    for change in 1..200 {
+        let disk = FaultyDisk::new(change);
+        bench.machine.insert(&disk);
+        for suffix in ["", "-ebb"] {
+            let file = disk.bytes(&format!("{PATH}{suffix}"));
+            file.write_at(0, &golden(suffix)).unwrap();
+            file.sync().unwrap();
+        }
+        disk.inject(Fault::crash(DiskOperation::Change, change).nth(change));
+        let work = || -> rusqlite::Result<()> {
+            let database = bench.open("window=0")?;
+            for row in 200..210 {
+                database.execute("INSERT INTO t VALUES (?1, 'more')", [row])?;
+                if row % 4 == 0 {
+                    database.query_row("PRAGMA ebbpool_checkpoint", [], |_| Ok(()))?;
+                }
+            }
+            Ok(())
+        };
+        let worked = work();
+        assert!(worked.is_ok() || disk.is_off(), "change {change}");
+        ended += i64::from(!disk.is_off());
+        bench.instance.be_killed();
+        disk.restart();
+        disk.heal();
+        let recovered = bench.open("window=0").unwrap();
+        assert_eq!(count(&recovered).unwrap(), 8, "change {change}");
+        drop(recovered);
+        bench.instance.be_killed();
+        let plain = bench.open_plain().unwrap();
+        assert_eq!(count(&plain).unwrap(), 8, "change {change}");
+        let check = plain.query_row("PRAGMA integrity_check", [], |row| row.get::<_, String>(0));
+        assert_eq!(check.unwrap(), "ok", "change {change}");
+    }
+    assert!((1..150).contains(&ended), "{ended}");
+}
+
 fn judge_all(name: &str, cases: std::ops::Range<u64>, case_of: fn(u64) -> Case) {
     let count = cases.end - cases.start;
     let threads = std::thread::available_parallelism().map_or(2, usize::from) as u64;

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use ebbpool_lab::numbers::grouped;
 use ebbpool_lab::schema::{ResultSchema, ResultShape};
-use ebbpool_sqlite::inspect::{SqliteInspection, write_recovered};
+use ebbpool_sqlite::inspect::{SqliteInspection, epoch_behind_damage, write_recovered};
 use ebbpool_sqlite::plain::PlainSqlite;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -22,8 +22,8 @@ use crate::table::FigureTable;
 struct SqliteCheck {
     #[schemars(extend("x-role" = "key"))]
     path: String,
-    /// Whether `-ebb` belongs to the database: `fits`, `empty`, `not marked`, `other database` or `later version`; null
-    /// without the file.
+    /// Whether `-ebb` belongs to the database: `fits`, `empty`, `not marked`, `other database`, `damaged`, `foreign` or
+    /// `later version`; null without the file.
     log_fit: Option<&'static str>,
     /// Epochs of `-ebb` with valid checksums.
     epochs: u32,
@@ -52,6 +52,13 @@ pub(super) fn check(args: &SqliteCheckArgs) -> Result<(), SqliteError> {
         unchecked: None,
         findings: inspection.findings(),
     };
+    if inspection.holder().is_none() {
+        let behind = epoch_behind_damage(&inspection).map_err(SqliteError::reading(&args.path))?;
+        check.findings.extend(behind.map(|epoch| {
+            let (path, epochs) = (&check.path, check.epochs);
+            format!("{path}-ebb is damaged: recovery ends with epoch {epochs}, and epoch {epoch} is behind the damage")
+        }));
+    }
     match why_not(&inspection) {
         Some(why) => check.unchecked = Some(why),
         None => match PlainSqlite::load(args.sqlite.sqlite.as_deref()) {

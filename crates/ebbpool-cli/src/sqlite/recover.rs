@@ -5,7 +5,7 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use ebbpool_lab::schema::{ResultSchema, ResultShape};
-use ebbpool_sqlite::discard::discard_log;
+use ebbpool_sqlite::discard::{discard_log, remove_empty_log};
 use ebbpool_sqlite::inspect::{LogFit, SqliteHeader, SqliteInspection, beside};
 use ebbpool_sqlite::plain::PlainSqlite;
 use schemars::JsonSchema;
@@ -157,6 +157,10 @@ fn recover_database(path: &Path, args: &SqliteRecoverArgs) -> Result<SqliteRecov
         bring_in_place(path, &sqlite, args.discard_log)?;
         recovery.recovered = true;
     }
+    if !args.dry_run && inspection.has_empty_log {
+        remove_empty_log(path).map_err(SqliteError::doing("remove its empty -ebb", path))?;
+        recovery.recovered = true;
+    }
     Ok(recovery)
 }
 
@@ -201,8 +205,12 @@ fn discarded(inspection: &SqliteInspection, may_discard: bool) -> Result<Discard
         };
     }
     match inspection.log.as_ref().map(|log| log.fit) {
-        None | Some(LogFit::NoEpochs | LogFit::Fits) => return Ok(Discarded::Nothing),
-        Some(LogFit::NotMarked | LogFit::OtherDatabase | LogFit::LaterVersion(_)) => {}
+        None | Some(LogFit::NoEpochs | LogFit::Fits | LogFit::Foreign) => {
+            return Ok(Discarded::Nothing);
+        }
+        Some(
+            LogFit::NotMarked | LogFit::OtherDatabase | LogFit::Damaged | LogFit::LaterVersion(_),
+        ) => {}
     }
     if !may_discard {
         return Err(SqliteError::OtherVersion {
@@ -286,8 +294,16 @@ impl SqliteRecovery {
         {
             steps.push("the mark is removed, so that every SQLite may write the database".into());
         }
-        if log.is_some() {
-            steps.push("-ebb is removed".into());
+        match log.map(|log| log.fit) {
+            Some(LogFit::Foreign) => {
+                steps
+                    .push("-ebb is no log of Ebbpool, and moves to a free name, -ebb.stale".into());
+            }
+            Some(_) => steps.push("-ebb is removed".into()),
+            None if inspection.has_empty_log => {
+                steps.push("-ebb, which is empty, is removed".into())
+            }
+            None => {}
         }
         SqliteRecovery {
             epochs: log_with_epochs.map_or(0, |log| log.epochs),

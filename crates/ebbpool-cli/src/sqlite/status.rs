@@ -74,7 +74,8 @@ struct EbbFile {
     /// When the last epoch was written, in milliseconds since 1970.
     #[schemars(extend("x-unit" = "ms"))]
     last_epoch_ms: u64,
-    /// Whether it belongs to the database: `fits`, `empty`, `not marked`, `other database` or `later version`.
+    /// Whether it belongs to the database: `fits`, `empty`, `not marked`, `other database`, `damaged` (it has no
+    /// valid header, and the database needs one), `foreign` (it is no log) or `later version`.
     fit: &'static str,
 }
 
@@ -239,6 +240,8 @@ pub(super) fn fit_name(fit: LogFit) -> &'static str {
         LogFit::Fits => "fits",
         LogFit::NotMarked => "not marked",
         LogFit::OtherDatabase => "other database",
+        LogFit::Damaged => "damaged",
+        LogFit::Foreign => "foreign",
         LogFit::LaterVersion(_) => "later version",
     }
 }

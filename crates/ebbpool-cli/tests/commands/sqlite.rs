@@ -424,6 +424,61 @@ fn a_log_of_another_version_is_refused_and_moved_aside() {
 }
 
 #[test]
+fn damaged_empty_and_foreign_logs_are_named_and_never_deleted() {
+    let Some(scratch) = Scratch::new() else {
+        return;
+    };
+    let ebbpool = &scratch.ebbpool;
+    scratch.killed("a.db", "0", "delete", 30);
+    let (database, log) = ["a.db", "a.db-ebb"]
+        .map(|name| fs::read(ebbpool.path(name)).expect("a file"))
+        .into();
+    // Without a valid header, and cut off.
+    let mut damaged = log.clone();
+    damaged[20] ^= 1;
+    damaged[512 + 20] ^= 1;
+    for (number, log) in [&damaged[..], &log[..50]].into_iter().enumerate() {
+        ebbpool.file("a.db", &database);
+        ebbpool.file("a.db-ebb", log);
+        let (code, status) = code_and_json(ebbpool, &["sqlite", "status", "a.db"]);
+        assert_eq!((code, &status["ebb"]["fit"]), (Some(1), &"damaged".into()));
+        ebbpool.refused(&["sqlite", "check", "a.db"], 1, &["found 1 problem"]);
+        let words = ["no valid header", "--discard-log", "a.db-ebb.stale"];
+        ebbpool.refused(&["sqlite", "recover", "a.db"], 1, &words);
+        assert_eq!(fs::read(ebbpool.path("a.db-ebb")).expect("a log"), log);
+        let done = ebbpool.json(&["sqlite", "recover", "a.db", "--discard-log"]);
+        let stale = done["discarded_to"].as_str().expect("a path").to_owned();
+        assert_eq!(fs::read(ebbpool.path(&stale)).expect("the log"), log);
+        assert_eq!(stale.ends_with(".2"), number == 1);
+        assert_eq!(ebbpool.json(&["sqlite", "status", "a.db"])["plain"], true);
+    }
+    // An empty file, beside a plain database and beside one that needs its log.
+    ebbpool.file("a.db-ebb", "");
+    assert_eq!(ebbpool.json(&["sqlite", "status", "a.db"])["plain"], true);
+    let done = ebbpool.json(&["sqlite", "recover", "a.db"]);
+    assert_eq!(done["recovered"], true);
+    assert!(!ebbpool.path("a.db-ebb").exists());
+    ebbpool.file("a.db", &database);
+    ebbpool.file("a.db-ebb", "");
+    for command in ["status", "check", "recover"] {
+        let code = ebbpool.run(&["sqlite", command, "a.db"]).status.code();
+        assert_eq!(code, Some(1), "{command}");
+    }
+    ebbpool.json(&["sqlite", "recover", "a.db", "--discard-log"]);
+    assert!(!ebbpool.path("a.db-ebb").exists());
+    // Another program's file.
+    ebbpool.file("a.db-ebb", "letters");
+    assert_eq!(
+        ebbpool.json(&["sqlite", "status", "a.db"])["ebb"]["fit"],
+        "foreign"
+    );
+    ebbpool.json(&["sqlite", "recover", "a.db"]);
+    let moved = fs::read(ebbpool.path("a.db-ebb.stale.3")).expect("the letters");
+    assert_eq!(moved, b"letters");
+    assert_eq!(ebbpool.json(&["sqlite", "status", "a.db"])["plain"], true);
+}
+
+#[test]
 fn damage_of_the_log_ends_it_and_damage_of_pages_is_found() {
     let Some(scratch) = Scratch::new() else {
         return;
@@ -440,6 +495,11 @@ fn damage_of_the_log_ends_it_and_damage_of_pages_is_found() {
     let status = ebbpool.json(&["sqlite", "status", "a.db"]);
     assert_eq!(number(&status["ebb"]["epochs"]), epochs - 1);
     ebbpool.stdout(&["sqlite", "check", "a.db"]);
+    // A byte in the first one: those behind it are lost, and a power cut does not explain that.
+    log[used - 9] ^= 1;
+    log[1024 + 40] ^= 1;
+    ebbpool.file("a.db-ebb", &log);
+    ebbpool.refused(&["sqlite", "check", "a.db"], 1, &["found 1 problem"]);
     ebbpool.stdout(&["sqlite", "recover", "a.db"]);
     let mut pages = fs::read(ebbpool.path("a.db")).expect("a database");
     pages[4096 + 3] ^= 0x55;

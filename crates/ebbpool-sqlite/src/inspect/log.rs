@@ -6,7 +6,7 @@ use std::io;
 use std::os::unix::fs::FileExt;
 
 use crate::code::{Answer, Code};
-use crate::delta_log::{self, Header, RECORD, Record, Section};
+use crate::delta_log::{self, HEADER, Heads, RECORD, Record, SLOTS, Section};
 use crate::fit::FitCheck;
 
 /// What `-ebb` holds.
@@ -14,14 +14,14 @@ use crate::fit::FitCheck;
 pub struct DeltaLogSummary {
     /// The length of the file in bytes, most of which may be older generations.
     pub bytes: u64,
-    /// True if the file begins with a valid header. One whose process ended while it wrote the header has none, and no
+    /// True if one of the slots has a valid header. A file whose process ended while it wrote the first one has none, and no
     /// epochs either.
     pub has_header: bool,
     /// Bytes of a page; 0 without a header.
     pub page_size: u32,
     /// Epochs with valid checksums: what recovery brings in place.
     pub epochs: u32,
-    /// Bytes of the header and of these epochs.
+    /// Bytes of the headers and of these epochs.
     pub used_bytes: u64,
     /// Pages that these epochs change.
     pub changed_pages: u64,
@@ -46,6 +46,10 @@ pub enum LogFit {
     NotMarked,
     /// The header of the database is that of another version.
     OtherDatabase,
+    /// It has no valid header, and the database needs one: what it held is lost.
+    Damaged,
+    /// It is no log, and the database needs none.
+    Foreign,
     /// A later release has written it, in this version of the format.
     LaterVersion(u8),
 }
@@ -72,15 +76,15 @@ pub(super) fn read_log(
     let mut check = FitCheck::new(first);
     let mut changed = HashSet::new();
     let mut pages = 0;
-    let scanned = delta_log::scan(length, &mut read, |record, _, sections, bytes| {
-        pages = record.size;
-        changed.extend(sections.iter().map(|section| section.page));
-        check.add(record, sections, bytes);
-        each(record, sections, bytes);
-    })?;
-    let Some(scanned) = scanned else {
-        let mut head = vec![0; (delta_log::HEADER as u64).min(length) as usize];
-        read(0, &mut head)?;
+    let heads = Heads::read(length, &mut read)?;
+    let generation = check.marked_generation();
+    let header = heads.of_mark(generation);
+    let Some(header) = header.filter(|_| heads.later.is_none()) else {
+        let without_later = match (generation, heads.is_log) {
+            (1.., _) => LogFit::Damaged,
+            (0, true) => LogFit::NoEpochs,
+            (0, false) => LogFit::Foreign,
+        };
         return Ok(DeltaLogSummary {
             bytes: length,
             has_header: false,
@@ -91,28 +95,51 @@ pub(super) fn read_log(
             pages: 0,
             began: 0,
             last_epoch: 0,
-            fit: delta_log::later_version(&head).map_or(LogFit::NoEpochs, LogFit::LaterVersion),
+            fit: heads.later.map_or(without_later, LogFit::LaterVersion),
         });
     };
+    let scanned = delta_log::scan(length, &header, &mut read, |record, _, sections, bytes| {
+        pages = record.size;
+        changed.extend(sections.iter().map(|section| section.page));
+        check.add(record, sections, bytes);
+        each(record, sections, bytes);
+    })?;
     let fit = match scanned.epochs {
-        0 => LogFit::NoEpochs,
+        0 if check.needs_no_other(&header) => LogFit::NoEpochs,
+        0 => LogFit::OtherDatabase,
         _ if bytes == 0 => LogFit::OtherDatabase,
         _ if !check.is_marked() => LogFit::NotMarked,
-        _ if check.fits(&scanned.header) => LogFit::Fits,
+        _ if check.fits(&header) => LogFit::Fits,
         _ => LogFit::OtherDatabase,
     };
     Ok(DeltaLogSummary {
         bytes: length,
         has_header: true,
-        page_size: scanned.header.page_size,
+        page_size: header.page_size,
         epochs: scanned.epochs,
         used_bytes: scanned.end,
         changed_pages: changed.len() as u64,
         pages,
-        began: scanned.header.began,
+        began: header.began,
         last_epoch: scanned.time,
         fit,
     })
+}
+
+/// The number of an epoch that is behind the end of the log: damage has ended it. No process may have the database open.
+pub(super) fn epoch_behind(file: &File, first: &[u8]) -> io::Result<Option<u32>> {
+    let length = file.metadata()?.len();
+    let mut read = |at: u64, into: &mut [u8]| file.read_exact_at(into, at).map_err(|_| Code::IO);
+    let mut look = || {
+        let heads = Heads::read(length, &mut read)?;
+        let header = heads.of_mark(FitCheck::new(first).marked_generation());
+        let Some(header) = header.filter(|_| heads.later.is_none()) else {
+            return Ok(None);
+        };
+        let scanned = delta_log::scan(length, &header, &mut read, |_, _, _, _| ())?;
+        delta_log::epoch_behind(length, &header, &scanned, &mut read)
+    };
+    look().map_err(|_: Code| io::Error::other("its log cannot be read"))
 }
 
 /// Reads bytes as a log over a database of which `first` is the begin, and applies its sections to a page: for fuzzing.
@@ -145,17 +172,31 @@ pub fn check_bytes_of_log(bytes: &[u8], first: &[u8]) -> DeltaLogSummary {
 #[doc(hidden)]
 pub fn sealed_log(bytes: &[u8]) -> Vec<u8> {
     let mut bytes = bytes.to_vec();
-    if bytes.len() < delta_log::HEADER {
-        return bytes;
+    for at in SLOTS.map(|at| at as usize) {
+        // The second slot of the first version has records.
+        let is_header = at == 0 || bytes.get(at..).is_some_and(delta_log::has_magic);
+        if let Some(head) = bytes.get_mut(at..at + HEADER).filter(|_| is_header) {
+            let sum = xxhash_rust::xxh3::xxh3_64(&head[..56]);
+            head[56..].copy_from_slice(&sum.to_le_bytes());
+        }
     }
-    let sum = xxhash_rust::xxh3::xxh3_64(&bytes[..56]);
-    bytes[56..64].copy_from_slice(&sum.to_le_bytes());
-    let Some(header) = Header::decode(&bytes) else {
+    let length = bytes.len() as u64;
+    let read = |at: u64, into: &mut [u8]| {
+        into.copy_from_slice(&bytes[at as usize..at as usize + into.len()]);
+        Ok(())
+    };
+    let header = Heads::read(length, read).map(|heads| heads.of_mark(0));
+    let Ok(Some(header)) = header else {
         return bytes;
     };
-    let (mut at, mut before, mut epoch) = (delta_log::HEADER, header.seed(), 1);
-    while let Some(record) = bytes.get(at..at + RECORD) {
-        let Some(record) = Record::decode(record, epoch) else {
+    let (mut at, mut before, mut epoch) = (header.records() as usize, header.seed(), 1u32);
+    while let Some(record) = bytes.get_mut(at..at + RECORD) {
+        // No input has the number of a checksum by chance.
+        if header.is_numbered() {
+            record[12..16].copy_from_slice(&header.zero().wrapping_add(epoch).to_le_bytes());
+        }
+        let decoded = Record::decode(record, &header);
+        let Some(record) = decoded.filter(|record| record.epoch == epoch) else {
             break;
         };
         let end = at + record.length as usize;

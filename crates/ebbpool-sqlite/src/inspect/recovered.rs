@@ -7,7 +7,8 @@ use std::path::Path;
 
 use super::{SqliteInspection, beside, log, open_if_there, read_start};
 use crate::code::Code;
-use crate::delta_log;
+use crate::delta_log::{self, Heads};
+use crate::fit::FitCheck;
 use crate::store::unmark;
 use crate::wal_log::WalCursor;
 
@@ -24,16 +25,16 @@ pub fn write_recovered(inspection: &SqliteInspection, target: &Path) -> io::Resu
     if let Some(wal) = open_if_there(&beside(path, "-wal"))? {
         take_in_wal(&copy, &wal)?;
     }
+    let mut first = vec![0; 1 << 16];
+    read_start(&copy, &mut first)?;
     // The records were made of pages without a mark.
-    let mut header = [0; 100];
-    read_start(&copy, &mut header)?;
-    let before = header;
+    let mut header = first[..100].to_vec();
     unmark(&mut header);
-    if header != before {
+    if header != first[..100] {
         copy.write_all_at(&header, 0)?;
     }
     if let Some(log) = open_if_there(&beside(path, "-ebb"))? {
-        take_in_log(&copy, &log)?;
+        take_in_log(&copy, &log, &first)?;
     }
     if inspection.hot_journal.is_some() {
         std::fs::copy(beside(path, "-journal"), beside(target, "-journal"))?;
@@ -59,20 +60,19 @@ fn take_in_wal(copy: &File, wal: &File) -> io::Result<()> {
     }
 }
 
-fn take_in_log(copy: &File, file: &File) -> io::Result<()> {
-    let mut first = vec![0; 1 << 16];
-    read_start(copy, &mut first)?;
+/// Applies the epochs of a log; `first` is the begin of the database with its mark.
+fn take_in_log(copy: &File, file: &File, first: &[u8]) -> io::Result<()> {
     let length = file.metadata()?.len();
-    let mut head = [0; delta_log::HEADER];
-    read_start(file, &mut head)?;
-    let page_size = match delta_log::Header::decode(&head) {
+    let read = |at: u64, into: &mut [u8]| file.read_exact_at(into, at).map_err(|_| Code::IO);
+    let unread = |_: Code| io::Error::other("its log cannot be read");
+    let heads = Heads::read(length, read).map_err(unread)?;
+    let page_size = match heads.of_mark(FitCheck::new(first).marked_generation()) {
         Some(header) => u64::from(header.page_size),
         None => return Ok(()),
     };
     let mut page = vec![0; page_size as usize];
     let mut outcome = Ok(());
-    let read = |at: u64, into: &mut [u8]| file.read_exact_at(into, at).map_err(|_| Code::IO);
-    let read_all = log::read_log(length, &first, 1, read, |record, sections, bytes| {
+    let read_all = log::read_log(length, first, 1, read, |record, sections, bytes| {
         let mut apply = || {
             // What was beyond the end of a record is zeros from then on.
             copy.set_len(u64::from(record.size) * page_size)?;
@@ -91,6 +91,6 @@ fn take_in_log(copy: &File, file: &File) -> io::Result<()> {
             outcome = apply();
         }
     });
-    read_all.map_err(|_| io::Error::other("its log cannot be read"))?;
+    read_all.map_err(unread)?;
     outcome
 }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
 use super::WatchedCommit;
-use crate::delta_log::{Draft, HEADER};
+use crate::delta_log::{Draft, RECORDS};
 use crate::disk::{BLOCK, whole_blocks};
 use crate::options::Options;
 use crate::wal_log::FRAME;
@@ -35,7 +35,7 @@ impl WindowModel {
             durable: HashMap::new(),
             pending: BTreeMap::new(),
             oldest: None,
-            end: HEADER as u64,
+            end: RECORDS,
             log_bytes: 0,
             in_place_bytes: 0,
             epochs: 0,
@@ -120,7 +120,7 @@ impl WindowModel {
     /// the log as they were counted, and pages in place as `growth` says. What is pending goes into a last epoch.
     pub fn finish(mut self, seconds: f64, growth: &PageGrowth, page_size: usize) -> ModelledBytes {
         self.epoch();
-        let records = (self.end - HEADER as u64) as f64;
+        let records = (self.end - RECORDS) as f64;
         let until_full = self.options.log_limit as f64 * seconds / records.max(1.0);
         let interval = until_full.min(self.options.checkpoint_age);
         let pages = growth.pages_after(interval, seconds);

@@ -405,6 +405,9 @@ impl Store {
             // It has no epochs, so that it does no harm where deleting it fails.
             self.close_deltas()?;
             self.delete_own(&path, identity, true)?;
+        } else if !self.has_moved() && !self.base.exists(&self.ebb_path())? {
+            // As with `-wal`: an empty one.
+            let _ = self.base.delete(&self.ebb_path(), false);
         }
         // What follows, while the process ends, begins as with a database that was just opened.
         self.epochs = 0;

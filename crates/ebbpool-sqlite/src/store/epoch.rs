@@ -9,7 +9,7 @@ use super::{
     now_in_milliseconds,
 };
 use crate::code::{Answer, Code};
-use crate::delta_log::{self, Draft, Header, next_generation};
+use crate::delta_log::{self, Draft, Header, RECORDS, SLOTS, next_generation, slot_of};
 use crate::disk::{BLOCK, BaseFile, whole_blocks};
 use crate::family::Flight;
 use crate::home::Pages;
@@ -197,9 +197,10 @@ impl Store {
             self.mark_in_place(self.deltas.generation)?;
         }
         draft.follows_checkpoint = self.checkpoint_has_begun;
+        let header = self.deltas.header.ok_or(Code::IO)?;
         let (bytes, sections, checksum) = draft.finish(
             size,
-            self.deltas.epochs + 1,
+            header.zero().wrapping_add(self.deltas.epochs + 1),
             now_in_milliseconds(),
             self.deltas.checksum,
         );
@@ -214,9 +215,17 @@ impl Store {
         let deltas = &mut self.deltas;
         let file = deltas.file.as_mut().ok_or(Code::IO)?;
         deltas.is_uncertain = true;
+        if let Some(slot) = deltas.slot_left.filter(|_| header.is_numbered()) {
+            // In the other slot it is durable. The sync of the record is that of both.
+            file.write(SLOTS[slot], &header.encode())?;
+            self.written.log += if at < BLOCK { 0 } else { BLOCK };
+        }
         file.write(at, &bytes)?;
         file.sync()?;
         deltas.is_uncertain = false;
+        if header.is_numbered() {
+            deltas.slot_left = None;
+        }
         deltas.end = end;
         deltas.checksum = checksum;
         deltas.epochs += 1;
@@ -235,6 +244,15 @@ impl Store {
             self.cut_off_wal()?;
         }
         if self.deltas.file.is_none() {
+            let path = self.ebb_path();
+            if self.base.exists(&path)? {
+                if self.has_moved() {
+                    // It may be the log of another database, which has the name by now.
+                    return Err(Code::CANT_OPEN);
+                }
+                // It was not there when the database was taken over.
+                crate::owner::move_aside(&path)?;
+            }
             self.open_deltas()?;
         }
         let generation = match self.marked {
@@ -243,18 +261,41 @@ impl Store {
         };
         let base = fingerprint(&self.header()?);
         let (now, nonce) = (now_in_milliseconds(), self.next_random());
-        let header = Header::new(self.page_size as u32, generation, base, now, nonce);
         let deltas = &mut self.deltas;
         deltas.ready = false;
         let file = deltas.file.as_mut().ok_or(Code::IO)?;
-        file.write(0, &header.encode())?;
+        let next = deltas
+            .header
+            .map_or(1, |header| header.turn.wrapping_add(1));
+        // The slot of the latest header stays as it is, so that a power cut leaves one.
+        let slot = deltas.slot_left.unwrap_or(slot_of(next));
+        let turn = match slot_of(next) == slot {
+            true => next,
+            false => next.wrapping_add(1),
+        };
+        let header = Header::new(self.page_size as u32, generation, base, now, nonce, turn);
+        if deltas.header.is_some_and(|header| !header.is_numbered()) {
+            // The second slot of a log of the first version has a record, which those after it need.
+            file.write(delta_log::HEADER as u64, &[0; delta_log::RECORD])?;
+            file.sync()?;
+            self.written.syncs += 1;
+        }
+        let mut bytes = header.encode().to_vec();
+        if deltas.allocated < RECORDS {
+            // A file that is shorter was cut off.
+            bytes.resize((RECORDS - SLOTS[slot]) as usize, 0);
+        }
+        deltas.slot_left = Some(slot);
+        file.write(SLOTS[slot], &bytes)?;
         // Only then new records: an old header with a new record would apply it to another database.
         file.sync()?;
-        self.written.log += whole_blocks(0, delta_log::HEADER as u64);
+        self.written.log += whole_blocks(0, RECORDS);
         self.written.syncs += 1;
+        deltas.header = Some(header);
+        deltas.slot_left = Some(1 - slot);
         deltas.is_uncertain = false;
         deltas.generation = generation;
-        deltas.end = delta_log::HEADER as u64;
+        deltas.end = RECORDS;
         deltas.allocated = deltas.allocated.max(deltas.end);
         deltas.reserved = deltas.reserved.max(deltas.end);
         deltas.checksum = header.seed();

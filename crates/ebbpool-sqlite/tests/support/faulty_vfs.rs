@@ -47,7 +47,8 @@ impl Step {
     /// What a write, of a file that had a length, makes the next sync.
     fn of_write(path: &str, at: u64, bytes: &[u8], length: u64) -> Step {
         if path.ends_with("-ebb") {
-            return if at == 0 {
+            // Its two slots; the second one gets the header with the first record.
+            return if at < 1024 {
                 Step::DeltasHeader
             } else {
                 Step::Deltas
