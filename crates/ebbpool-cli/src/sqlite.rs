@@ -11,10 +11,10 @@ mod run;
 mod status;
 
 use std::io::{self, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use ebbpool_lab::schema::ResultSchema;
-use ebbpool_sqlite::inspect::{SqliteInspection, inspect};
+use ebbpool_sqlite::inspect::{SqliteInspection, inspect, linked_database};
 use serde::Serialize;
 
 use crate::failure::Failure;
@@ -49,6 +49,11 @@ pub(crate) fn sqlite(args: &SqliteDatabaseArgs) -> Result<(), Failure> {
             error: error.into(),
         },
     })
+}
+
+/// The database that the user names, without a symbolic link: its log is beside what the link leads to.
+fn named(path: &Path) -> Result<PathBuf, SqliteError> {
+    linked_database(path).map_err(SqliteError::reading(path))
 }
 
 /// What the files of a database say.

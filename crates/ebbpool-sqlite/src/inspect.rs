@@ -12,6 +12,7 @@ mod recovered;
 use std::ffi::OsString;
 use std::fs::File;
 use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use crate::delta_log::is_page_size;
@@ -41,6 +42,8 @@ pub struct SqliteInspection {
     pub path: PathBuf,
     /// Its length in bytes.
     pub bytes: u64,
+    /// The number of its names (hard links): a log beside one of them is not beside the others.
+    pub names: u64,
     /// Its header; `None` if the file is empty, or begins with something else, as an encrypted database does.
     pub header: Option<SqliteHeader>,
     /// Bytes of `-journal`, if it exists and would be rolled back.
@@ -117,7 +120,20 @@ fn open_if_there(path: &Path) -> io::Result<Option<File>> {
     }
 }
 
-/// Reads what the files of a database say.
+/// The path of the database that a path names: what a symbolic link leads to, because SQLite has the files beside a database
+/// there. Another path is returned as it is.
+///
+/// # Errors
+///
+/// If there is no such file, or a link leads nowhere.
+pub fn linked_database(path: &Path) -> io::Result<PathBuf> {
+    match std::fs::symlink_metadata(path)?.is_symlink() {
+        true => path.canonicalize(),
+        false => Ok(path.to_owned()),
+    }
+}
+
+/// Reads what the files of a database say. A symbolic link to it has to be followed before, by [`linked_database`].
 ///
 /// # Errors
 ///
@@ -153,6 +169,7 @@ pub fn inspect(path: &Path) -> io::Result<SqliteInspection> {
     Ok(SqliteInspection {
         path: path.to_owned(),
         bytes: metadata.len(),
+        names: metadata.nlink(),
         header: SqliteHeader::decode(&first[..metadata.len().min(1 << 16) as usize]),
         hot_journal: hot_journal(path)?,
         wal,
@@ -238,6 +255,11 @@ impl SqliteInspection {
         is_numbered && self.log.is_none()
     }
 
+    /// True if the log that the database lacks may be beside another name (hard link) of the file.
+    pub fn may_have_log_elsewhere(&self) -> bool {
+        self.lacks_log() && self.names > 1
+    }
+
     /// What the process says that owns the database through the VFS; `None` if there is none that says something.
     pub fn owner(&self) -> Option<&OwnerHealth> {
         let health = self.health.as_ref();
@@ -273,7 +295,12 @@ impl SqliteInspection {
             )),
             _ => {}
         }
-        if self.lacks_log() {
+        if self.may_have_log_elsewhere() {
+            findings.push(format!(
+                "{name} is marked as having a log, and there is no {name}-ebb; the file has {} names (hard links), and another one may have the log beside it",
+                self.names
+            ));
+        } else if self.lacks_log() {
             findings.push(format!(
                 "{name} is marked as having a log, and there is no {name}-ebb; if it was deleted, what it held is lost"
             ));

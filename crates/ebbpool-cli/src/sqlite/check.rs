@@ -14,7 +14,7 @@ use tempfile::TempDir;
 use super::args::SqliteCheckArgs;
 use super::error::SqliteError;
 use super::status::{fit_name, holder_text};
-use super::{inspected, print};
+use super::{inspected, named, print};
 use crate::table::FigureTable;
 
 /// The result of a check, with the fields of the JSON output.
@@ -42,9 +42,10 @@ pub(super) fn schema() -> ResultSchema {
 }
 
 pub(super) fn check(args: &SqliteCheckArgs) -> Result<(), SqliteError> {
-    let inspection = inspected(&args.path)?;
+    let path = named(&args.path)?;
+    let inspection = inspected(&path)?;
     let mut check = SqliteCheck {
-        path: args.path.display().to_string(),
+        path: path.display().to_string(),
         log_fit: inspection.log.as_ref().map(|log| fit_name(log.fit)),
         epochs: inspection.log.as_ref().map_or(0, |log| log.epochs),
         wal_commits: inspection.wal.as_ref().map_or(0, |wal| wal.commits),
@@ -63,13 +64,10 @@ pub(super) fn check(args: &SqliteCheckArgs) -> Result<(), SqliteError> {
     match (check.findings.len(), inspection.holder()) {
         (0, None) => Ok(()),
         (0, Some(holder)) => Err(SqliteError::Busy {
-            path: args.path.clone(),
+            path,
             process: holder_text(holder),
         }),
-        (count, _) => Err(SqliteError::Findings {
-            path: args.path.clone(),
-            count,
-        }),
+        (count, _) => Err(SqliteError::Findings { path, count }),
     }
 }
 

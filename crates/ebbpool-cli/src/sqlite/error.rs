@@ -48,6 +48,10 @@ pub(crate) enum SqliteError {
     OtherVersion { path: PathBuf, what: String },
     #[error("{what}; to go on without it, add --discard-log, which removes the mark")]
     NoLog { what: String },
+    #[error(
+        "{what}; recover it by that name, which find -samefile finds, or remove the other names first"
+    )]
+    OtherNames { what: String },
     #[error("--discard-log gives data up, so it is for one database: name it in place of {path}")]
     DiscardInDirectory { path: PathBuf },
     #[error("{path}: {failed} of {all} databases were not recovered")]

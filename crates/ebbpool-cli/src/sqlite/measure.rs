@@ -13,7 +13,7 @@ use ebbpool_sqlite::measure::{CommitWatch, PageGrowth, WindowModel};
 use super::args::SqliteMeasureArgs;
 use super::card::card_of;
 use super::error::SqliteError;
-use super::print;
+use super::{named, print};
 use crate::progress::STOP;
 use crate::progress::line::LiveLine;
 use report::SqliteMeasurement;
@@ -63,7 +63,7 @@ fn say(text: &str) {
 fn watch(args: &SqliteMeasureArgs) -> Result<Watched, SqliteError> {
     let reading = SqliteError::reading(&args.path);
     let memory = args.memory.bytes();
-    let watch = CommitWatch::open(&args.path, memory).map_err(&reading)?;
+    let watch = CommitWatch::open(&named(&args.path)?, memory).map_err(&reading)?;
     let models = WINDOWS.map(|window| {
         WindowModel::new(Options {
             window,

@@ -1,5 +1,6 @@
 //! `ebbpool sqlite recover`: makes a database a plain one again.
 
+use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
@@ -14,7 +15,7 @@ use serde::Serialize;
 use super::args::SqliteRecoverArgs;
 use super::error::SqliteError;
 use super::status::{age_text, holder_text};
-use super::{inspected, print};
+use super::{inspected, named, print};
 
 /// What recovery has done, or would do, with the fields of the JSON output.
 #[derive(Serialize, JsonSchema)]
@@ -68,7 +69,7 @@ pub(super) fn recover(args: &SqliteRecoverArgs) -> Result<(), SqliteError> {
     if args.path.is_dir() {
         return recover_directory(args);
     }
-    let recovery = recover_database(&args.path, args)?;
+    let recovery = recover_database(&named(&args.path)?, args)?;
     print(&recovery, args.format, SqliteRecovery::to_text)
 }
 
@@ -112,19 +113,28 @@ fn recover_directory(args: &SqliteRecoverArgs) -> Result<(), SqliteError> {
     }
 }
 
-/// The databases in a directory that have a log, or the mark of one, in order of their names.
+/// The databases in a directory, and those that symbolic links in it lead to, that have a log, or the mark of one, in order
+/// of their names.
 fn databases_in(directory: &Path) -> io::Result<Vec<PathBuf>> {
-    let mut found = Vec::new();
+    let mut files = Vec::new();
+    let mut linked = BTreeSet::new();
     for entry in fs::read_dir(directory)? {
         let entry = entry?;
-        let path = entry.path();
-        // A link's database has its log beside itself.
-        if entry.file_type()?.is_file() && (beside(&path, "-ebb").is_file() || is_marked(&path)) {
-            found.push(path);
+        let (path, kind) = (entry.path(), entry.file_type()?);
+        if kind.is_file() {
+            files.push(path);
+        } else if kind.is_symlink() {
+            // A link that leads nowhere is no database.
+            linked.extend(path.canonicalize().ok().filter(|path| path.is_file()));
         }
     }
-    found.sort();
-    Ok(found)
+    for path in files.iter().filter_map(|file| file.canonicalize().ok()) {
+        linked.remove(&path);
+    }
+    files.extend(linked);
+    files.retain(|path| beside(path, "-ebb").is_file() || is_marked(path));
+    files.sort();
+    Ok(files)
 }
 
 /// True if a file is a database with the mark; one that cannot be read is none.
@@ -196,6 +206,9 @@ fn discarded(inspection: &SqliteInspection, may_discard: bool) -> Result<Discard
     let what = || inspection.findings().join("; ");
     if inspection.lacks_log() {
         return match may_discard {
+            _ if inspection.may_have_log_elsewhere() => {
+                Err(SqliteError::OtherNames { what: what() })
+            }
             true => Ok(Discarded::Mark),
             false => Err(SqliteError::NoLog { what: what() }),
         };

@@ -15,7 +15,7 @@ use serde::Serialize;
 use super::args::SqliteStatusArgs;
 use super::card::{card_of, years_text};
 use super::error::SqliteError;
-use super::{inspected, print};
+use super::{inspected, named, print};
 use crate::table::FigureTable;
 
 /// What the files of a database say, with the fields of the JSON output.
@@ -147,7 +147,8 @@ pub(super) fn schema() -> ResultSchema {
 
 pub(super) fn status(args: &SqliteStatusArgs) -> Result<(), SqliteError> {
     let card = card_of(&args.card)?;
-    let mut inspection = inspected(&args.path)?;
+    let path = named(&args.path)?;
+    let mut inspection = inspected(&path)?;
     let mut findings = findings(&inspection);
     // The files were read one after the other, while their owner may have been between two of its steps.
     for _ in 0..5 {
@@ -155,17 +156,14 @@ pub(super) fn status(args: &SqliteStatusArgs) -> Result<(), SqliteError> {
             break;
         }
         sleep(Duration::from_millis(50));
-        inspection = inspected(&args.path)?;
+        inspection = inspected(&path)?;
         findings = self::findings(&inspection);
     }
     let status = SqliteStatus::of(&inspection, findings, &card);
     print(&status, args.format, SqliteStatus::to_text)?;
     match status.findings.into_iter().next() {
         None => Ok(()),
-        Some(what) => Err(SqliteError::Unhealthy {
-            path: args.path.clone(),
-            what,
-        }),
+        Some(what) => Err(SqliteError::Unhealthy { path, what }),
     }
 }
 
