@@ -1,5 +1,6 @@
 //! `ebbpool sqlite status`: what the files of a database say.
 
+use std::fs;
 use std::thread::sleep;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -37,6 +38,11 @@ struct SqliteStatus {
     /// The log that has epochs: `deltas`, `wal` or `none`.
     log: &'static str,
     ebb: Option<EbbFile>,
+    #[serde(skip)]
+    is_log_awaited: bool,
+    /// True if the mark belongs to no `-ebb`, so that every SQLite reads what is durable.
+    #[serde(skip)]
+    is_in_wal: bool,
     wal: Option<WalFile>,
     /// Bytes of `-journal`, if SQLite would roll it back.
     #[schemars(extend("x-unit" = "bytes"))]
@@ -169,7 +175,11 @@ pub(super) fn status(args: &SqliteStatusArgs) -> Result<(), SqliteError> {
 
 /// What is wrong with a database, a sentence each.
 fn findings(inspection: &SqliteInspection) -> Vec<String> {
-    let mut findings = inspection.findings();
+    // An owner that is well begins a new log before its next commit is durable, so that nothing is lost.
+    let mut findings = match is_log_awaited(inspection) {
+        true => Vec::new(),
+        false => inspection.findings(),
+    };
     let is_ours = inspection.log.is_some()
         || (inspection.header.as_ref()).is_some_and(|header| header.is_marked);
     match (inspection.owner(), inspection.lock) {
@@ -186,6 +196,11 @@ fn findings(inspection: &SqliteInspection) -> Vec<String> {
                     commits(said.unsaved_commits)
                 ));
             }
+            if said.last_epoch_succeeded
+                && let Some(text) = late_text(owner)
+            {
+                findings.push(text);
+            }
             if lock.is_none() {
                 findings.push(format!(
                     "process {} has the database open, and its lock is gone: another process could write it",
@@ -200,6 +215,45 @@ fn findings(inspection: &SqliteInspection) -> Vec<String> {
         (None, _) => {}
     }
     findings
+}
+
+/// True if the log was deleted under an owner that has everything it held.
+fn is_log_awaited(inspection: &SqliteInspection) -> bool {
+    let owner = inspection.owner();
+    inspection.lacks_log() && owner.is_some_and(|owner| owner.database.last_epoch_succeeded)
+}
+
+/// How late an epoch may be: a sync on a slow card takes seconds.
+const LATE_SECONDS: f64 = 10.0;
+
+/// What is wrong with an owner that has not made its commits durable in time, or cannot.
+fn late_text(owner: &OwnerHealth) -> Option<String> {
+    let (process, said) = (owner.process, &owner.database);
+    if is_stopped(process) {
+        return Some(format!(
+            "process {process} is stopped (SIGSTOP, or Ctrl-Z), and makes nothing durable until it goes on"
+        ));
+    }
+    let age = seconds_since(said.oldest_unsaved?);
+    let window = said.window_seconds;
+    (age > window + LATE_SECONDS).then(|| {
+        format!(
+            "process {process} has {} in memory only, the oldest {age:.0} s old, though its window is {window} s: it hangs, or its disk does",
+            commits(said.unsaved_commits)
+        )
+    })
+}
+
+/// True if a process is stopped, as SIGSTOP does.
+fn is_stopped(process: u32) -> bool {
+    let status = fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
+    let state = status.lines().find_map(|line| line.strip_prefix("State:"));
+    state.is_some_and(|state| state.trim_start().starts_with('T'))
+}
+
+/// Seconds since a time in milliseconds since 1970.
+fn seconds_since(time: u64) -> f64 {
+    now().saturating_sub(time) as f64 / 1e3
 }
 
 /// A number of commits as words.
@@ -275,6 +329,9 @@ impl SqliteStatus {
             journal_mode: header.map(|header| if header.is_wal { "wal" } else { "rollback" }),
             marked: header.is_some_and(|header| header.is_marked),
             plain: inspection.is_plain(),
+            is_log_awaited: is_log_awaited(inspection),
+            is_in_wal: header.is_some_and(|header| header.is_marked && !header.has_generation)
+                && log.is_none(),
             log: match log {
                 Some(_) => "deltas",
                 None if has_commits => "wal",
@@ -345,6 +402,15 @@ impl SqliteStatus {
                 table.row("last epoch", age_text(ebb.last_epoch_ms));
             }
         }
+        if self.is_log_awaited {
+            let path = &self.path;
+            table.row(
+                "log",
+                format!(
+                    "{path}-ebb was deleted; the process notices before the next commit is durable"
+                ),
+            );
+        }
         if let Some(wal) = self.wal.as_ref().filter(|wal| wal.commits > 0) {
             let (commits, frames) = (grouped(wal.commits), grouped(wal.frames));
             let text = format!("{}-wal: {commits} commits, {frames} pages", self.path);
@@ -387,11 +453,14 @@ impl SqliteStatus {
     }
 
     fn mark_text(&self) -> &'static str {
-        match self.marked {
-            true => {
+        match (self.marked, self.is_in_wal) {
+            (true, true) => {
+                "yes: SQLite without the VFS reads everything that is durable, and writes nothing"
+            }
+            (true, false) => {
                 "yes: SQLite without the VFS reads the state of the last checkpoint, and writes nothing"
             }
-            false => "no",
+            (false, _) => "no",
         }
     }
 }
@@ -416,9 +485,7 @@ impl SqliteHealth {
             last_error: said.last_error.as_ref().map(note),
             unsaved_commits: said.unsaved_commits,
             unsaved_bytes: said.unsaved_bytes,
-            oldest_unsaved_seconds: said
-                .oldest_unsaved
-                .map(|time| now().saturating_sub(time) as f64 / 1e3),
+            oldest_unsaved_seconds: said.oldest_unsaved.map(seconds_since),
             passed: said.passed.clone(),
             last_refusal: said.last_refusal.as_ref().map(note),
         }

@@ -133,7 +133,7 @@ except sqlite3.Error as error:
 }
 
 /// Reads rows that a writer acknowledges, and no byte more.
-fn read_rows(child: &mut Child, rows: usize) {
+pub fn read_rows(child: &mut Child, rows: usize) {
     use std::io::Read;
     let out = child.stdout.as_mut().expect("a pipe");
     let mut byte = [0];
