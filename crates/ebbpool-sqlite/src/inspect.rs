@@ -10,9 +10,9 @@ mod owner;
 mod recovered;
 
 use std::ffi::OsString;
-use std::fs::File;
+use std::fs::{File, OpenOptions};
 use std::io;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use crate::delta_log::is_page_size;
@@ -112,11 +112,36 @@ pub fn beside(path: &Path, suffix: &str) -> PathBuf {
     name.into()
 }
 
-fn open_if_there(path: &Path) -> io::Result<Option<File>> {
-    match File::open(path) {
+/// Opens a regular file; a pipe with this name is refused, and not waited for.
+///
+/// # Errors
+///
+/// That of the system, or `InvalidInput` for what is no regular file.
+pub(crate) fn open_regular(path: &Path, mut options: OpenOptions) -> io::Result<File> {
+    let file = options.custom_flags(libc::O_NONBLOCK).open(path)?;
+    match file.metadata()?.is_file() {
+        true => Ok(file),
+        false => Err(io::Error::new(
+            io::ErrorKind::InvalidInput,
+            "it is no regular file",
+        )),
+    }
+}
+
+/// Opens a regular file for reading.
+pub(crate) fn open_to_read(path: &Path) -> io::Result<File> {
+    open_regular(path, OpenOptions::new().read(true).to_owned())
+}
+
+/// Opens a file beside a database, if it is there; an error names it.
+pub(crate) fn open_if_there(path: &Path) -> io::Result<Option<File>> {
+    match open_to_read(path) {
         Ok(file) => Ok(Some(file)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(error),
+        Err(error) => {
+            let text = format!("{}: {error}", path.display());
+            Err(io::Error::new(error.kind(), text))
+        }
     }
 }
 
@@ -139,14 +164,8 @@ pub fn linked_database(path: &Path) -> io::Result<PathBuf> {
 ///
 /// If the database does not exist, is no regular file, or one of its files cannot be read.
 pub fn inspect(path: &Path) -> io::Result<SqliteInspection> {
-    let file = File::open(path)?;
+    let file = open_to_read(path)?;
     let metadata = file.metadata()?;
-    if !metadata.is_file() {
-        return Err(io::Error::new(
-            io::ErrorKind::InvalidInput,
-            "it is no regular file",
-        ));
-    }
     let mut first = vec![0; 1 << 16];
     read_start(&file, &mut first)?;
     let mut bytes = metadata.len();

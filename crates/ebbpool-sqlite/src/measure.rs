@@ -13,7 +13,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::inspect::{SqliteHeader, beside, inspect};
+use crate::inspect::{SqliteHeader, beside, inspect, open_to_read};
 use rollback::RollbackWatch;
 use wal::WalWatch;
 
@@ -79,7 +79,7 @@ impl CommitWatch {
                 "its program uses ebbpool already; PRAGMA ebbpool_status has the figures",
             );
         }
-        let database = File::open(path)?;
+        let database = open_to_read(path)?;
         let page_size = header.page_size as usize;
         let mode = match header.is_wal {
             true => JournalWatch::Wal(WalWatch::new(beside(path, "-wal"), beside(path, "-shm"))),

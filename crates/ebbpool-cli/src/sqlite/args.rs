@@ -15,6 +15,13 @@ pub(crate) struct SqliteDatabaseArgs {
     pub(super) command: SqliteCommand,
 }
 
+impl SqliteDatabaseArgs {
+    /// True if a signal may end the subcommand where it is. `measure` answers first, and `check` sets a handler of its own.
+    pub(crate) fn ends_at_once(&self) -> bool {
+        !matches!(self.command, SqliteCommand::Measure(_))
+    }
+}
+
 #[derive(Subcommand)]
 pub(super) enum SqliteCommand {
     /// Run a program whose SQLite databases are written through the VFS, without changing the program

@@ -1,7 +1,9 @@
 //! `ebbpool sqlite check`: whether recovery would give a whole database.
 
-use std::env;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::process::exit;
+use std::sync::{Mutex, PoisonError};
+use std::{env, fs, io};
 
 use ebbpool_lab::numbers::grouped;
 use ebbpool_lab::schema::{ResultSchema, ResultShape};
@@ -86,6 +88,48 @@ fn why_not(inspection: &SqliteInspection) -> Option<String> {
     is_unknown.then(|| "it is encrypted, or no database of SQLite".into())
 }
 
+/// Why a database could not be copied to a directory.
+fn copy_error(path: &Path, directory: &Path, source: io::Error) -> SqliteError {
+    match source.kind() {
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => SqliteError::NoRoom {
+            directory: directory.to_owned(),
+            path: path.to_owned(),
+        },
+        _ => SqliteError::doing("copy it", path)(source),
+    }
+}
+
+/// The directory with the copy, for the thread that ends the command after a signal.
+static COPY: Mutex<Option<PathBuf>> = Mutex::new(None);
+
+/// A directory that is removed at the end, and also where Ctrl-C or SIGTERM ends the command.
+struct CopyDirectory(TempDir);
+
+impl CopyDirectory {
+    fn new_in(parent: &Path) -> io::Result<CopyDirectory> {
+        // Without a handler a signal ends the command, and the copy stays.
+        let _ = ctrlc::set_handler(|| {
+            let copy = COPY.lock().unwrap_or_else(PoisonError::into_inner);
+            if let Some(path) = &*copy {
+                // The check may make a file meanwhile.
+                for _ in 0..10 {
+                    if fs::remove_dir_all(path).is_ok() {
+                        break;
+                    }
+                }
+            }
+            exit(INTERRUPTED);
+        });
+        let mut copy = COPY.lock().unwrap_or_else(PoisonError::into_inner);
+        let own = TempDir::new_in(parent)?;
+        *copy = Some(own.path().to_owned());
+        Ok(CopyDirectory(own))
+    }
+}
+
+/// The exit code of shells for a command that Ctrl-C has ended.
+const INTERRUPTED: i32 = 130;
+
 impl SqliteCheck {
     /// Has SQLite check a copy of the database as recovery would leave it: checking the files themselves would recover them.
     fn judge(
@@ -95,10 +139,11 @@ impl SqliteCheck {
         directory: Option<&Path>,
     ) -> Result<(), SqliteError> {
         let parent = directory.map_or_else(env::temp_dir, Path::to_owned);
-        let own = TempDir::new_in(&parent).map_err(SqliteError::doing("write in it", &parent))?;
-        let copy = own.path().join("recovered.db");
+        let own =
+            CopyDirectory::new_in(&parent).map_err(SqliteError::doing("write in it", &parent))?;
+        let copy = own.0.path().join("recovered.db");
         write_recovered(inspection, &copy)
-            .map_err(SqliteError::doing("copy it", &inspection.path))?;
+            .map_err(|source| copy_error(&inspection.path, &parent, source))?;
         match sqlite.integrity_check(&copy) {
             Ok(findings) => {
                 self.findings.extend(findings);
@@ -132,5 +177,22 @@ impl SqliteCheck {
             text.push_str("nothing is wrong\n");
         }
         text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_copy_without_room_names_the_directory_and_the_option() {
+        let of = |kind| copy_error(Path::new("a.db"), Path::new("/tmp"), io::Error::from(kind));
+        let text = of(io::ErrorKind::StorageFull).to_string();
+        assert!(
+            text.starts_with("/tmp has no room") && text.contains("--directory"),
+            "{text}"
+        );
+        let other = of(io::ErrorKind::PermissionDenied).to_string();
+        assert!(other.starts_with("a.db: cannot copy it"), "{other}");
     }
 }

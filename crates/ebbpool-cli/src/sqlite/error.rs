@@ -17,6 +17,10 @@ pub(crate) enum SqliteError {
         what: &'static str,
         source: io::Error,
     },
+    #[error(
+        "{directory} has no room for a copy of {path} and its log; name another directory with --directory"
+    )]
+    NoRoom { directory: PathBuf, path: PathBuf },
     #[error("cannot write standard output: {0}")]
     Output(io::Error),
     #[error("{0}")]

@@ -3,9 +3,11 @@
 
 use std::fs;
 use std::os::unix::fs::symlink;
+use std::process::Command;
 
 use serde_json::{Value, json};
 
+use crate::harness::{Ebbpool, ends_within, errors, failed, wait_until};
 use crate::sqlite::Scratch;
 
 /// A database whose log is beside it, in a directory of its own.
@@ -100,4 +102,95 @@ fn a_log_beside_another_name_of_the_file_is_not_given_up() {
         ebbpool.json(&["sqlite", "status", "other.db"])["plain"],
         true
     );
+}
+
+fn pipe(ebbpool: &Ebbpool, name: &str) {
+    let made = Command::new("mkfifo").arg(ebbpool.path(name)).status();
+    assert!(made.expect("mkfifo").success());
+}
+
+#[test]
+fn pipes_and_directories_in_place_of_files_are_refused_at_once() {
+    let Some(scratch) = Scratch::new() else {
+        return;
+    };
+    let ebbpool = &scratch.ebbpool;
+    let refused = |command: &str, words: &[&str]| {
+        let child = ebbpool.started(&["sqlite", command, "a.db"]);
+        failed(&ends_within(child, 30), 1, words);
+    };
+    pipe(ebbpool, "a.db");
+    for command in ["status", "check", "recover", "measure"] {
+        refused(command, &["a.db: cannot read it: it is no regular file"]);
+    }
+    fs::remove_file(ebbpool.path("a.db")).expect("no pipe");
+    let written = scratch.plain(&["a.db", "delete", "5"]).status();
+    assert!(written.expect("rows").success());
+    for beside in ["a.db-ebb", "a.db-wal", "a.db-journal"] {
+        for command in ["status", "check", "recover", "measure"] {
+            pipe(ebbpool, beside);
+            let words = format!("a.db: cannot read it: {beside}: it is no regular file");
+            refused(command, &[&words]);
+            fs::remove_file(ebbpool.path(beside)).expect("no pipe");
+            fs::create_dir(ebbpool.path(beside)).expect("a directory");
+            refused(command, &[&words]);
+            fs::remove_dir(ebbpool.path(beside)).expect("no directory");
+        }
+    }
+}
+
+/// SQLite's functions, in which the commands wait for a long time.
+const SLOW: &str = "
+#include <unistd.h>
+int sqlite3_open_v2(void) { sleep(1000); return 14; }
+void *sqlite3_vfs_find(void) { sleep(1000); return 0; }
+int sqlite3_vfs_register(void) { return 1; }
+int sqlite3_exec(void) { return 1; }
+int sqlite3_close(void) { return 0; }
+void *sqlite3_mprintf(void) { return 0; }
+void sqlite3_log(void) {}
+void *sqlite3_uri_parameter(void) { return 0; }
+const char *sqlite3_libversion(void) { return \"3\"; }
+const char *sqlite3_errmsg(void) { return \"\"; }
+";
+
+#[test]
+fn a_signal_ends_check_and_recover_and_no_copy_stays() {
+    let Some(scratch) = killed_in_a_directory() else {
+        return;
+    };
+    let ebbpool = &scratch.ebbpool;
+    ebbpool.file("slow.c", SLOW);
+    let built = Command::new("cc")
+        .args(["-shared", "-fPIC", "-o", "slow.so", "slow.c"])
+        .current_dir(ebbpool.directory())
+        .status();
+    if !built.is_ok_and(|status| status.success()) {
+        return eprintln!("skipped: cc makes no library");
+    }
+    fs::create_dir(ebbpool.path("copies")).expect("a directory");
+    let copies = || fs::read_dir(ebbpool.path("copies")).expect("a directory");
+    for signal in ["-INT", "-TERM"] {
+        for command in ["check", "recover"] {
+            let mut args = vec!["sqlite", command, "real/a.db", "--sqlite", "./slow.so"];
+            if command == "check" {
+                args.extend(["--directory", "copies"]);
+            }
+            let child = ebbpool.started(&args);
+            let maps = format!("/proc/{}/maps", child.id());
+            wait_until("the library is loaded", || {
+                fs::read_to_string(&maps).is_ok_and(|maps| maps.contains("slow.so"))
+                    && (command == "recover" || copies().count() == 1)
+            });
+            let sent = Command::new("kill")
+                .args([signal, &child.id().to_string()])
+                .status();
+            assert!(sent.expect("a signal").success());
+            let output = ends_within(child, 30);
+            assert!(!output.status.success(), "{}", errors(&output));
+            assert_eq!(copies().count(), 0, "{command} {signal}");
+        }
+    }
+    let status = ebbpool.json(&["sqlite", "status", "real/a.db"]);
+    assert_eq!(status["ebb"]["fit"], "fits", "{status}");
 }

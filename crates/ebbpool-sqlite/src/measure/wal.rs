@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::{WatchedBytes, WatchedCommit, WatchedPage};
+use crate::inspect::{open_if_there, open_to_read};
 use crate::wal_file::{CommitFrames, read_whole};
 use crate::wal_log::HEADER;
 use crate::wal_log::WalCursor;
@@ -50,15 +51,11 @@ impl WalWatch {
         page_size: usize,
     ) -> io::Result<Vec<WatchedCommit>> {
         let mut commits = Vec::new();
-        let wal = match File::open(&self.path) {
-            Ok(file) => file,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                // The last connection has brought all in place, and deleted the file.
-                self.all_are_placed(page_size);
-                self.cursor = None;
-                return Ok(commits);
-            }
-            Err(error) => return Err(error),
+        let Some(wal) = open_if_there(&self.path)? else {
+            // The last connection has brought all in place, and deleted the file.
+            self.all_are_placed(page_size);
+            self.cursor = None;
+            return Ok(commits);
         };
         // Frames of the generation before are still behind those of a new one.
         self.take_commits(&wal, database, &mut commits)?;
@@ -122,7 +119,7 @@ impl WalWatch {
     /// Counts what checkpoints have brought in place since the last look.
     fn count_placed(&mut self, page_size: usize) {
         let mut count = [0; 4];
-        let shared = File::open(&self.shared_memory);
+        let shared = open_to_read(&self.shared_memory);
         let read = shared.and_then(|file| file.read_exact_at(&mut count, BACKFILLED));
         // In exclusive mode there is no such file: then pages count when the log begins anew.
         if read.is_ok() {
