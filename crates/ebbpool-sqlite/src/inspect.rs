@@ -18,8 +18,7 @@ use std::path::{Path, PathBuf};
 use crate::delta_log::is_page_size;
 use crate::store::{GENERATION, READ_VERSION, is_marked, is_plain};
 use crate::wal_file::read_whole;
-use crate::wal_log::WalCursor;
-use crate::wal_log::be32;
+use crate::wal_log::{FRAME, WalCursor, be32};
 
 pub use crate::health::{DatabaseHealth, HealthNote};
 pub(crate) use locks::open_locked;
@@ -242,16 +241,18 @@ fn summarize_wal(file: &File, images: &mut WalImages) -> io::Result<WalSummary> 
     };
     summary.has_header = true;
     summary.page_size = cursor.page_size as u32;
-    while let Some(frames) = cursor.next_commit(file)? {
-        summary.commits += 1;
-        summary.frames += frames.len() as u64;
-        for (frame, image) in frames {
-            if frame.page == 1 {
-                images.first = Some(image);
-            }
-            if frame.size > 0 {
-                images.bytes = u64::from(frame.size) * cursor.page_size as u64;
-            }
+    let mut bytes = vec![0; cursor.frame_bytes()];
+    let mut first = None;
+    while let Some(frame) = cursor.next_frame(file, &mut bytes)? {
+        if frame.page == 1 {
+            first = Some(bytes[FRAME as usize..].to_vec());
+        }
+        // The last frame of a commit.
+        if frame.size > 0 {
+            summary.commits += 1;
+            summary.frames = cursor.frames;
+            images.first = first.take().or(images.first.take());
+            images.bytes = u64::from(frame.size) * cursor.page_size as u64;
         }
     }
     Ok(summary)

@@ -40,7 +40,6 @@ struct Watched {
     /// Commits that were seen one by one, or several as one.
     looks: u64,
     seconds: f64,
-    is_memory_full: bool,
 }
 
 pub(super) fn measure(args: &SqliteMeasureArgs) -> Result<(), SqliteError> {
@@ -48,8 +47,11 @@ pub(super) fn measure(args: &SqliteMeasureArgs) -> Result<(), SqliteError> {
     let watched = watch(args)?;
     // Ctrl-C ends the watch, and not what follows.
     STOP.store(false, Ordering::Relaxed);
-    if watched.is_memory_full {
-        say("the images of pages take more than --memory; the watch ended there");
+    let refused = watched.watch.refused_images();
+    if refused > 0 {
+        say(&format!(
+            "--memory has no room for the content of {refused} changed pages, which count as written whole: with more of it the VFS saves more than this"
+        ));
     }
     let measurement = SqliteMeasurement::of(watched, &card);
     print(&measurement, args.format, |it| it.to_text(&card))
@@ -62,8 +64,7 @@ fn say(text: &str) {
 
 fn watch(args: &SqliteMeasureArgs) -> Result<Watched, SqliteError> {
     let reading = SqliteError::reading(&args.path);
-    let memory = args.memory.bytes();
-    let watch = CommitWatch::open(&named(&args.path)?, memory).map_err(&reading)?;
+    let watch = CommitWatch::open(&named(&args.path)?, args.memory.bytes()).map_err(&reading)?;
     let models = WINDOWS.map(|window| {
         WindowModel::new(Options {
             window,
@@ -77,7 +78,6 @@ fn watch(args: &SqliteMeasureArgs) -> Result<Watched, SqliteError> {
         commits: 0,
         looks: 0,
         seconds: 0.0,
-        is_memory_full: false,
     };
     let begin = Instant::now();
     let length = Duration::from_secs_f64(args.minutes * 60.0);
@@ -85,11 +85,6 @@ fn watch(args: &SqliteMeasureArgs) -> Result<Watched, SqliteError> {
     while begin.elapsed() < length && !STOP.load(Ordering::Relaxed) {
         let looked = Instant::now();
         watched.look(begin).map_err(&reading)?;
-        // Each model may have a version of its own of a page.
-        if watched.watch.memory() > memory {
-            watched.is_memory_full = true;
-            break;
-        }
         line.show(&watched, length);
         let pause = PAUSE.max(looked.elapsed() * REST);
         std::thread::sleep(pause.min(length.saturating_sub(begin.elapsed())));

@@ -232,6 +232,8 @@ struct ElfFacts {
 
 /// The most bytes that are read at once: a table that is larger is not read, as if the file had none.
 const MOST_BYTES: u64 = 64 << 20;
+/// The most bytes of a loader's path: as many as Linux takes.
+const MOST_LOADER_BYTES: u64 = 4096;
 /// The most headers that are looked at, of segments, sections and libraries.
 const MOST_HEADERS: usize = 4096;
 
@@ -276,17 +278,19 @@ impl ElfFacts {
         let header = Header::parse(data).ok()?;
         let endian = header.endian().ok()?;
         let segments = header.program_headers(endian, data).ok()?;
-        let interpreters = segments.iter().take(MOST_HEADERS);
-        let loader = interpreters
-            .filter_map(|segment| segment.interpreter(endian, data).ok()?)
-            .next();
+        // The system takes the first one, too.
+        let mut segments = segments.iter().take(MOST_HEADERS);
+        let loader = segments.find(|segment| segment.p_type(endian) == elf::PT_INTERP);
+        let has_loader = loader.is_some();
+        let loader = loader.filter(|it| it.p_filesz(endian).into() <= MOST_LOADER_BYTES);
+        let loader = loader.and_then(|it| it.interpreter(endian, data).ok()?);
         let mut facts = ElfFacts {
             machine: Machine {
                 number: header.e_machine(endian),
                 is_64: header.is_type_64(),
                 is_little_endian: header.is_little_endian(),
             },
-            has_loader: loader.is_some(),
+            has_loader,
             libc: loader.and_then(libc_of_loader),
             has_own_sqlite: false,
             calls_sqlite: false,
@@ -504,6 +508,44 @@ mod tests {
         // A script that interprets itself ends the search.
         fs::write(&script, format!("#!{}\n", script.display())).expect("a script");
         assert!(obstacle(script.as_os_str(), Path::new("/proc/self/exe")).is_none());
+    }
+
+    /// A file whose many segments each name a loader with a path of 64 MiB.
+    #[test]
+    fn paths_of_loaders_that_are_too_long_are_not_read() {
+        const SEGMENTS: u16 = 60;
+        const BYTES: u64 = 64 << 20;
+        let mut file = b"\x7fELF\x02\x01\x01".to_vec();
+        file.resize(16, 0);
+        file.extend([2u16, elf::EM_X86_64].map(u16::to_le_bytes).concat());
+        file.extend(1u32.to_le_bytes());
+        file.extend([0u64, 64, 0].map(u64::to_le_bytes).concat());
+        file.extend(0u32.to_le_bytes());
+        file.extend(
+            [64u16, 56, SEGMENTS, 64, 0, 0]
+                .map(u16::to_le_bytes)
+                .concat(),
+        );
+        for at in 0..u64::from(SEGMENTS) {
+            file.extend([elf::PT_INTERP, 4].map(u32::to_le_bytes).concat());
+            let numbers = [8192 + at, 0, 0, BYTES, BYTES, 1];
+            file.extend(numbers.map(u64::to_le_bytes).concat());
+        }
+        let directory = TempDir::new().expect("a directory");
+        let path = directory.path().join("long");
+        // A path ends with a zero, and there is none.
+        file.resize((BYTES + (1 << 20)) as usize, b'A');
+        fs::write(&path, &file).expect("a file");
+        let memory = || {
+            let status = fs::read_to_string("/proc/self/status").expect("a status");
+            let line = status.lines().find_map(|line| line.strip_prefix("VmPeak:"));
+            let number = line.and_then(|line| line.split_whitespace().next());
+            number.expect("a number").parse::<u64>().expect("a number") >> 10
+        };
+        let before = memory();
+        let facts = ElfFacts::of(&path).expect("an ELF file");
+        assert!(facts.has_loader && facts.libc.is_none());
+        assert!(memory() - before < 1024, "{} MiB", memory() - before);
     }
 
     #[test]

@@ -542,6 +542,11 @@ fn files_that_are_no_databases_are_refused() {
         &["above 0"],
     );
     ebbpool.refused(
+        &["sqlite", "measure", "text.db", "--memory", "0"],
+        2,
+        &["--memory", "at least 1MiB"],
+    );
+    ebbpool.refused(
         &["sqlite", "status", "text.db", "--card", "hdd1"],
         2,
         &["magnetic"],

@@ -194,3 +194,43 @@ fn a_signal_ends_check_and_recover_and_no_copy_stays() {
     let status = ebbpool.json(&["sqlite", "status", "real/a.db"]);
     assert_eq!(status["ebb"]["fit"], "fits", "{status}");
 }
+
+#[test]
+fn a_commit_larger_than_memory_is_read() {
+    let Some(scratch) = Scratch::new() else {
+        return;
+    };
+    let ebbpool = &scratch.ebbpool;
+    // A process that ends without closing leaves its commit of 256 MiB in `-wal`.
+    let writer = "
+import os, sqlite3
+database = sqlite3.connect('a.db', isolation_level=None)
+for sql in ['PRAGMA journal_mode=WAL', 'PRAGMA synchronous=OFF', 'PRAGMA wal_autocheckpoint=0',
+            'CREATE TABLE t (b)', 'INSERT INTO t VALUES (zeroblob(256 << 20))']:
+    database.execute(sql)
+os._exit(0)
+";
+    let written = Command::new(scratch.python)
+        .args(["-c", writer])
+        .current_dir(ebbpool.directory())
+        .status();
+    assert!(written.expect("Python starts").success());
+    let wal = fs::metadata(ebbpool.path("a.db-wal")).expect("a log").len();
+    assert!(wal > 256 << 20);
+    for more in [
+        &["status", "a.db"][..],
+        &["measure", "a.db", "--minutes", "0.01", "--memory", "8M"],
+    ] {
+        let output = Command::new("bash")
+            .args(["-c", "ulimit -v 250000; exec \"$@\"", "bash"])
+            .args([env!("CARGO_BIN_EXE_ebbpool"), "sqlite"])
+            .args(more)
+            .current_dir(ebbpool.directory())
+            .output()
+            .expect("bash starts");
+        assert!(output.status.success(), "{more:?}: {}", errors(&output));
+    }
+    let check = ebbpool.json(&["sqlite", "check", "a.db", "--directory", "."]);
+    assert_eq!(check["findings"], json!([]));
+    assert!(check["checked_by"].is_string(), "{check}");
+}

@@ -9,7 +9,7 @@ use super::{SqliteInspection, beside, log, open_if_there, open_to_read, read_sta
 use crate::code::Code;
 use crate::delta_log;
 use crate::store::unmark;
-use crate::wal_log::WalCursor;
+use crate::wal_log::{WalCursor, WalFrame};
 
 /// Writes a copy of a database to a new file: what is in place, then the commits of `-wal`, then the epochs of `-ebb`,
 /// without the mark. A `-journal` is copied as it is; SQLite rolls it back when it opens the copy.
@@ -58,12 +58,11 @@ fn take_in_wal(copy: &File, wal: &File) -> io::Result<()> {
     };
     let page_size = cursor.page_size as u64;
     let mut size = None;
-    while let Some(frames) = cursor.next_commit(wal)? {
-        for (frame, image) in frames {
-            copy.write_all_at(&image, u64::from(frame.page - 1) * page_size)?;
-            size = (frame.size > 0).then_some(frame.size).or(size);
-        }
-    }
+    let mut place = |frame: WalFrame, image: &[u8]| {
+        size = (frame.size > 0).then_some(frame.size).or(size);
+        copy.write_all_at(image, u64::from(frame.page - 1) * page_size)
+    };
+    while cursor.next_commit(wal, &mut place)?.is_some() {}
     match size {
         Some(size) => copy.set_len(u64::from(size) * page_size),
         None => Ok(()),
