@@ -94,9 +94,11 @@ pub fn main_from(arguments: impl IntoIterator<Item = OsString>) -> u8 {
         Err(failure) => failure,
     };
     let line = failure.to_string().replace(['\n', '\r'], " ");
+    // A name in it may have any characters, and a terminal obeys some of them.
+    let line = failure::escaped(&line);
     // If standard error is closed too, there is no way left to report the failure.
     let _ = writeln!(io::stderr(), "ebbpool: error: {line}");
-    if failure.is_usage() { 2 } else { 1 }
+    failure.exit_code()
 }
 
 /// True if Ctrl-C ends a command where it is: it has nothing that it has to finish before.

@@ -5,7 +5,6 @@ use std::process::exit;
 use std::sync::{Mutex, PoisonError};
 use std::{env, fs, io};
 
-use ebbpool_lab::numbers::grouped;
 use ebbpool_lab::schema::{ResultSchema, ResultShape};
 use ebbpool_sqlite::inspect::{SqliteInspection, write_recovered};
 use ebbpool_sqlite::plain::PlainSqlite;
@@ -16,7 +15,7 @@ use tempfile::TempDir;
 use super::args::SqliteCheckArgs;
 use super::error::SqliteError;
 use super::status::{fit_name, holder_text};
-use super::{inspected, named, print};
+use super::{counted, escaped, inspected, named, print};
 use crate::table::FigureTable;
 
 /// The result of a check, with the fields of the JSON output.
@@ -62,9 +61,9 @@ pub(super) fn check(args: &SqliteCheckArgs) -> Result<(), SqliteError> {
             Err(error) => check.unchecked = Some(error.to_string()),
         },
     }
-    print(&check, args.format, SqliteCheck::to_text)?;
+    let printed = print(&check, args.format, SqliteCheck::to_text);
     match (check.findings.len(), inspection.holder()) {
-        (0, None) => Ok(()),
+        (0, None) => printed,
         (0, Some(holder)) => Err(SqliteError::Busy {
             path,
             process: holder_text(holder),
@@ -158,10 +157,10 @@ impl SqliteCheck {
         let mut table = FigureTable::new();
         let log = match self.log_fit {
             None => "no -ebb".into(),
-            Some(fit) => format!("{} epochs, {fit}", grouped(u64::from(self.epochs))),
+            Some(fit) => format!("{}, {fit}", counted(u64::from(self.epochs), "epoch")),
         };
         table.row("log", log);
-        table.row("WAL", format!("{} commits", grouped(self.wal_commits)));
+        table.row("WAL", counted(self.wal_commits, "commit"));
         let state = match (&self.checked_by, &self.unchecked) {
             (Some(version), _) => format!("checked by SQLite {version}"),
             (None, Some(why)) => format!("not checked: {why}"),
@@ -171,7 +170,7 @@ impl SqliteCheck {
         let mut text = table.left_aligned();
         text.push('\n');
         for finding in &self.findings {
-            text.push_str(&format!("{finding}\n"));
+            text.push_str(&format!("{}\n", escaped(finding)));
         }
         if self.findings.is_empty() && self.checked_by.is_some() {
             text.push_str("nothing is wrong\n");

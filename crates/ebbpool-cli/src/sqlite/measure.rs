@@ -13,7 +13,7 @@ use ebbpool_sqlite::measure::{CommitWatch, PageGrowth, WindowModel};
 use super::args::SqliteMeasureArgs;
 use super::card::card_of;
 use super::error::SqliteError;
-use super::{named, print};
+use super::{counted, named, print};
 use crate::progress::STOP;
 use crate::progress::line::LiveLine;
 use report::SqliteMeasurement;
@@ -50,7 +50,8 @@ pub(super) fn measure(args: &SqliteMeasureArgs) -> Result<(), SqliteError> {
     let refused = watched.watch.refused_images();
     if refused > 0 {
         say(&format!(
-            "--memory has no room for the content of {refused} changed pages, which count as written whole: with more of it the VFS saves more than this"
+            "--memory has no room for the content of {}, which count as written whole: with more of it the VFS saves more than this",
+            counted(refused, "changed page")
         ));
     }
     let measurement = SqliteMeasurement::of(watched, &card);
@@ -129,11 +130,8 @@ impl WatchLine {
 
     fn show(&mut self, watched: &Watched, length: Duration) {
         let written = watched.watch.written();
-        let text = format!(
-            "{} commits, {} pages",
-            watched.commits,
-            watched.growth.pages()
-        );
+        let commits = counted(watched.commits, "commit");
+        let text = format!("{commits}, {}", counted(watched.growth.pages(), "page"));
         match &mut self.live {
             Some(live) => {
                 let share = watched.seconds / length.as_secs_f64();

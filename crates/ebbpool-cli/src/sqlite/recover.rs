@@ -15,7 +15,7 @@ use serde::Serialize;
 use super::args::SqliteRecoverArgs;
 use super::error::SqliteError;
 use super::status::{age_text, holder_text};
-use super::{inspected, named, print};
+use super::{counted, escaped, inspected, named, print};
 
 /// What recovery has done, or would do, with the fields of the JSON output.
 #[derive(Serialize, JsonSchema)]
@@ -102,9 +102,9 @@ fn recover_directory(args: &SqliteRecoverArgs) -> Result<(), SqliteError> {
         databases,
         ..SqliteRecovery::of(path)
     };
-    print(&result, args.format, SqliteRecovery::directory_to_text)?;
+    let printed = print(&result, args.format, SqliteRecovery::directory_to_text);
     match failed {
-        0 => Ok(()),
+        0 => printed,
         failed => Err(SqliteError::SomeNotRecovered {
             path: path.clone(),
             failed,
@@ -156,6 +156,11 @@ fn recover_database(path: &Path, args: &SqliteRecoverArgs) -> Result<SqliteRecov
     let discarded = discarded(&inspection, args.discard_log)?;
     let mut recovery = SqliteRecovery::planned(&inspection, &discarded);
     if !args.dry_run && !inspection.is_plain() {
+        if is_read_only_mount(path) {
+            return Err(SqliteError::ReadOnlyMount {
+                path: path.to_owned(),
+            });
+        }
         // Found before anything is moved.
         let sqlite = PlainSqlite::load(args.sqlite.sqlite.as_deref());
         let sqlite = sqlite.map_err(SqliteError::NoSqlite)?;
@@ -168,6 +173,12 @@ fn recover_database(path: &Path, args: &SqliteRecoverArgs) -> Result<SqliteRecov
         recovery.recovered = true;
     }
     Ok(recovery)
+}
+
+/// True if the file system of a file is mounted for reading only.
+fn is_read_only_mount(path: &Path) -> bool {
+    let mount = rustix::fs::statvfs(path);
+    mount.is_ok_and(|it| it.f_flag.contains(rustix::fs::StatVfsMountFlags::RDONLY))
 }
 
 /// Makes a database whose log belongs to it a plain one.
@@ -275,7 +286,8 @@ impl SqliteRecovery {
         }
         if wal_commits > 0 {
             steps.push(format!(
-                "SQLite brings {wal_commits} commits of -wal in place"
+                "SQLite brings {} of -wal in place",
+                counted(wal_commits, "commit")
             ));
         }
         if let Discarded::Mark = discarded {
@@ -286,9 +298,9 @@ impl SqliteRecovery {
         }
         if let Some(log) = log_with_epochs {
             steps.push(format!(
-                "{} epochs of -ebb go in place: {} pages, as of {}",
-                log.epochs,
-                log.changed_pages,
+                "{} of -ebb in place: {}, as of {}",
+                counted(u64::from(log.epochs), "epoch"),
+                counted(log.changed_pages, "page"),
                 age_text(log.last_epoch)
             ));
         }
@@ -315,29 +327,34 @@ impl SqliteRecovery {
     fn directory_to_text(&self) -> String {
         let lines = self.databases.iter().map(|database| {
             let path = &database.path;
-            match (&database.error, database.recovered) {
+            let steps = database.steps.join("; ");
+            let line = match (&database.error, database.recovered) {
                 // Errors name the database.
-                (Some(error), _) if error.contains(path) => format!("{error}\n"),
-                (Some(error), _) => format!("{path}: {error}\n"),
-                (None, true) => format!("{path}: {}\n", database.steps.join("; ")),
-                (None, false) => {
-                    let steps = database.steps.join("; ");
-                    format!("{path}: nothing was done; without --dry-run: {steps}\n")
+                (Some(error), _) if error.contains(path) => error.clone(),
+                (Some(error), _) => format!("{path}: {error}"),
+                (None, true) => format!("{path}: {steps}"),
+                // Another process has recovered it meanwhile.
+                (None, false) if steps.is_empty() => {
+                    format!("{path}: it is a plain database already")
                 }
-            }
+                (None, false) => format!("{path}: nothing was done; without --dry-run: {steps}"),
+            };
+            escaped(&line) + "\n"
         });
         let text: String = lines.collect();
         match text.is_empty() {
-            true => format!("{} has no database with a log\n", self.path),
+            true => format!("{} has no database with a log\n", escaped(&self.path)),
             false => text,
         }
     }
 
     fn to_text(&self) -> String {
-        let mut text: String = self.steps.iter().map(|step| format!("{step}\n")).collect();
+        let steps = self.steps.iter().map(|step| escaped(step) + "\n");
+        let mut text: String = steps.collect();
+        let path = escaped(&self.path);
         text += &match (self.recovered, self.steps.is_empty()) {
-            (true, _) => format!("{} is a plain database\n", self.path),
-            (false, true) => format!("{} is a plain database already\n", self.path),
+            (true, _) => format!("{path} is a plain database\n"),
+            (false, true) => format!("{path} is a plain database already\n"),
             (false, false) => "nothing was done; leave --dry-run out to do it\n".into(),
         };
         text

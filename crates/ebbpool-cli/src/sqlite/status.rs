@@ -6,7 +6,6 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use ebbpool_cost::{ByteSize, one_line};
 use ebbpool_device::profiles::WearingDevice;
-use ebbpool_lab::numbers::grouped;
 use ebbpool_lab::schema::{ResultSchema, ResultShape};
 use ebbpool_sqlite::inspect::{HealthNote, LockHolder, LogFit, OwnerHealth, SqliteInspection};
 use ebbpool_sqlite::{LEAST_SECONDS, LogKind};
@@ -16,7 +15,7 @@ use serde::Serialize;
 use super::args::SqliteStatusArgs;
 use super::card::{card_of, years_text};
 use super::error::SqliteError;
-use super::{inspected, named, print};
+use super::{counted, escaped, inspected, named, print};
 use crate::table::FigureTable;
 
 /// What the files of a database say, with the fields of the JSON output.
@@ -166,9 +165,9 @@ pub(super) fn status(args: &SqliteStatusArgs) -> Result<(), SqliteError> {
         findings = self::findings(&inspection);
     }
     let status = SqliteStatus::of(&inspection, findings, &card);
-    print(&status, args.format, SqliteStatus::to_text)?;
+    let printed = print(&status, args.format, SqliteStatus::to_text);
     match status.findings.into_iter().next() {
-        None => Ok(()),
+        None => printed,
         Some(what) => Err(SqliteError::Unhealthy { path, what }),
     }
 }
@@ -193,7 +192,7 @@ fn findings(inspection: &SqliteInspection) -> Vec<String> {
                 findings.push(format!(
                     "the last epoch failed{why}; process {} has {} in memory only, and tries again",
                     owner.process,
-                    commits(said.unsaved_commits)
+                    counted(said.unsaved_commits, "commit")
                 ));
             }
             if said.last_epoch_succeeded
@@ -239,7 +238,7 @@ fn late_text(owner: &OwnerHealth) -> Option<String> {
     (age > window + LATE_SECONDS).then(|| {
         format!(
             "process {process} has {} in memory only, the oldest {age:.0} s old, though its window is {window} s: it hangs, or its disk does",
-            commits(said.unsaved_commits)
+            counted(said.unsaved_commits, "commit")
         )
     })
 }
@@ -256,18 +255,19 @@ fn seconds_since(time: u64) -> f64 {
     now().saturating_sub(time) as f64 / 1e3
 }
 
-/// A number of commits as words.
-fn commits(count: u64) -> String {
-    match count {
-        1 => "1 commit".into(),
-        count => format!("{} commits", grouped(count)),
+/// A window, which another process may give any length.
+fn window_text(seconds: f64) -> String {
+    const CENTURY: f64 = 3.2e9;
+    match seconds <= CENTURY {
+        true => format!("{seconds} s"),
+        false => "over a hundred years".into(),
     }
 }
 
 /// The name of the program that a process runs.
 fn program_of(process: u32) -> Option<String> {
     let name = std::fs::read_to_string(format!("/proc/{process}/comm")).ok()?;
-    Some(name.trim_end().to_owned())
+    Some(escaped(name.trim_end()))
 }
 
 /// A process that has a lock, as a text.
@@ -374,7 +374,8 @@ impl SqliteStatus {
             _ if self.bytes == 0 => ", empty".into(),
             _ => ", encrypted, or no database of SQLite".into(),
         };
-        table.row("database", format!("{} ({size}{pages})", self.path));
+        let path = &escaped(&self.path);
+        table.row("database", format!("{path} ({size}{pages})"));
         if let Some(locked) = &self.locked_by {
             let holder = LockHolder {
                 process: locked.process,
@@ -393,7 +394,7 @@ impl SqliteStatus {
             table.row(name, text);
         }
         if let Some(ebb) = &self.ebb {
-            table.row("log", ebb.to_text(&self.path));
+            table.row("log", ebb.to_text(path));
             let is_said = self
                 .health
                 .as_ref()
@@ -403,7 +404,6 @@ impl SqliteStatus {
             }
         }
         if self.is_log_awaited {
-            let path = &self.path;
             table.row(
                 "log",
                 format!(
@@ -412,8 +412,8 @@ impl SqliteStatus {
             );
         }
         if let Some(wal) = self.wal.as_ref().filter(|wal| wal.commits > 0) {
-            let (commits, frames) = (grouped(wal.commits), grouped(wal.frames));
-            let text = format!("{}-wal: {commits} commits, {frames} pages", self.path);
+            let (commits, frames) = (counted(wal.commits, "commit"), counted(wal.frames, "page"));
+            let text = format!("{path}-wal: {commits}, {frames}");
             table.row("WAL", text);
         }
         if self.hot_journal_bytes.is_some() {
@@ -427,7 +427,7 @@ impl SqliteStatus {
         let mut text = table.left_aligned();
         text.push('\n');
         for finding in &self.findings {
-            text += &format!("{finding}\n");
+            text += &format!("{}\n", escaped(finding));
         }
         if self.findings.is_empty() {
             text += &self.next_step();
@@ -446,7 +446,7 @@ impl SqliteStatus {
             }
             (false, None) if is_ours => format!(
                 "the next program with the VFS brings the log in place, as does: ebbpool sqlite recover {}",
-                self.path
+                escaped(&self.path)
             ),
             (false, None) => "the next program with any SQLite takes its journal or WAL in".into(),
         }
@@ -503,11 +503,11 @@ impl SqliteHealth {
                 let age =
                     oldest.map_or(String::new(), |age| format!(", the oldest {age:.0} s old"));
                 let bytes = ByteSize::new(self.unsaved_bytes);
-                format!("{}, {bytes}{age}", commits(count))
+                format!("{}, {bytes}{age}", counted(count, "commit"))
             }
         };
-        let window = self.window_seconds;
-        let mut rows = vec![("window", format!("{window} s")), ("in memory", memory)];
+        let window = window_text(self.window_seconds);
+        let mut rows = vec![("window", window), ("in memory", memory)];
         if let Some(time) = self.last_epoch_ms {
             rows.push(("last epoch", age_text(time)));
         }
@@ -526,15 +526,16 @@ impl SqliteHealth {
 
 impl EbbFile {
     fn to_text(&self, path: &str) -> String {
-        let (epochs, pages) = (grouped(u64::from(self.epochs)), grouped(self.changed_pages));
+        let epochs = counted(u64::from(self.epochs), "epoch");
+        let pages = counted(self.changed_pages, "page");
         let used = ByteSize::new(self.used_bytes);
         let since = age_text(self.began_ms);
         match (self.epochs, self.began_ms) {
             (0, 0) => format!("{path}-ebb: no header, so no epochs"),
             (0, _) => format!("{path}-ebb: no epochs since the checkpoint {since}"),
-            _ => format!(
-                "{path}-ebb: {epochs} epochs with {pages} pages in {used}, since the checkpoint {since}"
-            ),
+            _ => {
+                format!("{path}-ebb: {epochs} with {pages} in {used}, since the checkpoint {since}")
+            }
         }
     }
 }

@@ -238,7 +238,7 @@ fn wrong_runs_are_refused_with_a_remedy() {
         2,
         &["memory=1", "at least 1M"],
     );
-    failed(&run(&["--", "./none"]), 1, &["./none", "cannot run it"]);
+    failed(&run(&["--", "./none"]), 127, &["./none", "cannot run it"]);
     failed(&run(&[]), 2, &["<PROGRAM>"]);
     let none = ["sqlite", "run", "--library", "none.so", "--", "true"];
     ebbpool.refused(&none, 2, &["none.so is no file", "--library"]);

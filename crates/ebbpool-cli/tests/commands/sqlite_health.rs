@@ -238,7 +238,8 @@ fn what_makes_no_sense_is_not_believed() {
         );
     }
     owner.say_of("a.db", json!({ "oldest_unsaved": u64::MAX, "last_epoch": u64::MAX, "unsaved_commits": u64::MAX, "unsaved_bytes": u64::MAX, "window_seconds": 1e308 }));
-    ebbpool.stdout(&["sqlite", "status", "a.db"]);
+    let text = ebbpool.stdout(&["sqlite", "status", "a.db"]);
+    assert!(text.contains("over a hundred years"), "{text}");
 }
 
 #[test]

@@ -234,3 +234,51 @@ os._exit(0)
     assert_eq!(check["findings"], json!([]));
     assert!(check["checked_by"].is_string(), "{check}");
 }
+
+#[test]
+fn the_exit_code_says_what_is_wrong_although_nothing_reads_the_output() {
+    let Some(scratch) = Scratch::new() else {
+        return;
+    };
+    let ebbpool = &scratch.ebbpool;
+    scratch.killed("a.db", "0", "delete", 20);
+    fs::remove_file(ebbpool.path("a.db-ebb")).expect("a log");
+    for args in [["status", "a.db"], ["check", "a.db"], ["recover", "."]] {
+        let mut child = ebbpool.started(&[&["sqlite"][..], &args].concat());
+        drop(child.stdout.take());
+        let output = ends_within(child, 60);
+        assert_eq!(output.status.code(), Some(1), "{args:?}");
+    }
+}
+
+#[test]
+fn control_characters_of_names_are_visible() {
+    let Some(scratch) = Scratch::new() else {
+        return;
+    };
+    let ebbpool = &scratch.ebbpool;
+    let name = "a\u{1b}[31m\n.db";
+    scratch.killed(name, "0", "delete", 20);
+    let mut texts = Vec::new();
+    for command in ["status", "check", "recover"] {
+        let mut args = vec!["sqlite", command, name];
+        if command == "recover" {
+            args.push("--dry-run");
+        }
+        let output = ebbpool.run(&args);
+        texts.extend([output.stdout, output.stderr]);
+    }
+    texts.push(ebbpool.run(&["sqlite", "recover", ".", "--dry-run"]).stdout);
+    fs::remove_file(ebbpool.path(&format!("{name}-ebb"))).expect("a log");
+    for command in ["status", "check", "recover"] {
+        let output = ebbpool.run(&["sqlite", command, name]);
+        texts.extend([output.stdout, output.stderr]);
+    }
+    for text in texts {
+        let text = String::from_utf8(text).expect("UTF-8");
+        assert!(
+            !text.contains('\u{1b}') && !text.contains("m\n.db"),
+            "{text:?}"
+        );
+    }
+}
