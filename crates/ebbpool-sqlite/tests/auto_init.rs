@@ -17,8 +17,7 @@ fn an_automatic_extension_registers_the_vfs_and_lets_every_database_open() {
     let entry = ebbpool_sqlite::ebbpool_sqlite_auto_init as *const ();
     // SAFETY: the function has this type in C, but for the names of the types behind its pointers.
     let code = unsafe {
-        let entry = std::mem::transmute::<*const (), AutoInit>(entry);
-        ffi::sqlite3_auto_extension(Some(std::mem::transmute::<AutoInit, _>(entry)))
+        ffi::sqlite3_auto_extension(Some(std::mem::transmute::<*const (), AutoInit>(entry)))
     };
     assert_eq!(code, ffi::SQLITE_OK);
     for _ in 0..2 {
