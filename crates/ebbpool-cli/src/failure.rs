@@ -34,6 +34,12 @@ pub(crate) enum Failure {
     /// No failure: the user asks for an exit code that says whether results differ.
     #[error("the results differ")]
     Different,
+    /// A program that was not run, with the exit code of shells.
+    #[error("{error}")]
+    Program {
+        error: Box<dyn Error + Send + Sync>,
+        code: u8,
+    },
     /// An error of one command.
     #[error("{error}")]
     Command {
@@ -44,7 +50,15 @@ pub(crate) enum Failure {
 }
 
 impl Failure {
-    /// True if the command line is wrong; the exit code is 2 then.
+    /// The exit code: 2 if the command line is wrong.
+    pub(crate) fn exit_code(&self) -> u8 {
+        match self {
+            Failure::Program { code, .. } => *code,
+            failure => 1 + u8::from(failure.is_usage()),
+        }
+    }
+
+    /// True if the command line is wrong.
     pub(crate) fn is_usage(&self) -> bool {
         match self {
             Failure::Usage(_) => true,
@@ -53,6 +67,18 @@ impl Failure {
             _ => false,
         }
     }
+}
+
+/// A text in which control characters are visible: the name of a file or a process may have any.
+pub(crate) fn escaped(text: &str) -> String {
+    let mut line = String::with_capacity(text.len());
+    for letter in text.chars() {
+        match letter.is_control() {
+            true => line.extend(letter.escape_default()),
+            false => line.push(letter),
+        }
+    }
+    line
 }
 
 /// The option that corrects a rejected request, as the end of a message.

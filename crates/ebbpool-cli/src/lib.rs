@@ -53,7 +53,9 @@ pub fn main_from(arguments: impl IntoIterator<Item = OsString>) -> u8 {
     let arguments: Vec<OsString> = arguments.into_iter().collect();
     let cli = Cli::parse_from(&arguments);
     origin::set_arguments(arguments);
-    progress::stop_on_interrupt();
+    if !ends_at_once(&cli.command) {
+        progress::stop_on_interrupt();
+    }
     let result = match &cli.command {
         Command::Compare(args) => compare::compare(args),
         Command::Advise(args) => advise::advise(args),
@@ -92,9 +94,20 @@ pub fn main_from(arguments: impl IntoIterator<Item = OsString>) -> u8 {
         Err(failure) => failure,
     };
     let line = failure.to_string().replace(['\n', '\r'], " ");
+    // A name in it may have any characters, and a terminal obeys some of them.
+    let line = failure::escaped(&line);
     // If standard error is closed too, there is no way left to report the failure.
     let _ = writeln!(io::stderr(), "ebbpool: error: {line}");
-    if failure.is_usage() { 2 } else { 1 }
+    failure.exit_code()
+}
+
+/// True if Ctrl-C ends a command where it is: it has nothing that it has to finish before.
+fn ends_at_once(command: &Command) -> bool {
+    match command {
+        #[cfg(target_os = "linux")]
+        Command::Sqlite(args) => args.ends_at_once(),
+        _ => false,
+    }
 }
 
 /// The option of the command that corrects a rejected request, as the end of a message; empty if there is none.

@@ -11,13 +11,15 @@ mod run;
 mod status;
 
 use std::io::{self, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
+use ebbpool_lab::numbers::grouped;
 use ebbpool_lab::schema::ResultSchema;
-use ebbpool_sqlite::inspect::{SqliteInspection, inspect};
+use ebbpool_sqlite::inspect::{SqliteInspection, inspect, linked_database};
 use serde::Serialize;
 
 use crate::failure::Failure;
+pub(crate) use crate::failure::escaped;
 use crate::shared_args::RunFormat;
 use args::{SqliteCommand, SqliteDatabaseArgs};
 use error::SqliteError;
@@ -44,6 +46,13 @@ pub(crate) fn sqlite(args: &SqliteDatabaseArgs) -> Result<(), Failure> {
     done.map_err(|error| match error {
         SqliteError::Output(error) => Failure::Output(error),
         SqliteError::Card(failure) => *failure,
+        SqliteError::Program { .. } | SqliteError::NoProgram { .. } => Failure::Program {
+            code: match error {
+                SqliteError::NoProgram { .. } => 127,
+                _ => 126,
+            },
+            error: error.into(),
+        },
         error => Failure::Command {
             usage: error.is_usage(),
             error: error.into(),
@@ -51,9 +60,22 @@ pub(crate) fn sqlite(args: &SqliteDatabaseArgs) -> Result<(), Failure> {
     })
 }
 
+/// The database that the user names, without a symbolic link: its log is beside what the link leads to.
+fn named(path: &Path) -> Result<PathBuf, SqliteError> {
+    linked_database(path).map_err(SqliteError::reading(path))
+}
+
 /// What the files of a database say.
 fn inspected(path: &Path) -> Result<SqliteInspection, SqliteError> {
     inspect(path).map_err(SqliteError::reading(path))
+}
+
+/// A number of things as words.
+fn counted(count: u64, thing: &str) -> String {
+    match count {
+        1 => format!("1 {thing}"),
+        count => format!("{} {thing}s", grouped(count)),
+    }
 }
 
 /// Prints a result as JSON, or as the text of the function.
@@ -70,4 +92,15 @@ fn print<R: Serialize>(
         RunFormat::Table => out.write_all(to_text(result).as_bytes()),
     };
     printed.map_err(SqliteError::Output)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_thing_is_in_the_singular() {
+        let texts = [0, 1, 2000].map(|count| counted(count, "epoch"));
+        assert_eq!(texts, ["0 epochs", "1 epoch", "2,000 epochs"]);
+    }
 }

@@ -10,15 +10,15 @@ mod owner;
 mod recovered;
 
 use std::ffi::OsString;
-use std::fs::File;
+use std::fs::{File, OpenOptions};
 use std::io;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use crate::delta_log::is_page_size;
 use crate::store::{GENERATION, READ_VERSION, is_marked, is_plain};
 use crate::wal_file::read_whole;
-use crate::wal_log::WalCursor;
-use crate::wal_log::be32;
+use crate::wal_log::{FRAME, WalCursor, be32};
 
 pub use crate::health::{DatabaseHealth, HealthNote};
 pub(crate) use locks::open_locked;
@@ -41,6 +41,8 @@ pub struct SqliteInspection {
     pub path: PathBuf,
     /// Its length in bytes.
     pub bytes: u64,
+    /// The number of its names (hard links): a log beside one of them is not beside the others.
+    pub names: u64,
     /// Its header; `None` if the file is empty, or begins with something else, as an encrypted database does.
     pub header: Option<SqliteHeader>,
     /// Bytes of `-journal`, if it exists and would be rolled back.
@@ -111,28 +113,60 @@ pub fn beside(path: &Path, suffix: &str) -> PathBuf {
     name.into()
 }
 
-fn open_if_there(path: &Path) -> io::Result<Option<File>> {
-    match File::open(path) {
-        Ok(file) => Ok(Some(file)),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(error),
+/// Opens a regular file; a pipe with this name is refused, and not waited for.
+///
+/// # Errors
+///
+/// That of the system, or `InvalidInput` for what is no regular file.
+pub(crate) fn open_regular(path: &Path, mut options: OpenOptions) -> io::Result<File> {
+    let file = options.custom_flags(libc::O_NONBLOCK).open(path)?;
+    match file.metadata()?.is_file() {
+        true => Ok(file),
+        false => Err(io::Error::new(
+            io::ErrorKind::InvalidInput,
+            "it is no regular file",
+        )),
     }
 }
 
-/// Reads what the files of a database say.
+/// Opens a regular file for reading.
+pub(crate) fn open_to_read(path: &Path) -> io::Result<File> {
+    open_regular(path, OpenOptions::new().read(true).to_owned())
+}
+
+/// Opens a file beside a database, if it is there; an error names it.
+pub(crate) fn open_if_there(path: &Path) -> io::Result<Option<File>> {
+    match open_to_read(path) {
+        Ok(file) => Ok(Some(file)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => {
+            let text = format!("{}: {error}", path.display());
+            Err(io::Error::new(error.kind(), text))
+        }
+    }
+}
+
+/// The path of the database that a path names: what a symbolic link leads to, because SQLite has the files beside a database
+/// there. Another path is returned as it is.
+///
+/// # Errors
+///
+/// If there is no such file, or a link leads nowhere.
+pub fn linked_database(path: &Path) -> io::Result<PathBuf> {
+    match std::fs::symlink_metadata(path)?.is_symlink() {
+        true => path.canonicalize(),
+        false => Ok(path.to_owned()),
+    }
+}
+
+/// Reads what the files of a database say. A symbolic link to it has to be followed before, by [`linked_database`].
 ///
 /// # Errors
 ///
 /// If the database does not exist, is no regular file, or one of its files cannot be read.
 pub fn inspect(path: &Path) -> io::Result<SqliteInspection> {
-    let file = File::open(path)?;
+    let file = open_to_read(path)?;
     let metadata = file.metadata()?;
-    if !metadata.is_file() {
-        return Err(io::Error::new(
-            io::ErrorKind::InvalidInput,
-            "it is no regular file",
-        ));
-    }
     let mut first = vec![0; 1 << 16];
     read_start(&file, &mut first)?;
     let mut bytes = metadata.len();
@@ -157,6 +191,7 @@ pub fn inspect(path: &Path) -> io::Result<SqliteInspection> {
     Ok(SqliteInspection {
         path: path.to_owned(),
         bytes: metadata.len(),
+        names: metadata.nlink(),
         header: SqliteHeader::decode(&first[..metadata.len().min(1 << 16) as usize]),
         hot_journal: hot_journal(path)?,
         wal,
@@ -234,16 +269,18 @@ fn summarize_wal(file: &File, images: &mut WalImages) -> io::Result<WalSummary> 
     };
     summary.has_header = true;
     summary.page_size = cursor.page_size as u32;
-    while let Some(frames) = cursor.next_commit(file)? {
-        summary.commits += 1;
-        summary.frames += frames.len() as u64;
-        for (frame, image) in frames {
-            if frame.page == 1 {
-                images.first = Some(image);
-            }
-            if frame.size > 0 {
-                images.bytes = u64::from(frame.size) * cursor.page_size as u64;
-            }
+    let mut bytes = vec![0; cursor.frame_bytes()];
+    let mut first = None;
+    while let Some(frame) = cursor.next_frame(file, &mut bytes)? {
+        if frame.page == 1 {
+            first = Some(bytes[FRAME as usize..].to_vec());
+        }
+        // The last frame of a commit.
+        if frame.size > 0 {
+            summary.commits += 1;
+            summary.frames = cursor.frames;
+            images.first = first.take().or(images.first.take());
+            images.bytes = u64::from(frame.size) * cursor.page_size as u64;
         }
     }
     Ok(summary)
@@ -264,6 +301,11 @@ impl SqliteInspection {
             .as_ref()
             .is_some_and(|header| header.is_marked && header.has_generation);
         is_numbered && self.log.is_none()
+    }
+
+    /// True if the log that the database lacks may be beside another name (hard link) of the file.
+    pub fn may_have_log_elsewhere(&self) -> bool {
+        self.lacks_log() && self.names > 1
     }
 
     /// What the process says that owns the database through the VFS; `None` if there is none that says something.
@@ -304,7 +346,12 @@ impl SqliteInspection {
             )),
             _ => {}
         }
-        if self.lacks_log() {
+        if self.may_have_log_elsewhere() {
+            findings.push(format!(
+                "{name} is marked as having a log, and there is no {name}-ebb; the file has {} names (hard links), and another one may have the log beside it",
+                self.names
+            ));
+        } else if self.lacks_log() {
             findings.push(format!(
                 "{name} is marked as having a log, and there is no {name}-ebb{}; if it was deleted, what it held is lost",
                 if self.has_empty_log { " but an empty file" } else { "" }

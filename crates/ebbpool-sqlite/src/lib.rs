@@ -229,6 +229,10 @@ pub unsafe extern "C" fn sqlite3_extension_init(
     _error: *mut *mut c_void,
     table: *const *const c_void,
 ) -> c_int {
+    if table.is_null() {
+        // A SQLite that is built without loadable extensions passes none to automatic ones.
+        return ffi::ERROR;
+    }
     // SAFETY: the caller's.
     let api = unsafe { ffi::Api::from_routines(table) };
     // SAFETY: the functions are SQLite's, and the name ends with a zero.
@@ -241,5 +245,26 @@ pub unsafe extern "C" fn sqlite3_extension_init(
         // The VFS must stay when the connection that loaded it is closed.
         Ok(_) => ffi::OK_LOAD_PERMANENTLY,
         Err(code) => code.0,
+    }
+}
+
+/// What a program in C passes to `sqlite3_auto_extension`: it registers the VFS `ebbpool` when the program opens its first
+/// database. [`sqlite3_extension_init`] is for loading only: it returns `SQLITE_OK_LOAD_PERMANENTLY`, with which every opening
+/// would fail.
+///
+/// # Safety
+///
+/// SQLite calls this, with the table of its functions.
+#[allow(unsafe_code)]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ebbpool_sqlite_auto_init(
+    database: *mut c_void,
+    error: *mut *mut c_void,
+    table: *const *const c_void,
+) -> c_int {
+    // SAFETY: the caller's.
+    match unsafe { sqlite3_extension_init(database, error, table) } {
+        ffi::OK_LOAD_PERMANENTLY => ffi::OK,
+        code => code,
     }
 }

@@ -10,10 +10,13 @@ mod wal;
 
 use std::fs::File;
 use std::io;
+use std::ops::Deref;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::inspect::{SqliteHeader, beside, inspect};
+use crate::inspect::{SqliteHeader, beside, inspect, open_to_read};
 use rollback::RollbackWatch;
 use wal::WalWatch;
 
@@ -26,6 +29,8 @@ pub struct WatchedCommit {
     pub pages: Vec<WatchedPage>,
     /// The commits that are seen as this one, because they were made between two looks: 1 in WAL mode.
     pub commits: u64,
+    /// Bytes of a page.
+    pub page_size: usize,
 }
 
 /// A page that a commit changed.
@@ -34,9 +39,63 @@ pub struct WatchedPage {
     /// The number of the page, from 1 on.
     pub page: u32,
     /// Its content before; `None` if it is new, or if the content is no longer known.
-    pub before: Option<Arc<[u8]>>,
-    /// Its content from then on.
-    pub after: Arc<[u8]>,
+    pub before: Option<Arc<PageImage>>,
+    /// Its content from then on; `None` if there was no memory for it.
+    pub after: Option<Arc<PageImage>>,
+}
+
+/// The content of a page, which counts as used memory as long as it exists.
+#[derive(Debug)]
+pub struct PageImage {
+    bytes: Box<[u8]>,
+    used: Arc<AtomicU64>,
+}
+
+impl Deref for PageImage {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+impl Drop for PageImage {
+    fn drop(&mut self) {
+        self.used
+            .fetch_sub(self.bytes.len() as u64, Ordering::Relaxed);
+    }
+}
+
+/// Bytes for images of pages, those that models have included.
+struct ImageMemory {
+    used: Arc<AtomicU64>,
+    most: u64,
+    /// Images of changed pages for which there was no room.
+    refused: u64,
+}
+
+impl ImageMemory {
+    fn new(most: u64) -> ImageMemory {
+        ImageMemory {
+            used: Arc::default(),
+            most,
+            refused: 0,
+        }
+    }
+
+    /// An image of a page; `None` if there is no room.
+    fn image(&mut self, bytes: &[u8]) -> Option<Arc<PageImage>> {
+        let count = bytes.len() as u64;
+        if self.used.load(Ordering::Relaxed) + count > self.most {
+            self.refused += 1;
+            return None;
+        }
+        self.used.fetch_add(count, Ordering::Relaxed);
+        Some(Arc::new(PageImage {
+            bytes: bytes.into(),
+            used: Arc::clone(&self.used),
+        }))
+    }
 }
 
 /// What SQLite wrote while it was watched.
@@ -53,6 +112,7 @@ pub struct CommitWatch {
     path: PathBuf,
     database: File,
     page_size: usize,
+    memory: ImageMemory,
     mode: JournalWatch,
 }
 
@@ -79,20 +139,24 @@ impl CommitWatch {
                 "its program uses ebbpool already; PRAGMA ebbpool_status has the figures",
             );
         }
-        let database = File::open(path)?;
+        let database = open_to_read(path)?;
         let page_size = header.page_size as usize;
         let mode = match header.is_wal {
             true => JournalWatch::Wal(WalWatch::new(beside(path, "-wal"), beside(path, "-shm"))),
-            false => JournalWatch::Rollback(RollbackWatch::new(page_size, memory)),
+            false => JournalWatch::Rollback(RollbackWatch::new(page_size)),
         };
         let mut watch = CommitWatch {
             path: path.to_owned(),
             database,
             page_size,
+            // What is there already leaves room for what changes.
+            memory: ImageMemory::new(memory / 2),
             mode,
         };
         // What was there before is no commit of the watch.
         watch.poll()?;
+        watch.memory.most = memory;
+        watch.memory.refused = 0;
         if let JournalWatch::Wal(wal) = &mut watch.mode {
             wal.written = WatchedBytes::default();
         }
@@ -120,6 +184,11 @@ impl CommitWatch {
     ///
     /// If a file cannot be read, or the page size or journal mode has changed.
     pub fn poll(&mut self) -> io::Result<Vec<WatchedCommit>> {
+        if !self.has_its_name()? {
+            return Err(io::Error::other(
+                "it was deleted or replaced while it was watched; measure again",
+            ));
+        }
         let mut header = [0; 100];
         crate::inspect::read_start(&self.database, &mut header)?;
         if let Some(header) = SqliteHeader::decode(&header)
@@ -130,8 +199,18 @@ impl CommitWatch {
             ));
         }
         match &mut self.mode {
-            JournalWatch::Wal(wal) => wal.poll(&self.database, self.page_size),
-            JournalWatch::Rollback(rollback) => rollback.poll(&self.database),
+            JournalWatch::Wal(wal) => wal.poll(&self.database, self.page_size, &mut self.memory),
+            JournalWatch::Rollback(rollback) => rollback.poll(&self.database, &mut self.memory),
+        }
+    }
+
+    /// True if the path still leads to the file that is watched.
+    fn has_its_name(&self) -> io::Result<bool> {
+        let opened = self.database.metadata()?;
+        match std::fs::metadata(&self.path) {
+            Ok(named) => Ok((named.dev(), named.ino()) == (opened.dev(), opened.ino())),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+            Err(error) => Err(error),
         }
     }
 
@@ -143,17 +222,100 @@ impl CommitWatch {
         }
     }
 
-    /// Bytes of images of pages in memory.
+    /// Bytes of images of pages in memory, those that models have of its commits included.
     pub fn memory(&self) -> u64 {
-        match &self.mode {
-            JournalWatch::Wal(wal) => wal.images() * self.page_size as u64,
-            JournalWatch::Rollback(rollback) => rollback.images() * self.page_size as u64,
-        }
+        self.memory.used.load(Ordering::Relaxed)
+    }
+
+    /// Images of pages that were not stored, because there was no memory for them: models take such a page as written whole.
+    pub fn refused_images(&self) -> u64 {
+        self.memory.refused
     }
 
     /// The size of the database in pages, as its file is now.
     pub fn pages(&self) -> u64 {
         let length = self.database.metadata().map_or(0, |file| file.len());
         length.div_ceil(self.page_size as u64)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rusqlite::Connection;
+
+    /// A database of 8 MiB that plain SQLite has open.
+    fn database(mode: &str) -> (tempfile::TempDir, PathBuf, Connection) {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("a.db");
+        let database = Connection::open(&path).unwrap();
+        let text = format!(
+            "PRAGMA journal_mode={mode}; PRAGMA wal_autocheckpoint=0;
+             CREATE TABLE t (n INTEGER PRIMARY KEY, b);
+             WITH RECURSIVE c(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c WHERE n < 8192)
+             INSERT INTO t SELECT n, randomblob(1000) FROM c"
+        );
+        database.execute_batch(&text).unwrap();
+        (directory, path, database)
+    }
+
+    #[test]
+    fn a_watch_takes_no_more_memory_than_it_may() {
+        const MOST: u64 = 1 << 20;
+        for mode in ["delete", "wal"] {
+            let (_directory, path, database) = database(mode);
+            let mut watch = CommitWatch::open(&path, MOST).unwrap();
+            assert!(watch.memory() <= MOST / 2, "{mode}");
+            let mut models = [0.0, 300.0].map(|window| {
+                WindowModel::new(crate::Options {
+                    window,
+                    ..crate::Options::default()
+                })
+            });
+            let change = |range: &str| {
+                let sql = format!("UPDATE t SET b = randomblob(1000) WHERE n BETWEEN {range}");
+                database.execute_batch(&sql).unwrap();
+            };
+            for (second, range) in ["1 AND 3", "4000 AND 4003", "1 AND 9000", "1 AND 3"]
+                .into_iter()
+                .enumerate()
+            {
+                change(range);
+                let commits = watch.poll().unwrap();
+                assert_eq!(commits.len(), 1, "{mode}");
+                for model in &mut models {
+                    model.commit(second as f64, &commits[0]);
+                }
+                assert!(watch.memory() <= MOST, "{mode}");
+                let is_large = commits[0].pages.len() > 1000;
+                assert_eq!(is_large, range == "1 AND 9000", "{mode}");
+                assert!(second > 1 || watch.refused_images() == 0, "{mode}");
+                assert!(second < 2 || watch.refused_images() > 0, "{mode}");
+            }
+            let [each, merged] = models.map(|model| {
+                let bytes = model.finish(4.0, &PageGrowth::default(), watch.page_size());
+                (bytes.epochs, bytes.log)
+            });
+            assert!(each.0 > merged.0 && each.1 >= merged.1, "{mode}");
+            // The large commit counts with all its pages.
+            assert!(merged.1 >= 8 << 20, "{mode}: {merged:?}");
+        }
+    }
+
+    #[test]
+    fn a_database_that_another_file_replaces_ends_the_watch() {
+        for mode in ["delete", "wal"] {
+            for is_replaced in [false, true] {
+                let (directory, path, database) = database(mode);
+                let mut watch = CommitWatch::open(&path, 1 << 20).unwrap();
+                database.close().unwrap();
+                std::fs::rename(&path, directory.path().join("old.db")).unwrap();
+                if is_replaced {
+                    std::fs::copy(directory.path().join("old.db"), &path).unwrap();
+                }
+                let error = watch.poll().unwrap_err().to_string();
+                assert!(error.contains("deleted or replaced"), "{mode}: {error}");
+            }
+        }
     }
 }

@@ -77,6 +77,8 @@ impl std::error::Error for OptionError {}
 
 /// The least memory in bytes that makes sense.
 const LEAST_MEMORY: u64 = 1 << 20;
+/// The most memory in bytes.
+const MOST_MEMORY: u64 = 16 << 30;
 /// Bytes that SQLite's own WAL of 1000 pages, and the pages since the last epoch, take in most programs.
 const USUAL_WRITES: u64 = 16 << 20;
 
@@ -120,6 +122,9 @@ impl Options {
                 if self.memory < LEAST_MEMORY {
                     return Err(error("at least 1M"));
                 }
+                if self.memory > most_memory() {
+                    return Err(error("at most 16G, and no more than the machine has"));
+                }
             }
             "log_limit" => self.log_limit = bytes()?,
             _ => {
@@ -131,6 +136,22 @@ impl Options {
             }
         }
         Ok(())
+    }
+
+    /// The options of the environment variable `EBBPOOL_SQLITE`.
+    ///
+    /// # Errors
+    ///
+    /// As [`Options::set_from_text`], and if the variable is not UTF-8.
+    pub(crate) fn of_environment() -> Result<Options, OptionError> {
+        let text = std::env::var_os("EBBPOOL_SQLITE").unwrap_or_default();
+        match text.to_str() {
+            Some(text) => Options::default().set_from_text(text),
+            None => {
+                let text = text.to_string_lossy();
+                Err(OptionError::expected("EBBPOOL_SQLITE", &text, "UTF-8"))
+            }
+        }
     }
 
     /// Sets options from text such as `window=5&memory=8M`.
@@ -153,6 +174,22 @@ impl Options {
             let found = pairs.iter().rev().find(|(known, _)| *known == name);
             found.map(|(_, value)| (*value).to_owned())
         })
+    }
+}
+
+/// The most bytes that a database may take: those of the machine, up to a limit.
+#[allow(unsafe_code)]
+fn most_memory() -> u64 {
+    // SAFETY: the function only reads numbers of the system.
+    let (pages, bytes) = unsafe {
+        (
+            libc::sysconf(libc::_SC_PHYS_PAGES),
+            libc::sysconf(libc::_SC_PAGESIZE),
+        )
+    };
+    match (u64::try_from(pages), u64::try_from(bytes)) {
+        (Ok(pages), Ok(bytes)) => MOST_MEMORY.min(pages * bytes),
+        _ => MOST_MEMORY,
     }
 }
 
@@ -335,6 +372,7 @@ mod tests {
             "window=x",
             "memory=1",
             "memory=9999999999G",
+            "memory=64G",
             "log=x",
             "windows=3",
             "window",

@@ -19,14 +19,15 @@ pub(crate) fn run(
     name: &str,
     value: Option<&str>,
 ) -> Option<Result<String, (String, Code)>> {
+    let error = |code: Code| {
+        let passed = (code == Code::BUSY).then(|| shared.passed_text()).flatten();
+        let why = passed.unwrap_or_else(|| code.to_string());
+        (format!("{name}: {why}"), code)
+    };
     let family = |with: &dyn Fn(&mut Family) -> Answer<String>| {
-        let answer = instance.with_family(shared, with);
-        answer.map_err(|code| (format!("{name}: {code}"), code))
+        instance.with_family(shared, with).map_err(error)
     };
-    let said = |answer: Answer<()>| {
-        let answer = answer.map(|()| "ok".to_owned());
-        answer.map_err(|code| (format!("{name}: {code}"), code))
-    };
+    let said = |answer: Answer<()>| answer.map(|()| "ok".to_owned()).map_err(error);
     // The files are this process's from here on.
     let owned = || instance.with_family(shared, |_| Ok(()));
     if name == "wal_checkpoint" {
@@ -61,8 +62,7 @@ pub(crate) fn run(
                     }
                     None => instance.with_family(shared, |family| Ok(family.options.window)),
                 });
-                let window = window.map(|window| window.to_string());
-                window.map_err(|code| (format!("{name}: {code}"), code))
+                window.map(|window| window.to_string()).map_err(error)
             }
         },
         "ebbpool_clock" if std::env::var_os(CLOCK_VARIABLE).is_some() => {

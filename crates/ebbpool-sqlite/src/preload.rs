@@ -6,7 +6,7 @@
 
 #![allow(unsafe_code)]
 
-use std::ffi::{CStr, CString, c_char, c_int, c_void};
+use std::ffi::{CStr, CString, OsStr, c_char, c_int, c_void};
 use std::io::Write;
 use std::sync::OnceLock;
 
@@ -14,7 +14,7 @@ use crate::ffi;
 use crate::plain::functions_of;
 use crate::register_with;
 
-/// The environment variable without which the preloaded functions do nothing but call SQLite's.
+/// The environment variable without which, or with 0 or nothing in which, the preloaded functions only call SQLite's.
 pub const VARIABLE: &str = "EBBPOOL_SQLITE_PRELOAD";
 
 /// The name of the library's file.
@@ -57,7 +57,7 @@ pub fn real(own: OpenV2) -> Option<&'static RealSqlite> {
         if open.is_null() {
             return None;
         }
-        if std::env::var_os(VARIABLE).is_some() {
+        if is_on(std::env::var_os(VARIABLE).as_deref()) {
             // SAFETY: the functions are those of the SQLite that the program calls.
             if let Err(code) = unsafe { register_with(api, true) } {
                 // Where standard error is closed, this goes nowhere.
@@ -77,6 +77,11 @@ pub fn real(own: OpenV2) -> Option<&'static RealSqlite> {
         }
     });
     real.as_ref()
+}
+
+/// True if the variable asks for the VFS: it is set, and neither empty nor 0.
+fn is_on(value: Option<&OsStr>) -> bool {
+    value.is_some_and(|value| !value.is_empty() && value != "0")
 }
 
 /// A handle of the library with SQLite: behind this one in the order of the loader, or loaded by the program itself, where

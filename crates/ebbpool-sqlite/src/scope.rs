@@ -43,6 +43,13 @@ impl fmt::Display for ScopeError {
 
 impl std::error::Error for ScopeError {}
 
+impl ScopeError {
+    /// What is wrong, and what is expected.
+    pub fn why(&self) -> &'static str {
+        self.why
+    }
+}
+
 impl Scope {
     /// Reads a list of patterns with `:` between them.
     ///
@@ -55,8 +62,8 @@ impl Scope {
                 "a pattern is empty; expected names such as home.db or /var/lib/*.db, with : between them"
             } else if !has_whole_sets(pattern.as_bytes()) {
                 "a [ has no ]; expected a set such as [0-9]"
-            } else if pattern.contains('/') && !pattern.starts_with(['/', '*']) {
-                "a pattern with a slash is compared with absolute paths; begin it with /"
+            } else if pattern.contains('/') && !pattern.starts_with('/') {
+                "a pattern with a slash is compared with absolute paths, in which * matches no slash; begin it with /, or name the file alone"
             } else {
                 match CString::new(pattern) {
                     Ok(pattern) => return Ok(pattern),
@@ -133,7 +140,12 @@ fn is_in_scope(path: &str) -> bool {
     static SCOPE: OnceLock<Option<Result<Scope, ScopeError>>> = OnceLock::new();
     let scope = SCOPE.get_or_init(|| {
         let text = std::env::var_os(FILES_VARIABLE)?;
-        let scope = Scope::parse(&text.to_string_lossy());
+        let scope = text.to_str().map(Scope::parse).unwrap_or_else(|| {
+            Err(ScopeError {
+                text: text.to_string_lossy().into_owned(),
+                why: "it is not UTF-8",
+            })
+        });
         if let Err(error) = &scope {
             // Where standard error is closed, this goes nowhere.
             let _ = writeln!(
@@ -226,6 +238,8 @@ mod tests {
             ("[!]", "a [ has no ]"),
             ("/a/[b/c].db", "a [ has no ]"),
             ("data/a.db", "absolute"),
+            ("*/a.db", "begin it with /"),
+            ("**/a.db", "begin it with /"),
             ("a\0.db", "zero"),
         ] {
             let error = Scope::parse(patterns).unwrap_err().to_string();

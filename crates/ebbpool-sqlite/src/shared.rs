@@ -20,6 +20,10 @@ const HEALTH_EVERY: f64 = 0.5;
 const WAIT: Duration = Duration::from_micros(50);
 const MOST_WAITS: u32 = 200;
 
+/// Why SQLite's own VFS serves a handle that writes, although the library could.
+const PASSED_BESIDE_A_READER: &str =
+    "another connection of the process has opened it for reading only";
+
 /// Whose the files of a database are.
 pub(crate) enum State {
     /// No process's, as far as this one knows.
@@ -228,6 +232,17 @@ impl Shared {
         Ok(window)
     }
 
+    /// Why a PRAGMA cannot have the files: for people, with what to do about it. `None` if this process leaves them to no other VFS.
+    pub(crate) fn passed_text(&self) -> Option<String> {
+        let inner = self.lock().ok()?;
+        let is_passed = matches!(inner.state, State::Free) && inner.passing > 0;
+        is_passed.then(|| {
+            format!(
+                "SQLite's own VFS serves it, because {PASSED_BESIDE_A_READER}; close that one first"
+            )
+        })
+    }
+
     /// Publishes how the database is, for other processes.
     pub(crate) fn publish_health(&self, now: f64) {
         self.said_at.store(now.to_bits(), Ordering::Relaxed);
@@ -241,7 +256,9 @@ impl Shared {
                 ..DatabaseHealth::default()
             },
         };
-        health.passed = inner.refusal.map(str::to_owned);
+        let is_passed = matches!(inner.state, State::Free) && inner.passing > 0;
+        let beside_a_reader = is_passed.then_some(PASSED_BESIDE_A_READER);
+        health.passed = inner.refusal.or(beside_a_reader).map(str::to_owned);
         drop(inner);
         health.path = self.path.clone();
         (health.device, health.inode) = FileIdentity::of(&self.path)

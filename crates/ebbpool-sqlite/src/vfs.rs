@@ -188,9 +188,7 @@ unsafe fn options_of(instance: &Instance, name: *const c_char) -> Answer<Options
                 .into_owned(),
         )
     };
-    let environment = std::env::var("EBBPOOL_SQLITE").unwrap_or_default();
-    let options = Options::default().set_from_text(&environment);
-    options
+    Options::of_environment()
         .and_then(|options| options.set(parameter))
         .map_err(|error| {
             instance.log(Code::CANT_OPEN, &error.to_string());

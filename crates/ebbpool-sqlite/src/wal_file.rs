@@ -6,9 +6,6 @@ use std::os::unix::fs::FileExt;
 
 use crate::wal_log::{FRAME, HEADER, WalCursor, WalFrame};
 
-/// The frames of a commit, each with the image of its page.
-pub(crate) type CommitFrames = Vec<(WalFrame, Vec<u8>)>;
-
 impl WalCursor {
     /// The position of the first frame of a file; `None` if it has no whole header.
     pub(crate) fn open(file: &File) -> io::Result<Option<WalCursor>> {
@@ -19,23 +16,45 @@ impl WalCursor {
         }
     }
 
-    /// Reads the frames of the next commit: for each its numbers and the image of the page. `None`, and the position stays,
-    /// if there is no further commit.
-    pub(crate) fn next_commit(&mut self, file: &File) -> io::Result<Option<CommitFrames>> {
-        let mut cursor = self.clone();
-        let mut frames = Vec::new();
+    /// Reads the next frame into a buffer of its length; `None`, and the position stays, if there is no further one.
+    pub(crate) fn next_frame(
+        &mut self,
+        file: &File,
+        frame: &mut [u8],
+    ) -> io::Result<Option<WalFrame>> {
+        match read_whole(file, frame, self.position())? {
+            true => Ok(self.take(frame)),
+            false => Ok(None),
+        }
+    }
+
+    /// Calls `each` with the frames of the next commit, and the images of their pages, one after the other: a commit may be
+    /// larger than memory. Returns their number; `None`, and the position stays, if there is no further commit.
+    pub(crate) fn next_commit(
+        &mut self,
+        file: &File,
+        mut each: impl FnMut(WalFrame, &[u8]) -> io::Result<()>,
+    ) -> io::Result<Option<u64>> {
         let mut bytes = vec![0; self.frame_bytes()];
-        while read_whole(file, &mut bytes, cursor.position())? {
-            let Some(frame) = cursor.take(&bytes) else {
-                break;
-            };
-            frames.push((frame, bytes[FRAME as usize..].to_vec()));
-            if frame.size != 0 {
-                *self = cursor;
-                return Ok(Some(frames));
+        // Only at its end it is known whether there is a whole one.
+        let mut end = self.clone();
+        loop {
+            match end.next_frame(file, &mut bytes)? {
+                Some(frame) if frame.size != 0 => break,
+                Some(_) => {}
+                None => return Ok(None),
             }
         }
-        Ok(None)
+        let begin = self.clone();
+        while self.frames < end.frames {
+            let Some(frame) = self.next_frame(file, &mut bytes)? else {
+                // Its program has begun the file anew meanwhile.
+                *self = begin;
+                return Ok(None);
+            };
+            each(frame, &bytes[FRAME as usize..])?;
+        }
+        Ok(Some(end.frames - begin.frames))
     }
 }
 

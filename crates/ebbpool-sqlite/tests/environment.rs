@@ -1,5 +1,9 @@
 //! What environment variables change, in a child process for each of them: the VFS reads them once.
 
+#![allow(unsafe_code)]
+
+use std::ffi::CStr;
+use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, Output};
 
@@ -77,6 +81,66 @@ fn part() {
                 .and_then(|mut statement| Ok(statement.query([])?.next()?.is_some()));
             println!("clock {}", rows.unwrap());
         }
+        // As a worker of Python's `multiprocessing` ends, and as a program becomes another one.
+        "exit" | "exec" => {
+            let database = open(&directory, "home.db", "?window=1000").unwrap();
+            let rows = "CREATE TABLE t (a); INSERT INTO t VALUES (1);";
+            database.execute_batch(rows).unwrap();
+            database
+                .query_row("PRAGMA ebbpool_flush", [], |_| Ok(()))
+                .unwrap();
+            database.execute_batch("INSERT INTO t VALUES (2)").unwrap();
+            match part.as_str() {
+                // SAFETY: the function ends the process.
+                "exit" => unsafe { libc::_exit(0) },
+                _ => panic!("{}", Command::new("true").exec()),
+            }
+        }
+        "descriptors" => {
+            let count = || {
+                let descriptors = std::fs::read_dir("/proc/self/fd").unwrap();
+                let targets =
+                    descriptors.filter_map(|it| std::fs::read_link(it.unwrap().path()).ok());
+                let texts = targets.map(|it| it.display().to_string());
+                texts
+                    .filter(|it| it.contains("/home.db") || it.contains("memfd:ebbpool"))
+                    .count()
+            };
+            let open = |parameters| {
+                let database = open(&directory, "home.db", parameters).unwrap();
+                // The first epoch goes to `-wal`, and those behind it to `-ebb`.
+                let table = "PRAGMA journal_mode=WAL; CREATE TABLE IF NOT EXISTS t (a)";
+                let row = "INSERT INTO t VALUES (1)";
+                for sql in [table, row, row] {
+                    database.execute_batch(sql).unwrap();
+                }
+                database
+            };
+            let plain = open("?vfs=unix");
+            println!("plain {}", count());
+            drop(plain);
+            let first = open("?window=0");
+            println!("one {}", count());
+            let second = open("?window=0");
+            println!("two {}", count());
+            drop((first, second));
+        }
+        "shutdown" => {
+            let default = || {
+                // SAFETY: the default VFS lives as long as the process, and its name ends with a zero.
+                unsafe {
+                    let vfs = rusqlite::ffi::sqlite3_vfs_find(std::ptr::null());
+                    CStr::from_ptr((*vfs).zName).to_string_lossy().into_owned()
+                }
+            };
+            println!("before {}", default());
+            // SAFETY: no connection is open, and no other thread uses SQLite.
+            unsafe {
+                rusqlite::ffi::sqlite3_shutdown();
+                rusqlite::ffi::sqlite3_initialize();
+            }
+            println!("after {}", default());
+        }
         _ => unreachable!("{part}"),
     }
 }
@@ -125,6 +189,34 @@ fn a_misspelled_parameter_of_a_name_cannot_be_opened() {
         "[?vfs=ebbpool&colour=red] false",
     ];
     lines(&output, &expected);
+}
+
+#[test]
+fn a_process_that_ends_at_once_or_becomes_another_program_loses_its_window() {
+    for part in ["exit", "exec"] {
+        let directory = tempfile::tempdir().unwrap();
+        child(part, directory.path(), &[]);
+        ebbpool_sqlite::register(false).unwrap();
+        let database = open(directory.path(), "home.db", "?vfs=ebbpool").unwrap();
+        let rows = database.query_row("SELECT count(*), max(a) FROM t", [], |row| {
+            Ok((row.get::<_, i64>(0)?, row.get::<_, i64>(1)?))
+        });
+        assert_eq!(rows.unwrap(), (1, 1), "{part}");
+    }
+}
+
+#[test]
+fn a_connection_has_more_descriptors_than_with_plain_sqlite() {
+    let directory = tempfile::tempdir().unwrap();
+    let output = child("descriptors", directory.path(), &[]);
+    lines(&output, &["plain 3", "one 9", "two 10"]);
+}
+
+#[test]
+fn after_a_shutdown_the_default_vfs_is_sqlites_own() {
+    let directory = tempfile::tempdir().unwrap();
+    let output = child("shutdown", directory.path(), &[]);
+    lines(&output, &["before ebbpool", "after unix"]);
 }
 
 #[test]

@@ -367,6 +367,22 @@ fn finds_the_database_busy() {
 }
 
 #[test]
+fn another_name_of_an_open_database_finds_it_locked() {
+    let (directory, path) = directory();
+    let database = with_a_log(&path);
+    let other = directory.path().join("other.db");
+    std::fs::hard_link(&path, &other).unwrap();
+    let named = open(&other, "window=0").unwrap();
+    named.busy_timeout(Duration::ZERO).unwrap();
+    let error = named
+        .query_row("SELECT count(*) FROM t", [], |_| Ok(()))
+        .unwrap_err();
+    assert_eq!(error.sqlite_error_code(), Some(ErrorCode::DatabaseBusy));
+    drop(named);
+    assert_eq!(count(&database), 2);
+}
+
+#[test]
 fn a_process_that_ends_without_closing_loses_nothing() {
     let (_directory, path) = directory();
     let output = in_another_process("ends_without_closing", &path);

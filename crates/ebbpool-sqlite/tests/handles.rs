@@ -7,6 +7,7 @@ mod support;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use ebbpool_sqlite::inspect::health_of;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 use support::real::{
     beside, copy_of, count, database_of_victim, directory, error_code, is_alone, open, plain,
@@ -122,6 +123,36 @@ fn connections_that_only_read_work_beside_a_writer() {
             assert_eq!(count(&plain(&path)), 5, "{when}");
         }
     }
+}
+
+/// In WAL mode the reader has its index as long as it is open, so that the library cannot have the files.
+#[test]
+fn a_writer_behind_a_connection_that_only_reads_says_who_serves_it() {
+    let (_directory, path) = directory();
+    let made = plain(&path);
+    set_journal(&made, "wal");
+    made.execute_batch("CREATE TABLE t (a)").unwrap();
+    made.close().unwrap();
+    let reader = open_with(&path, "mode=ro").unwrap();
+    assert_eq!(count(&reader), 0);
+    let writer = open_with(&path, "window=1000").unwrap();
+    insert(&writer);
+    let said = health_of(&path).unwrap().unwrap().database.passed.unwrap();
+    assert!(said.contains("opened it for reading only"), "{said}");
+    for name in ["flush", "checkpoint", "status", "window"] {
+        let sql = format!("PRAGMA ebbpool_{name}");
+        let error = writer.query_row(&sql, [], |_| Ok(())).unwrap_err();
+        assert_eq!(error_code::<()>(Err(error)), Some(ErrorCode::DatabaseBusy));
+        let error = writer.query_row(&sql, [], |_| Ok(())).unwrap_err();
+        let remedy = "opened it for reading only; close that one first";
+        assert!(error.to_string().contains(remedy), "{error}");
+    }
+    drop(reader);
+    // The writer's own index is SQLite's until it is closed, too.
+    drop(writer);
+    let writer = open_with(&path, "window=1000").unwrap();
+    insert(&writer);
+    assert_eq!(health_of(&path).unwrap().unwrap().database.passed, None);
 }
 
 /// A writer first, readers that stay longer.

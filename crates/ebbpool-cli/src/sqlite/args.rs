@@ -15,6 +15,13 @@ pub(crate) struct SqliteDatabaseArgs {
     pub(super) command: SqliteCommand,
 }
 
+impl SqliteDatabaseArgs {
+    /// True if a signal may end the subcommand where it is. `measure` answers first, and `check` sets a handler of its own.
+    pub(crate) fn ends_at_once(&self) -> bool {
+        !matches!(self.command, SqliteCommand::Measure(_))
+    }
+}
+
 #[derive(Subcommand)]
 pub(super) enum SqliteCommand {
     /// Run a program whose SQLite databases are written through the VFS, without changing the program
@@ -179,8 +186,8 @@ pub(super) struct SqliteMeasureArgs {
     pub(super) minutes: f64,
     #[command(flatten)]
     pub(super) card: CardArgs,
-    /// Memory for the pages that are compared; the watch ends when they take more
-    #[arg(long, value_name = "BYTES", default_value = "256MiB")]
+    /// Memory for the pages that are compared; others count as written whole
+    #[arg(long, value_name = "BYTES", default_value = "256MiB", value_parser = memory)]
     pub(super) memory: ByteSize,
     /// Output format
     #[arg(long, value_enum, default_value_t = RunFormat::Table)]
@@ -189,6 +196,17 @@ pub(super) struct SqliteMeasureArgs {
 
 /// The longest watch: a week.
 const LONGEST: f64 = 7.0 * 24.0 * 60.0;
+
+/// The least memory of a watch.
+const LEAST_MEMORY: u64 = 1 << 20;
+
+fn memory(text: &str) -> Result<ByteSize, String> {
+    let memory: ByteSize = text.parse().map_err(|error| format!("{error}"))?;
+    match memory.bytes() {
+        LEAST_MEMORY.. => Ok(memory),
+        _ => Err("give at least 1MiB".into()),
+    }
+}
 
 fn minutes(text: &str) -> Result<f64, String> {
     let minutes = text.trim().parse::<f64>().ok();

@@ -1,9 +1,10 @@
 //! `ebbpool sqlite check`: whether recovery would give a whole database.
 
-use std::env;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::process::exit;
+use std::sync::{Mutex, PoisonError};
+use std::{env, fs, io};
 
-use ebbpool_lab::numbers::grouped;
 use ebbpool_lab::schema::{ResultSchema, ResultShape};
 use ebbpool_sqlite::inspect::{SqliteInspection, epoch_behind_damage, write_recovered};
 use ebbpool_sqlite::plain::PlainSqlite;
@@ -14,7 +15,7 @@ use tempfile::TempDir;
 use super::args::SqliteCheckArgs;
 use super::error::SqliteError;
 use super::status::{fit_name, holder_text};
-use super::{inspected, print};
+use super::{counted, escaped, inspected, named, print};
 use crate::table::FigureTable;
 
 /// The result of a check, with the fields of the JSON output.
@@ -42,9 +43,10 @@ pub(super) fn schema() -> ResultSchema {
 }
 
 pub(super) fn check(args: &SqliteCheckArgs) -> Result<(), SqliteError> {
-    let inspection = inspected(&args.path)?;
+    let path = named(&args.path)?;
+    let inspection = inspected(&path)?;
     let mut check = SqliteCheck {
-        path: args.path.display().to_string(),
+        path: path.display().to_string(),
         log_fit: inspection.log.as_ref().map(|log| fit_name(log.fit)),
         epochs: inspection.log.as_ref().map_or(0, |log| log.epochs),
         wal_commits: inspection.wal.as_ref().map_or(0, |wal| wal.commits),
@@ -66,17 +68,14 @@ pub(super) fn check(args: &SqliteCheckArgs) -> Result<(), SqliteError> {
             Err(error) => check.unchecked = Some(error.to_string()),
         },
     }
-    print(&check, args.format, SqliteCheck::to_text)?;
+    let printed = print(&check, args.format, SqliteCheck::to_text);
     match (check.findings.len(), inspection.holder()) {
-        (0, None) => Ok(()),
+        (0, None) => printed,
         (0, Some(holder)) => Err(SqliteError::Busy {
-            path: args.path.clone(),
+            path,
             process: holder_text(holder),
         }),
-        (count, _) => Err(SqliteError::Findings {
-            path: args.path.clone(),
-            count,
-        }),
+        (count, _) => Err(SqliteError::Findings { path, count }),
     }
 }
 
@@ -95,6 +94,48 @@ fn why_not(inspection: &SqliteInspection) -> Option<String> {
     is_unknown.then(|| "it is encrypted, or no database of SQLite".into())
 }
 
+/// Why a database could not be copied to a directory.
+fn copy_error(path: &Path, directory: &Path, source: io::Error) -> SqliteError {
+    match source.kind() {
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => SqliteError::NoRoom {
+            directory: directory.to_owned(),
+            path: path.to_owned(),
+        },
+        _ => SqliteError::doing("copy it", path)(source),
+    }
+}
+
+/// The directory with the copy, for the thread that ends the command after a signal.
+static COPY: Mutex<Option<PathBuf>> = Mutex::new(None);
+
+/// A directory that is removed at the end, and also where Ctrl-C or SIGTERM ends the command.
+struct CopyDirectory(TempDir);
+
+impl CopyDirectory {
+    fn new_in(parent: &Path) -> io::Result<CopyDirectory> {
+        // Without a handler a signal ends the command, and the copy stays.
+        let _ = ctrlc::set_handler(|| {
+            let copy = COPY.lock().unwrap_or_else(PoisonError::into_inner);
+            if let Some(path) = &*copy {
+                // The check may make a file meanwhile.
+                for _ in 0..10 {
+                    if fs::remove_dir_all(path).is_ok() {
+                        break;
+                    }
+                }
+            }
+            exit(INTERRUPTED);
+        });
+        let mut copy = COPY.lock().unwrap_or_else(PoisonError::into_inner);
+        let own = TempDir::new_in(parent)?;
+        *copy = Some(own.path().to_owned());
+        Ok(CopyDirectory(own))
+    }
+}
+
+/// The exit code of shells for a command that Ctrl-C has ended.
+const INTERRUPTED: i32 = 130;
+
 impl SqliteCheck {
     /// Has SQLite check a copy of the database as recovery would leave it: checking the files themselves would recover them.
     fn judge(
@@ -104,10 +145,11 @@ impl SqliteCheck {
         directory: Option<&Path>,
     ) -> Result<(), SqliteError> {
         let parent = directory.map_or_else(env::temp_dir, Path::to_owned);
-        let own = TempDir::new_in(&parent).map_err(SqliteError::doing("write in it", &parent))?;
-        let copy = own.path().join("recovered.db");
+        let own =
+            CopyDirectory::new_in(&parent).map_err(SqliteError::doing("write in it", &parent))?;
+        let copy = own.0.path().join("recovered.db");
         write_recovered(inspection, &copy)
-            .map_err(SqliteError::doing("copy it", &inspection.path))?;
+            .map_err(|source| copy_error(&inspection.path, &parent, source))?;
         match sqlite.integrity_check(&copy) {
             Ok(findings) => {
                 self.findings.extend(findings);
@@ -122,10 +164,10 @@ impl SqliteCheck {
         let mut table = FigureTable::new();
         let log = match self.log_fit {
             None => "no -ebb".into(),
-            Some(fit) => format!("{} epochs, {fit}", grouped(u64::from(self.epochs))),
+            Some(fit) => format!("{}, {fit}", counted(u64::from(self.epochs), "epoch")),
         };
         table.row("log", log);
-        table.row("WAL", format!("{} commits", grouped(self.wal_commits)));
+        table.row("WAL", counted(self.wal_commits, "commit"));
         let state = match (&self.checked_by, &self.unchecked) {
             (Some(version), _) => format!("checked by SQLite {version}"),
             (None, Some(why)) => format!("not checked: {why}"),
@@ -135,11 +177,28 @@ impl SqliteCheck {
         let mut text = table.left_aligned();
         text.push('\n');
         for finding in &self.findings {
-            text.push_str(&format!("{finding}\n"));
+            text.push_str(&format!("{}\n", escaped(finding)));
         }
         if self.findings.is_empty() && self.checked_by.is_some() {
             text.push_str("nothing is wrong\n");
         }
         text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_copy_without_room_names_the_directory_and_the_option() {
+        let of = |kind| copy_error(Path::new("a.db"), Path::new("/tmp"), io::Error::from(kind));
+        let text = of(io::ErrorKind::StorageFull).to_string();
+        assert!(
+            text.starts_with("/tmp has no room") && text.contains("--directory"),
+            "{text}"
+        );
+        let other = of(io::ErrorKind::PermissionDenied).to_string();
+        assert!(other.starts_with("a.db: cannot copy it"), "{other}");
     }
 }

@@ -17,6 +17,10 @@ pub(crate) enum SqliteError {
         what: &'static str,
         source: io::Error,
     },
+    #[error(
+        "{directory} has no room for a copy of {path} and its log; name another directory with --directory"
+    )]
+    NoRoom { directory: PathBuf, path: PathBuf },
     #[error("cannot write standard output: {0}")]
     Output(io::Error),
     #[error("{0}")]
@@ -25,6 +29,8 @@ pub(crate) enum SqliteError {
     Option(#[from] OptionError),
     #[error("{0}")]
     Scope(#[from] ScopeError),
+    #[error("--only {pattern}: {why}")]
+    Only { pattern: String, why: &'static str },
     #[error(
         "{path} {why}; so its databases would be written as before. --force starts it all the same"
     )]
@@ -36,10 +42,23 @@ pub(crate) enum SqliteError {
     NoLibrary,
     #[error("{path} is no file; --library names the library to preload")]
     MissingLibrary { path: PathBuf },
-    #[error("{path} has a character that LD_PRELOAD cannot have (a space or a colon); move it")]
+    #[error(
+        "{path} is not the library to preload, which defines sqlite3_open_v2; --library names {}",
+        ebbpool_sqlite::preload::LIBRARY
+    )]
+    OtherLibrary { path: PathBuf },
+    #[error(
+        "{path} has a character that LD_PRELOAD cannot have (a space, a colon or a dollar sign); move it"
+    )]
     UnusablePath { path: PathBuf },
+    #[error("the environment variable {name} is not UTF-8")]
+    NotUnicode { name: &'static str },
+    #[error("{name} has a line break, which no line of --show can have")]
+    LineBreak { name: &'static str },
     #[error("{program}: cannot run it: {source}")]
     Program { program: String, source: io::Error },
+    #[error("{program}: cannot run it: {source}")]
+    NoProgram { program: String, source: io::Error },
     #[error("{path} is open in {process}; end that process first")]
     Busy { path: PathBuf, process: String },
     #[error(
@@ -48,6 +67,10 @@ pub(crate) enum SqliteError {
     OtherVersion { path: PathBuf, what: String },
     #[error("{what}; to go on without it, add --discard-log, which removes the mark")]
     NoLog { what: String },
+    #[error(
+        "{what}; recover it by that name, which find -samefile finds, or remove the other names first"
+    )]
+    OtherNames { what: String },
     #[error("--discard-log gives data up, so it is for one database: name it in place of {path}")]
     DiscardInDirectory { path: PathBuf },
     #[error("{path}: {failed} of {all} databases were not recovered")]
@@ -60,6 +83,10 @@ pub(crate) enum SqliteError {
     NotRecovered { path: PathBuf, what: String },
     #[error("recovering needs SQLite: {0}; install it (libsqlite3-0), or name it with --sqlite")]
     NoSqlite(PlainSqliteError),
+    #[error(
+        "{path} is on a file system that is mounted for reading only; mount it for writing, or copy the database with its -ebb and -wal to another one"
+    )]
+    ReadOnlyMount { path: PathBuf },
     #[error("{path}: {source}")]
     Sqlite {
         path: PathBuf,
@@ -92,8 +119,12 @@ impl SqliteError {
             self,
             SqliteError::Option(_)
                 | SqliteError::Scope(_)
+                | SqliteError::Only { .. }
+                | SqliteError::NotUnicode { .. }
+                | SqliteError::LineBreak { .. }
                 | SqliteError::DiscardInDirectory { .. }
                 | SqliteError::MissingLibrary { .. }
+                | SqliteError::OtherLibrary { .. }
                 | SqliteError::UnusablePath { .. }
         )
     }

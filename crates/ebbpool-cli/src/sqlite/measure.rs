@@ -13,7 +13,7 @@ use ebbpool_sqlite::measure::{CommitWatch, PageGrowth, WindowModel};
 use super::args::SqliteMeasureArgs;
 use super::card::card_of;
 use super::error::SqliteError;
-use super::print;
+use super::{counted, named, print};
 use crate::progress::STOP;
 use crate::progress::line::LiveLine;
 use report::SqliteMeasurement;
@@ -40,7 +40,6 @@ struct Watched {
     /// Commits that were seen one by one, or several as one.
     looks: u64,
     seconds: f64,
-    is_memory_full: bool,
 }
 
 pub(super) fn measure(args: &SqliteMeasureArgs) -> Result<(), SqliteError> {
@@ -48,8 +47,12 @@ pub(super) fn measure(args: &SqliteMeasureArgs) -> Result<(), SqliteError> {
     let watched = watch(args)?;
     // Ctrl-C ends the watch, and not what follows.
     STOP.store(false, Ordering::Relaxed);
-    if watched.is_memory_full {
-        say("the images of pages take more than --memory; the watch ended there");
+    let refused = watched.watch.refused_images();
+    if refused > 0 {
+        say(&format!(
+            "--memory has no room for the content of {}, which count as written whole: with more of it the VFS saves more than this",
+            counted(refused, "changed page")
+        ));
     }
     let measurement = SqliteMeasurement::of(watched, &card);
     print(&measurement, args.format, |it| it.to_text(&card))
@@ -62,8 +65,7 @@ fn say(text: &str) {
 
 fn watch(args: &SqliteMeasureArgs) -> Result<Watched, SqliteError> {
     let reading = SqliteError::reading(&args.path);
-    let memory = args.memory.bytes();
-    let watch = CommitWatch::open(&args.path, memory).map_err(&reading)?;
+    let watch = CommitWatch::open(&named(&args.path)?, args.memory.bytes()).map_err(&reading)?;
     let models = WINDOWS.map(|window| {
         WindowModel::new(Options {
             window,
@@ -77,7 +79,6 @@ fn watch(args: &SqliteMeasureArgs) -> Result<Watched, SqliteError> {
         commits: 0,
         looks: 0,
         seconds: 0.0,
-        is_memory_full: false,
     };
     let begin = Instant::now();
     let length = Duration::from_secs_f64(args.minutes * 60.0);
@@ -85,11 +86,6 @@ fn watch(args: &SqliteMeasureArgs) -> Result<Watched, SqliteError> {
     while begin.elapsed() < length && !STOP.load(Ordering::Relaxed) {
         let looked = Instant::now();
         watched.look(begin).map_err(&reading)?;
-        // Each model may have a version of its own of a page.
-        if watched.watch.memory() > memory {
-            watched.is_memory_full = true;
-            break;
-        }
         line.show(&watched, length);
         let pause = PAUSE.max(looked.elapsed() * REST);
         std::thread::sleep(pause.min(length.saturating_sub(begin.elapsed())));
@@ -134,11 +130,8 @@ impl WatchLine {
 
     fn show(&mut self, watched: &Watched, length: Duration) {
         let written = watched.watch.written();
-        let text = format!(
-            "{} commits, {} pages",
-            watched.commits,
-            watched.growth.pages()
-        );
+        let commits = counted(watched.commits, "commit");
+        let text = format!("{commits}, {}", counted(watched.growth.pages(), "page"));
         match &mut self.live {
             Some(live) => {
                 let share = watched.seconds / length.as_secs_f64();

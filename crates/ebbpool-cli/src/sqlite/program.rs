@@ -86,10 +86,11 @@ const MOST_SCRIPTS: usize = 5;
 /// Bytes of a script's first line that Linux reads.
 const LINE: usize = 256;
 
-/// What stands in the way of preloading a library into a program; `None` if nothing does, or the program cannot be read,
-/// of which running it then says more.
-pub(super) fn obstacle(program: &OsStr, library: &Path) -> Option<Found> {
-    let mut path = in_path(program)?;
+/// What stands in the way of preloading a library into the program of a command; `None` if nothing does, or the program
+/// cannot be read, of which running it then says more.
+pub(super) fn obstacle(command: &[OsString], library: &Path) -> Option<Found> {
+    let words: Vec<&OsStr> = command.iter().map(OsString::as_os_str).collect();
+    let mut path = in_path(run_in_the_end(&words)?)?;
     for _ in 0..MOST_SCRIPTS {
         match interpreter(&first_bytes(&path)?) {
             Some(next) => path = in_path(&next)?,
@@ -102,6 +103,61 @@ pub(super) fn obstacle(program: &OsStr, library: &Path) -> Option<Found> {
         between(&ElfFacts::of(&path)?, ElfFacts::of(library).as_ref())?
     };
     Some(Found { path, obstacle })
+}
+
+/// True if a file is a library that defines the function which is to stand before SQLite's.
+pub(super) fn defines_sqlite(library: &Path) -> bool {
+    ElfFacts::of(library).is_some_and(|facts| facts.has_own_sqlite)
+}
+
+/// Programs that run another one, whose name and arguments follow their options: the begin of their name, and those options
+/// whose value is the next word.
+const RUNNERS: [(&str, &[&str]); 5] = [
+    ("env", &["-u", "--unset", "-C", "--chdir", "-a", "--argv0"]),
+    ("nice", &["-n", "--adjustment"]),
+    ("nohup", &[]),
+    ("ld-linux", LOADER_OPTIONS),
+    ("ld-musl", LOADER_OPTIONS),
+];
+const LOADER_OPTIONS: &[&str] = &[
+    "--library-path",
+    "--inhibit-rpath",
+    "--audit",
+    "--preload",
+    "--argv0",
+    "--glibc-hwcaps-prepend",
+    "--glibc-hwcaps-mask",
+];
+
+/// The program that a command runs in the end, where its first words are programs such as `env` and `nice`. `None` without
+/// one.
+fn run_in_the_end<'a>(words: &[&'a OsStr]) -> Option<&'a OsStr> {
+    let mut words = words;
+    for _ in 0..MOST_SCRIPTS {
+        let (first, mut rest) = words.split_first()?;
+        let name = Path::new(first).file_name()?.as_bytes();
+        let runner = RUNNERS.iter().find(|(runner, _)| match *runner {
+            runner if runner.starts_with("ld-") => name.starts_with(runner.as_bytes()),
+            runner => name == runner.as_bytes(),
+        });
+        let Some((runner, with_value)) = runner else {
+            return Some(first);
+        };
+        while let Some((word, after)) = rest.split_first() {
+            let is_variable = *runner == "env" && word.as_bytes().contains(&b'=');
+            if !word.as_bytes().starts_with(b"-") && !is_variable {
+                break;
+            }
+            let has_value = with_value.iter().any(|option| *option == *word);
+            rest = after.get(usize::from(has_value)..)?;
+        }
+        if rest.is_empty() {
+            // It only prints something.
+            return Some(first);
+        }
+        words = rest;
+    }
+    words.first().copied()
 }
 
 /// What keeps a program from using the library.
@@ -151,26 +207,19 @@ fn first_bytes(path: &Path) -> Option<Vec<u8>> {
     Some(bytes)
 }
 
-/// The program that runs a script, of which the first bytes are passed: that of its `#!` line, or the one that `env` there
-/// looks for. `None` if it is no script.
+/// The program that runs a script, of which the first bytes are passed: that of its `#!` line, or the one that `env` or its
+/// like there looks for. `None` if it is no script.
 fn interpreter(bytes: &[u8]) -> Option<OsString> {
     let line = bytes
         .strip_prefix(b"#!")?
         .split(|byte| *byte == b'\n')
         .next()?;
-    let mut words = line
+    let words = line
         .split(u8::is_ascii_whitespace)
         .filter(|word| !word.is_empty())
         .map(OsStr::from_bytes);
-    let first = words.next()?;
-    if Path::new(first).file_name() != Some(OsStr::new("env")) {
-        return Some(first.into());
-    }
-    let is_program = |word: &&OsStr| {
-        let bytes = word.as_bytes();
-        !bytes.starts_with(b"-") && !bytes.contains(&b'=')
-    };
-    words.find(is_program).map(OsString::from)
+    let words: Vec<&OsStr> = words.collect();
+    run_in_the_end(&words).map(OsString::from)
 }
 
 /// True if the system runs a program with other rights than those of this process, and does not preload for it then.
@@ -232,6 +281,8 @@ struct ElfFacts {
 
 /// The most bytes that are read at once: a table that is larger is not read, as if the file had none.
 const MOST_BYTES: u64 = 64 << 20;
+/// The most bytes of a loader's path: as many as Linux takes.
+const MOST_LOADER_BYTES: u64 = 4096;
 /// The most headers that are looked at, of segments, sections and libraries.
 const MOST_HEADERS: usize = 4096;
 
@@ -276,17 +327,19 @@ impl ElfFacts {
         let header = Header::parse(data).ok()?;
         let endian = header.endian().ok()?;
         let segments = header.program_headers(endian, data).ok()?;
-        let interpreters = segments.iter().take(MOST_HEADERS);
-        let loader = interpreters
-            .filter_map(|segment| segment.interpreter(endian, data).ok()?)
-            .next();
+        // The system takes the first one, too.
+        let mut segments = segments.iter().take(MOST_HEADERS);
+        let loader = segments.find(|segment| segment.p_type(endian) == elf::PT_INTERP);
+        let has_loader = loader.is_some();
+        let loader = loader.filter(|it| it.p_filesz(endian).into() <= MOST_LOADER_BYTES);
+        let loader = loader.and_then(|it| it.interpreter(endian, data).ok()?);
         let mut facts = ElfFacts {
             machine: Machine {
                 number: header.e_machine(endian),
                 is_64: header.is_type_64(),
                 is_little_endian: header.is_little_endian(),
             },
-            has_loader: loader.is_some(),
+            has_loader,
             libc: loader.and_then(libc_of_loader),
             has_own_sqlite: false,
             calls_sqlite: false,
@@ -449,9 +502,19 @@ mod tests {
                 continue;
             };
             // This program stands for the library: it has the same processor and C library.
-            let found = obstacle(path.as_os_str(), Path::new("/proc/self/exe"));
-            let found = found.map(|found| found.obstacle);
-            assert_eq!(found, expected, "{source} {more:?}");
+            let library = Path::new("/proc/self/exe");
+            for before in [
+                &[][..],
+                &["env", "-u", "A", "-i", "B=1"],
+                &["/usr/bin/nice", "-n", "3", "env", "--unset=A"],
+                &["nohup", "nice", "-5"],
+                &["/lib64/ld-linux-x86-64.so.2", "--library-path", "/lib"],
+            ] {
+                let words = before.iter().map(OsString::from);
+                let command: Vec<_> = words.chain([path.clone().into()]).collect();
+                let found = obstacle(&command, library).map(|found| found.obstacle);
+                assert_eq!(found, expected, "{source} {more:?} {before:?}");
+            }
         }
     }
 
@@ -461,7 +524,7 @@ mod tests {
         let Some(path) = built(&directory, "a", NOTHING, &[]) else {
             return;
         };
-        let of = |path: &Path| obstacle(path.as_os_str(), Path::new("/proc/self/exe"));
+        let of = |path: &Path| obstacle(&[path.into()], Path::new("/proc/self/exe"));
         if std::os::unix::fs::chown(&path, Some(65534), None).is_ok() {
             fs::set_permissions(&path, fs::Permissions::from_mode(0o4755)).expect("permissions");
             let found = of(&path).expect("an obstacle");
@@ -484,7 +547,8 @@ mod tests {
             ("#! /usr/bin/python3 -u\n", Some("/usr/bin/python3")),
             ("#!/usr/bin/env node", Some("node")),
             ("#!/usr/bin/env -S A=1 python3 -u\n", Some("python3")),
-            ("#!/usr/bin/env\n", None),
+            ("#!/usr/bin/env -u A python3\n", Some("python3")),
+            ("#!/usr/bin/env\n", Some("/usr/bin/env")),
             ("#!\n", None),
             ("\x7fELF", None),
             ("", None),
@@ -499,11 +563,49 @@ mod tests {
         let script = directory.path().join("script");
         fs::write(&script, format!("#!{}\n", program.display())).expect("a script");
         fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).expect("permissions");
-        let found = obstacle(script.as_os_str(), Path::new("/proc/self/exe"));
+        let found = obstacle(&[script.clone().into()], Path::new("/proc/self/exe"));
         assert_eq!(found.expect("an obstacle").path, program);
         // A script that interprets itself ends the search.
         fs::write(&script, format!("#!{}\n", script.display())).expect("a script");
-        assert!(obstacle(script.as_os_str(), Path::new("/proc/self/exe")).is_none());
+        assert!(obstacle(&[script.into()], Path::new("/proc/self/exe")).is_none());
+    }
+
+    /// A file whose many segments each name a loader with a path of 64 MiB.
+    #[test]
+    fn paths_of_loaders_that_are_too_long_are_not_read() {
+        const SEGMENTS: u16 = 60;
+        const BYTES: u64 = 64 << 20;
+        let mut file = b"\x7fELF\x02\x01\x01".to_vec();
+        file.resize(16, 0);
+        file.extend([2u16, elf::EM_X86_64].map(u16::to_le_bytes).concat());
+        file.extend(1u32.to_le_bytes());
+        file.extend([0u64, 64, 0].map(u64::to_le_bytes).concat());
+        file.extend(0u32.to_le_bytes());
+        file.extend(
+            [64u16, 56, SEGMENTS, 64, 0, 0]
+                .map(u16::to_le_bytes)
+                .concat(),
+        );
+        for at in 0..u64::from(SEGMENTS) {
+            file.extend([elf::PT_INTERP, 4].map(u32::to_le_bytes).concat());
+            let numbers = [8192 + at, 0, 0, BYTES, BYTES, 1];
+            file.extend(numbers.map(u64::to_le_bytes).concat());
+        }
+        let directory = TempDir::new().expect("a directory");
+        let path = directory.path().join("long");
+        // A path ends with a zero, and there is none.
+        file.resize((BYTES + (1 << 20)) as usize, b'A');
+        fs::write(&path, &file).expect("a file");
+        let memory = || {
+            let status = fs::read_to_string("/proc/self/status").expect("a status");
+            let line = status.lines().find_map(|line| line.strip_prefix("VmPeak:"));
+            let number = line.and_then(|line| line.split_whitespace().next());
+            number.expect("a number").parse::<u64>().expect("a number") >> 10
+        };
+        let before = memory();
+        let facts = ElfFacts::of(&path).expect("an ELF file");
+        assert!(facts.has_loader && facts.libc.is_none());
+        assert!(memory() - before < 1024, "{} MiB", memory() - before);
     }
 
     #[test]

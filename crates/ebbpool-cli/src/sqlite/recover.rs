@@ -1,5 +1,6 @@
 //! `ebbpool sqlite recover`: makes a database a plain one again.
 
+use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
@@ -14,7 +15,7 @@ use serde::Serialize;
 use super::args::SqliteRecoverArgs;
 use super::error::SqliteError;
 use super::status::{age_text, holder_text};
-use super::{inspected, print};
+use super::{counted, escaped, inspected, named, print};
 
 /// What recovery has done, or would do, with the fields of the JSON output.
 #[derive(Serialize, JsonSchema)]
@@ -68,7 +69,7 @@ pub(super) fn recover(args: &SqliteRecoverArgs) -> Result<(), SqliteError> {
     if args.path.is_dir() {
         return recover_directory(args);
     }
-    let recovery = recover_database(&args.path, args)?;
+    let recovery = recover_database(&named(&args.path)?, args)?;
     print(&recovery, args.format, SqliteRecovery::to_text)
 }
 
@@ -101,9 +102,9 @@ fn recover_directory(args: &SqliteRecoverArgs) -> Result<(), SqliteError> {
         databases,
         ..SqliteRecovery::of(path)
     };
-    print(&result, args.format, SqliteRecovery::directory_to_text)?;
+    let printed = print(&result, args.format, SqliteRecovery::directory_to_text);
     match failed {
-        0 => Ok(()),
+        0 => printed,
         failed => Err(SqliteError::SomeNotRecovered {
             path: path.clone(),
             failed,
@@ -112,19 +113,28 @@ fn recover_directory(args: &SqliteRecoverArgs) -> Result<(), SqliteError> {
     }
 }
 
-/// The databases in a directory that have a log, or the mark of one, in order of their names.
+/// The databases in a directory, and those that symbolic links in it lead to, that have a log, or the mark of one, in order
+/// of their names.
 fn databases_in(directory: &Path) -> io::Result<Vec<PathBuf>> {
-    let mut found = Vec::new();
+    let mut files = Vec::new();
+    let mut linked = BTreeSet::new();
     for entry in fs::read_dir(directory)? {
         let entry = entry?;
-        let path = entry.path();
-        // A link's database has its log beside itself.
-        if entry.file_type()?.is_file() && (beside(&path, "-ebb").is_file() || is_marked(&path)) {
-            found.push(path);
+        let (path, kind) = (entry.path(), entry.file_type()?);
+        if kind.is_file() {
+            files.push(path);
+        } else if kind.is_symlink() {
+            // A link that leads nowhere is no database.
+            linked.extend(path.canonicalize().ok().filter(|path| path.is_file()));
         }
     }
-    found.sort();
-    Ok(found)
+    for path in files.iter().filter_map(|file| file.canonicalize().ok()) {
+        linked.remove(&path);
+    }
+    files.extend(linked);
+    files.retain(|path| beside(path, "-ebb").is_file() || is_marked(path));
+    files.sort();
+    Ok(files)
 }
 
 /// True if a file is a database with the mark; one that cannot be read is none.
@@ -146,6 +156,11 @@ fn recover_database(path: &Path, args: &SqliteRecoverArgs) -> Result<SqliteRecov
     let discarded = discarded(&inspection, args.discard_log)?;
     let mut recovery = SqliteRecovery::planned(&inspection, &discarded);
     if !args.dry_run && !inspection.is_plain() {
+        if is_read_only_mount(path) {
+            return Err(SqliteError::ReadOnlyMount {
+                path: path.to_owned(),
+            });
+        }
         // Found before anything is moved.
         let sqlite = PlainSqlite::load(args.sqlite.sqlite.as_deref());
         let sqlite = sqlite.map_err(SqliteError::NoSqlite)?;
@@ -162,6 +177,12 @@ fn recover_database(path: &Path, args: &SqliteRecoverArgs) -> Result<SqliteRecov
         recovery.recovered = true;
     }
     Ok(recovery)
+}
+
+/// True if the file system of a file is mounted for reading only.
+fn is_read_only_mount(path: &Path) -> bool {
+    let mount = rustix::fs::statvfs(path);
+    mount.is_ok_and(|it| it.f_flag.contains(rustix::fs::StatVfsMountFlags::RDONLY))
 }
 
 /// Makes a database whose log belongs to it a plain one.
@@ -200,6 +221,9 @@ fn discarded(inspection: &SqliteInspection, may_discard: bool) -> Result<Discard
     let what = || inspection.findings().join("; ");
     if inspection.lacks_log() {
         return match may_discard {
+            _ if inspection.may_have_log_elsewhere() => {
+                Err(SqliteError::OtherNames { what: what() })
+            }
             true => Ok(Discarded::Mark),
             false => Err(SqliteError::NoLog { what: what() }),
         };
@@ -270,7 +294,8 @@ impl SqliteRecovery {
         }
         if wal_commits > 0 {
             steps.push(format!(
-                "SQLite brings {wal_commits} commits of -wal in place"
+                "SQLite brings {} of -wal in place",
+                counted(wal_commits, "commit")
             ));
         }
         if let Discarded::Mark = discarded {
@@ -281,9 +306,9 @@ impl SqliteRecovery {
         }
         if let Some(log) = log_with_epochs {
             steps.push(format!(
-                "{} epochs of -ebb go in place: {} pages, as of {}",
-                log.epochs,
-                log.changed_pages,
+                "{} of -ebb in place: {}, as of {}",
+                counted(u64::from(log.epochs), "epoch"),
+                counted(log.changed_pages, "page"),
                 age_text(log.last_epoch)
             ));
         }
@@ -318,29 +343,34 @@ impl SqliteRecovery {
     fn directory_to_text(&self) -> String {
         let lines = self.databases.iter().map(|database| {
             let path = &database.path;
-            match (&database.error, database.recovered) {
+            let steps = database.steps.join("; ");
+            let line = match (&database.error, database.recovered) {
                 // Errors name the database.
-                (Some(error), _) if error.contains(path) => format!("{error}\n"),
-                (Some(error), _) => format!("{path}: {error}\n"),
-                (None, true) => format!("{path}: {}\n", database.steps.join("; ")),
-                (None, false) => {
-                    let steps = database.steps.join("; ");
-                    format!("{path}: nothing was done; without --dry-run: {steps}\n")
+                (Some(error), _) if error.contains(path) => error.clone(),
+                (Some(error), _) => format!("{path}: {error}"),
+                (None, true) => format!("{path}: {steps}"),
+                // Another process has recovered it meanwhile.
+                (None, false) if steps.is_empty() => {
+                    format!("{path}: it is a plain database already")
                 }
-            }
+                (None, false) => format!("{path}: nothing was done; without --dry-run: {steps}"),
+            };
+            escaped(&line) + "\n"
         });
         let text: String = lines.collect();
         match text.is_empty() {
-            true => format!("{} has no database with a log\n", self.path),
+            true => format!("{} has no database with a log\n", escaped(&self.path)),
             false => text,
         }
     }
 
     fn to_text(&self) -> String {
-        let mut text: String = self.steps.iter().map(|step| format!("{step}\n")).collect();
+        let steps = self.steps.iter().map(|step| escaped(step) + "\n");
+        let mut text: String = steps.collect();
+        let path = escaped(&self.path);
         text += &match (self.recovered, self.steps.is_empty()) {
-            (true, _) => format!("{} is a plain database\n", self.path),
-            (false, true) => format!("{} is a plain database already\n", self.path),
+            (true, _) => format!("{path} is a plain database\n"),
+            (false, true) => format!("{path} is a plain database already\n"),
             (false, false) => "nothing was done; leave --dry-run out to do it\n".into(),
         };
         text

@@ -13,7 +13,7 @@ use ebbpool_sqlite::{FILES_VARIABLE, Options, Scope};
 
 use super::args::SqliteRunArgs;
 use super::error::SqliteError;
-use super::program::obstacle;
+use super::program::{defines_sqlite, obstacle};
 
 /// The environment variable with the options of the VFS.
 const OPTIONS: &str = "EBBPOOL_SQLITE";
@@ -24,7 +24,7 @@ const PRELOAD: &str = "LD_PRELOAD";
 const USUAL_WINDOW: &str = "30";
 
 pub(super) fn run(args: &SqliteRunArgs) -> Result<(), SqliteError> {
-    let options = options(args, &env::var(OPTIONS).unwrap_or_default())?;
+    let options = options(args, &variable(OPTIONS)?.unwrap_or_default())?;
     let library = match &args.library {
         Some(path) => library(Some(path))?,
         None => library(env::var_os(LIBRARY_VARIABLE).map(PathBuf::from).as_deref())?,
@@ -34,12 +34,12 @@ pub(super) fn run(args: &SqliteRunArgs) -> Result<(), SqliteError> {
         (VARIABLE, "1".into()),
         (OPTIONS, options.into()),
     ];
-    variables.extend(files(&args.only)?.map(|files| (FILES_VARIABLE, files)));
+    variables.extend(files(&args.only)?.map(|files| (FILES_VARIABLE, files.into())));
     let Some((program, arguments)) = args.program.split_first() else {
-        return show(&variables).map_err(SqliteError::Output);
+        return show(&variables);
     };
     if !args.force
-        && let Some(found) = obstacle(program, &library)
+        && let Some(found) = obstacle(&args.program, &library)
     {
         return Err(SqliteError::NotPreloaded {
             path: found.path,
@@ -48,30 +48,71 @@ pub(super) fn run(args: &SqliteRunArgs) -> Result<(), SqliteError> {
     }
     // The program takes this process over, so that its signals and its exit code are its own.
     let source = Command::new(program).args(arguments).envs(variables).exec();
-    Err(SqliteError::Program {
-        program: program.to_string_lossy().into_owned(),
-        source,
+    let program = program.to_string_lossy().into_owned();
+    Err(match source.kind() {
+        io::ErrorKind::NotFound => SqliteError::NoProgram { program, source },
+        _ => SqliteError::Program { program, source },
     })
 }
 
+/// The text of an environment variable, if it is set.
+fn variable(name: &'static str) -> Result<Option<String>, SqliteError> {
+    let text = env::var_os(name).map(OsString::into_string).transpose();
+    text.map_err(|_| SqliteError::NotUnicode { name })
+}
+
 /// The databases that go through the VFS: those of the command line, or those of the environment.
-fn files(only: &[String]) -> Result<Option<OsString>, SqliteError> {
+fn files(only: &[String]) -> Result<Option<String>, SqliteError> {
+    for pattern in only {
+        Scope::parse(pattern).map_err(|error| SqliteError::Only {
+            pattern: pattern.clone(),
+            why: error.why(),
+        })?;
+    }
     let files = match only {
-        [] => env::var_os(FILES_VARIABLE),
-        only => Some(only.join(":").into()),
+        [] => variable(FILES_VARIABLE)?,
+        only => Some(only.join(":")),
     };
     if let Some(files) = &files {
-        Scope::parse(&files.to_string_lossy())?;
+        Scope::parse(files)?;
     }
     Ok(files)
 }
 
-fn show(variables: &[(&str, OsString)]) -> io::Result<()> {
-    let mut out = io::stdout().lock();
+/// Prints the variables, a line for each, as `Environment=` of systemd takes them.
+fn show(variables: &[(&'static str, OsString)]) -> Result<(), SqliteError> {
+    let mut text = Vec::new();
     for (name, value) in variables {
-        writeln!(out, "{name}={}", value.display())?;
+        let value = value.as_bytes();
+        if value.iter().any(|byte| matches!(byte, b'\n' | b'\r')) {
+            return Err(SqliteError::LineBreak { name });
+        }
+        text.extend(shown(name, value));
+        text.push(b'\n');
     }
-    Ok(())
+    io::stdout()
+        .lock()
+        .write_all(&text)
+        .map_err(SqliteError::Output)
+}
+
+/// A variable as a word of `Environment=`, in quotes where it needs some.
+fn shown(name: &str, value: &[u8]) -> Vec<u8> {
+    let is_special = |byte: &u8| matches!(byte, b' ' | b'\t' | b'"' | b'\'' | b'\\');
+    let needs_quotes = value.iter().any(is_special);
+    let mut word = format!("{name}=").into_bytes();
+    for byte in value {
+        match byte {
+            b'"' | b'\\' => word.extend([b'\\', *byte]),
+            // Otherwise it begins one of systemd's specifiers.
+            b'%' => word.extend(b"%%"),
+            byte => word.push(*byte),
+        }
+    }
+    match needs_quotes {
+        true => [&b"\""[..], &word, b"\""].concat(),
+        false => word,
+    }
 }
 
 /// The options of the environment, then those of the command line, of which the last one counts.
@@ -101,7 +142,11 @@ fn library(named: Option<&Path>) -> Result<PathBuf, SqliteError> {
     let absolute = |path: &Path| path.canonicalize().ok().filter(|path| path.is_file());
     if let Some(path) = named {
         let missing = || SqliteError::MissingLibrary { path: path.into() };
-        return absolute(path).ok_or_else(missing);
+        let library = absolute(path).ok_or_else(missing)?;
+        return match defines_sqlite(&library) {
+            true => Ok(library),
+            false => Err(SqliteError::OtherLibrary { path: path.into() }),
+        };
     }
     let program = env::current_exe().ok();
     let directory = program.as_deref().and_then(Path::parent);
@@ -117,7 +162,7 @@ fn library(named: Option<&Path>) -> Result<PathBuf, SqliteError> {
 
 /// The library before those that are preloaded already.
 fn preload(library: &Path) -> Result<OsString, SqliteError> {
-    let separates = |byte: &u8| matches!(byte, b' ' | b':' | b'\t' | b'\n');
+    let separates = |byte: &u8| matches!(byte, b' ' | b':' | b'$' | b'\t' | b'\n');
     if library.as_os_str().as_bytes().iter().any(separates) {
         return Err(SqliteError::UnusablePath {
             path: library.into(),

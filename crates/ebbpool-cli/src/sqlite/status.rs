@@ -1,11 +1,11 @@
 //! `ebbpool sqlite status`: what the files of a database say.
 
+use std::fs;
 use std::thread::sleep;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use ebbpool_cost::{ByteSize, one_line};
 use ebbpool_device::profiles::WearingDevice;
-use ebbpool_lab::numbers::grouped;
 use ebbpool_lab::schema::{ResultSchema, ResultShape};
 use ebbpool_sqlite::inspect::{HealthNote, LockHolder, LogFit, OwnerHealth, SqliteInspection};
 use ebbpool_sqlite::{LEAST_SECONDS, LogKind};
@@ -15,7 +15,7 @@ use serde::Serialize;
 use super::args::SqliteStatusArgs;
 use super::card::{card_of, years_text};
 use super::error::SqliteError;
-use super::{inspected, print};
+use super::{counted, escaped, inspected, named, print};
 use crate::table::FigureTable;
 
 /// What the files of a database say, with the fields of the JSON output.
@@ -37,6 +37,11 @@ struct SqliteStatus {
     /// The log that has epochs: `deltas`, `wal` or `none`.
     log: &'static str,
     ebb: Option<EbbFile>,
+    #[serde(skip)]
+    is_log_awaited: bool,
+    /// True if the mark belongs to no `-ebb`, so that every SQLite reads what is durable.
+    #[serde(skip)]
+    is_in_wal: bool,
     wal: Option<WalFile>,
     /// Bytes of `-journal`, if SQLite would roll it back.
     #[schemars(extend("x-unit" = "bytes"))]
@@ -148,7 +153,8 @@ pub(super) fn schema() -> ResultSchema {
 
 pub(super) fn status(args: &SqliteStatusArgs) -> Result<(), SqliteError> {
     let card = card_of(&args.card)?;
-    let mut inspection = inspected(&args.path)?;
+    let path = named(&args.path)?;
+    let mut inspection = inspected(&path)?;
     let mut findings = findings(&inspection);
     // The files were read one after the other, while their owner may have been between two of its steps.
     for _ in 0..5 {
@@ -156,23 +162,24 @@ pub(super) fn status(args: &SqliteStatusArgs) -> Result<(), SqliteError> {
             break;
         }
         sleep(Duration::from_millis(50));
-        inspection = inspected(&args.path)?;
+        inspection = inspected(&path)?;
         findings = self::findings(&inspection);
     }
     let status = SqliteStatus::of(&inspection, findings, &card);
-    print(&status, args.format, SqliteStatus::to_text)?;
+    let printed = print(&status, args.format, SqliteStatus::to_text);
     match status.findings.into_iter().next() {
-        None => Ok(()),
-        Some(what) => Err(SqliteError::Unhealthy {
-            path: args.path.clone(),
-            what,
-        }),
+        None => printed,
+        Some(what) => Err(SqliteError::Unhealthy { path, what }),
     }
 }
 
 /// What is wrong with a database, a sentence each.
 fn findings(inspection: &SqliteInspection) -> Vec<String> {
-    let mut findings = inspection.findings();
+    // An owner that is well begins a new log before its next commit is durable, so that nothing is lost.
+    let mut findings = match is_log_awaited(inspection) {
+        true => Vec::new(),
+        false => inspection.findings(),
+    };
     let is_ours = inspection.log.is_some()
         || (inspection.header.as_ref()).is_some_and(|header| header.is_marked);
     match (inspection.owner(), inspection.lock) {
@@ -186,8 +193,13 @@ fn findings(inspection: &SqliteInspection) -> Vec<String> {
                 findings.push(format!(
                     "the last epoch failed{why}; process {} has {} in memory only, and tries again",
                     owner.process,
-                    commits(said.unsaved_commits)
+                    counted(said.unsaved_commits, "commit")
                 ));
+            }
+            if said.last_epoch_succeeded
+                && let Some(text) = late_text(owner)
+            {
+                findings.push(text);
             }
             if lock.is_none() {
                 findings.push(format!(
@@ -205,18 +217,58 @@ fn findings(inspection: &SqliteInspection) -> Vec<String> {
     findings
 }
 
-/// A number of commits as words.
-fn commits(count: u64) -> String {
-    match count {
-        1 => "1 commit".into(),
-        count => format!("{} commits", grouped(count)),
+/// True if the log was deleted under an owner that has everything it held.
+fn is_log_awaited(inspection: &SqliteInspection) -> bool {
+    let owner = inspection.owner();
+    inspection.lacks_log() && owner.is_some_and(|owner| owner.database.last_epoch_succeeded)
+}
+
+/// How late an epoch may be: a sync on a slow card takes seconds.
+const LATE_SECONDS: f64 = 10.0;
+
+/// What is wrong with an owner that has not made its commits durable in time, or cannot.
+fn late_text(owner: &OwnerHealth) -> Option<String> {
+    let (process, said) = (owner.process, &owner.database);
+    if is_stopped(process) {
+        return Some(format!(
+            "process {process} is stopped (SIGSTOP, or Ctrl-Z), and makes nothing durable until it goes on"
+        ));
+    }
+    let age = seconds_since(said.oldest_unsaved?);
+    let window = said.window_seconds;
+    (age > window + LATE_SECONDS).then(|| {
+        format!(
+            "process {process} has {} in memory only, the oldest {age:.0} s old, though its window is {window} s: it hangs, or its disk does",
+            counted(said.unsaved_commits, "commit")
+        )
+    })
+}
+
+/// True if a process is stopped, as SIGSTOP does.
+fn is_stopped(process: u32) -> bool {
+    let status = fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
+    let state = status.lines().find_map(|line| line.strip_prefix("State:"));
+    state.is_some_and(|state| state.trim_start().starts_with('T'))
+}
+
+/// Seconds since a time in milliseconds since 1970.
+fn seconds_since(time: u64) -> f64 {
+    now().saturating_sub(time) as f64 / 1e3
+}
+
+/// A window, which another process may give any length.
+fn window_text(seconds: f64) -> String {
+    const CENTURY: f64 = 3.2e9;
+    match seconds <= CENTURY {
+        true => format!("{seconds} s"),
+        false => "over a hundred years".into(),
     }
 }
 
 /// The name of the program that a process runs.
 fn program_of(process: u32) -> Option<String> {
     let name = std::fs::read_to_string(format!("/proc/{process}/comm")).ok()?;
-    Some(name.trim_end().to_owned())
+    Some(escaped(name.trim_end()))
 }
 
 /// A process that has a lock, as a text.
@@ -280,6 +332,9 @@ impl SqliteStatus {
             journal_mode: header.map(|header| if header.is_wal { "wal" } else { "rollback" }),
             marked: header.is_some_and(|header| header.is_marked),
             plain: inspection.is_plain(),
+            is_log_awaited: is_log_awaited(inspection),
+            is_in_wal: header.is_some_and(|header| header.is_marked && !header.has_generation)
+                && log.is_none(),
             log: match log {
                 Some(_) => "deltas",
                 None if has_commits => "wal",
@@ -322,7 +377,8 @@ impl SqliteStatus {
             _ if self.bytes == 0 => ", empty".into(),
             _ => ", encrypted, or no database of SQLite".into(),
         };
-        table.row("database", format!("{} ({size}{pages})", self.path));
+        let path = &escaped(&self.path);
+        table.row("database", format!("{path} ({size}{pages})"));
         if let Some(locked) = &self.locked_by {
             let holder = LockHolder {
                 process: locked.process,
@@ -341,7 +397,7 @@ impl SqliteStatus {
             table.row(name, text);
         }
         if let Some(ebb) = &self.ebb {
-            table.row("log", ebb.to_text(&self.path));
+            table.row("log", ebb.to_text(path));
             let is_said = self
                 .health
                 .as_ref()
@@ -350,9 +406,17 @@ impl SqliteStatus {
                 table.row("last epoch", age_text(ebb.last_epoch_ms));
             }
         }
+        if self.is_log_awaited {
+            table.row(
+                "log",
+                format!(
+                    "{path}-ebb was deleted; the process notices before the next commit is durable"
+                ),
+            );
+        }
         if let Some(wal) = self.wal.as_ref().filter(|wal| wal.commits > 0) {
-            let (commits, frames) = (grouped(wal.commits), grouped(wal.frames));
-            let text = format!("{}-wal: {commits} commits, {frames} pages", self.path);
+            let (commits, frames) = (counted(wal.commits, "commit"), counted(wal.frames, "page"));
+            let text = format!("{path}-wal: {commits}, {frames}");
             table.row("WAL", text);
         }
         if self.hot_journal_bytes.is_some() {
@@ -366,7 +430,7 @@ impl SqliteStatus {
         let mut text = table.left_aligned();
         text.push('\n');
         for finding in &self.findings {
-            text += &format!("{finding}\n");
+            text += &format!("{}\n", escaped(finding));
         }
         if self.findings.is_empty() {
             text += &self.next_step();
@@ -385,18 +449,21 @@ impl SqliteStatus {
             }
             (false, None) if is_ours => format!(
                 "the next program with the VFS brings the log in place, as does: ebbpool sqlite recover {}",
-                self.path
+                escaped(&self.path)
             ),
             (false, None) => "the next program with any SQLite takes its journal or WAL in".into(),
         }
     }
 
     fn mark_text(&self) -> &'static str {
-        match self.marked {
-            true => {
+        match (self.marked, self.is_in_wal) {
+            (true, true) => {
+                "yes: SQLite without the VFS reads everything that is durable, and writes nothing"
+            }
+            (true, false) => {
                 "yes: SQLite without the VFS reads the state of the last checkpoint, and writes nothing"
             }
-            false => "no",
+            (false, _) => "no",
         }
     }
 }
@@ -421,9 +488,7 @@ impl SqliteHealth {
             last_error: said.last_error.as_ref().map(note),
             unsaved_commits: said.unsaved_commits,
             unsaved_bytes: said.unsaved_bytes,
-            oldest_unsaved_seconds: said
-                .oldest_unsaved
-                .map(|time| now().saturating_sub(time) as f64 / 1e3),
+            oldest_unsaved_seconds: said.oldest_unsaved.map(seconds_since),
             passed: said.passed.clone(),
             last_refusal: said.last_refusal.as_ref().map(note),
         }
@@ -441,11 +506,11 @@ impl SqliteHealth {
                 let age =
                     oldest.map_or(String::new(), |age| format!(", the oldest {age:.0} s old"));
                 let bytes = ByteSize::new(self.unsaved_bytes);
-                format!("{}, {bytes}{age}", commits(count))
+                format!("{}, {bytes}{age}", counted(count, "commit"))
             }
         };
-        let window = self.window_seconds;
-        let mut rows = vec![("window", format!("{window} s")), ("in memory", memory)];
+        let window = window_text(self.window_seconds);
+        let mut rows = vec![("window", window), ("in memory", memory)];
         if let Some(time) = self.last_epoch_ms {
             rows.push(("last epoch", age_text(time)));
         }
@@ -464,15 +529,16 @@ impl SqliteHealth {
 
 impl EbbFile {
     fn to_text(&self, path: &str) -> String {
-        let (epochs, pages) = (grouped(u64::from(self.epochs)), grouped(self.changed_pages));
+        let epochs = counted(u64::from(self.epochs), "epoch");
+        let pages = counted(self.changed_pages, "page");
         let used = ByteSize::new(self.used_bytes);
         let since = age_text(self.began_ms);
         match (self.epochs, self.began_ms) {
             (0, 0) => format!("{path}-ebb: no header, so no epochs"),
             (0, _) => format!("{path}-ebb: no epochs since the checkpoint {since}"),
-            _ => format!(
-                "{path}-ebb: {epochs} epochs with {pages} pages in {used}, since the checkpoint {since}"
-            ),
+            _ => {
+                format!("{path}-ebb: {epochs} with {pages} in {used}, since the checkpoint {since}")
+            }
         }
     }
 }

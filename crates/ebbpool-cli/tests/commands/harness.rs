@@ -257,6 +257,20 @@ pub fn wait_until(what: &str, condition: impl Fn() -> bool) {
     }
 }
 
+/// Waits some seconds for the end of a command that prints little; one that hangs is killed.
+pub fn ends_within(mut child: Child, seconds: u64) -> Output {
+    let end = Instant::now() + Duration::from_secs(seconds);
+    while child.try_wait().expect("a process").is_none() {
+        if Instant::now() > end {
+            child.kill().expect("a kill");
+            let output = child.wait_with_output().expect("an end");
+            panic!("it hangs: {}", errors(&output));
+        }
+        thread::sleep(Duration::from_millis(5));
+    }
+    child.wait_with_output().expect("an end")
+}
+
 /// Interrupts a command as Ctrl-C does, and waits for its end.
 #[cfg(unix)]
 pub fn interrupted(child: Child) -> Output {

@@ -25,6 +25,7 @@ mod shell;
 mod sizes;
 mod sqlite;
 mod sqlite_health;
+mod sqlite_names;
 mod sqlite_program;
 mod texts;
 mod trace;

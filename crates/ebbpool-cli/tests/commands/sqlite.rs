@@ -133,7 +133,7 @@ except sqlite3.Error as error:
 }
 
 /// Reads rows that a writer acknowledges, and no byte more.
-fn read_rows(child: &mut Child, rows: usize) {
+pub fn read_rows(child: &mut Child, rows: usize) {
     use std::io::Read;
     let out = child.stdout.as_mut().expect("a pipe");
     let mut byte = [0];
@@ -238,7 +238,7 @@ fn wrong_runs_are_refused_with_a_remedy() {
         2,
         &["memory=1", "at least 1M"],
     );
-    failed(&run(&["--", "./none"]), 1, &["./none", "cannot run it"]);
+    failed(&run(&["--", "./none"]), 127, &["./none", "cannot run it"]);
     failed(&run(&[]), 2, &["<PROGRAM>"]);
     let none = ["sqlite", "run", "--library", "none.so", "--", "true"];
     ebbpool.refused(&none, 2, &["none.so is no file", "--library"]);
@@ -600,6 +600,11 @@ fn files_that_are_no_databases_are_refused() {
         &["sqlite", "measure", "text.db", "--minutes", "0"],
         2,
         &["above 0"],
+    );
+    ebbpool.refused(
+        &["sqlite", "measure", "text.db", "--memory", "0"],
+        2,
+        &["--memory", "at least 1MiB"],
     );
     ebbpool.refused(
         &["sqlite", "status", "text.db", "--card", "hdd1"],

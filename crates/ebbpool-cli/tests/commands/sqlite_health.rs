@@ -238,7 +238,8 @@ fn what_makes_no_sense_is_not_believed() {
         );
     }
     owner.say_of("a.db", json!({ "oldest_unsaved": u64::MAX, "last_epoch": u64::MAX, "unsaved_commits": u64::MAX, "unsaved_bytes": u64::MAX, "window_seconds": 1e308 }));
-    ebbpool.stdout(&["sqlite", "status", "a.db"]);
+    let text = ebbpool.stdout(&["sqlite", "status", "a.db"]);
+    assert!(text.contains("over a hundred years"), "{text}");
 }
 
 #[test]
@@ -276,34 +277,36 @@ fn a_database_whose_log_is_gone_is_refused_until_it_is_given_up() {
     };
     let ebbpool = &scratch.ebbpool;
     let plain = fs::read(ebbpool.path("a.db")).expect("a database");
-    // With the number of a generation, and as the first version of the format has the mark.
-    for generation in [0xa5, 0] {
-        let before = marked(&scratch, "a.db", generation);
-        ebbpool.refused(
-            &["sqlite", "status", "a.db"],
-            1,
-            &["not healthy", "there is no a.db-ebb"],
-        );
-        ebbpool.refused(&["sqlite", "check", "a.db"], 1, &["found 1 problem"]);
-        let recover = ["sqlite", "recover", "a.db"];
-        let words = [
-            "there is no a.db-ebb",
-            "--discard-log, which removes the mark",
-        ];
-        ebbpool.refused(&recover, 1, &words);
-        ebbpool.refused(&[&recover[..], &["--dry-run"]].concat(), 1, &words);
-        let discard = [&recover[..], &["--discard-log"]].concat();
-        let planned = ebbpool.json(&[&discard[..], &["--dry-run"]].concat());
-        assert_eq!(planned["recovered"], false);
-        assert_eq!(fs::read(ebbpool.path("a.db")).expect("a database"), before);
-        let done = ebbpool.json(&discard);
-        assert_eq!(done["steps"], planned["steps"]);
-        assert_eq!(
-            (&done["recovered"], &done["discarded_to"]),
-            (&Value::Bool(true), &Value::Null)
-        );
-        assert_eq!(fs::read(ebbpool.path("a.db")).expect("a database"), plain);
-    }
+    let before = marked(&scratch, "a.db", 0xa5);
+    ebbpool.refused(
+        &["sqlite", "status", "a.db"],
+        1,
+        &["not healthy", "there is no a.db-ebb"],
+    );
+    ebbpool.refused(&["sqlite", "check", "a.db"], 1, &["found 1 problem"]);
+    let recover = ["sqlite", "recover", "a.db"];
+    let words = [
+        "there is no a.db-ebb",
+        "--discard-log, which removes the mark",
+    ];
+    ebbpool.refused(&recover, 1, &words);
+    ebbpool.refused(&[&recover[..], &["--dry-run"]].concat(), 1, &words);
+    let discard = [&recover[..], &["--discard-log"]].concat();
+    let planned = ebbpool.json(&[&discard[..], &["--dry-run"]].concat());
+    assert_eq!(planned["recovered"], false);
+    assert_eq!(fs::read(ebbpool.path("a.db")).expect("a database"), before);
+    let done = ebbpool.json(&discard);
+    assert_eq!(done["steps"], planned["steps"]);
+    assert_eq!(
+        (&done["recovered"], &done["discarded_to"]),
+        (&Value::Bool(true), &Value::Null)
+    );
+    assert_eq!(fs::read(ebbpool.path("a.db")).expect("a database"), plain);
+    // With `log=wal` the mark has no number, and no log belongs to it.
+    marked(&scratch, "a.db", 0);
+    let done = ebbpool.json(&["sqlite", "recover", "a.db"]);
+    assert_eq!(done["recovered"], true);
+    assert_eq!(fs::read(ebbpool.path("a.db")).expect("a database"), plain);
     let status = ebbpool.json(&["sqlite", "status", "a.db"]);
     assert_eq!(status["plain"], true);
     let write = scratch.judge("a.db", "INSERT INTO t VALUES (-1, '')");
@@ -371,5 +374,149 @@ fn recovery_of_a_directory_goes_over_its_databases() {
     assert!(text.contains("has no database with a log"), "{text}");
     for name in ["b.db", "c.db", "d.db"] {
         assert_eq!(ebbpool.json(&["sqlite", "status", name])["plain"], true);
+    }
+}
+
+#[test]
+fn status_fails_where_the_owner_hangs() {
+    let Some(scratch) = database() else {
+        return;
+    };
+    let ebbpool = &scratch.ebbpool;
+    let mut owner = Owner::of(&scratch, "a.db");
+    let status = ["sqlite", "status", "a.db"];
+    let unsaved = |seconds| json!({ "unsaved_commits": 3, "oldest_unsaved": seconds_ago(seconds) });
+    owner.say_of("a.db", unsaved(35));
+    ebbpool.stdout(&status);
+    owner.say_of("a.db", unsaved(45));
+    let words = [
+        "has 3 commits in memory only, the oldest 4",
+        "window is 30 s",
+    ];
+    ebbpool.refused(&status, 1, &words);
+    let (code, result) = code_and_json(ebbpool, &status);
+    assert_eq!((code, &result["healthy"]), (Some(1), &Value::Bool(false)));
+
+    // What a process that is stopped says is of the past.
+    owner.say_of("a.db", json!({}));
+    ebbpool.stdout(&status);
+    let stop = |signal: &str| {
+        let id = owner.child.id().to_string();
+        let sent = Command::new("kill").args([signal, &id]).status();
+        assert!(sent.expect("a signal").success());
+    };
+    stop("-STOP");
+    crate::harness::wait_until("it is stopped", || {
+        let path = format!("/proc/{}/status", owner.child.id());
+        fs::read_to_string(path).is_ok_and(|status| status.contains("T (stopped)"))
+    });
+    ebbpool.refused(&status, 1, &["is stopped"]);
+    stop("-CONT");
+}
+
+#[test]
+fn a_log_that_is_deleted_under_a_living_owner_is_not_lost() {
+    let Some(scratch) = database() else {
+        return;
+    };
+    let ebbpool = &scratch.ebbpool;
+    marked(&scratch, "a.db", 7);
+    let mut owner = Owner::of(&scratch, "a.db");
+    owner.say_of("a.db", json!({}));
+    let text = ebbpool.stdout(&["sqlite", "status", "a.db"]);
+    let words = "a.db-ebb was deleted; the process notices before the next commit is durable";
+    assert!(text.contains(words), "{text}");
+    let failed = json!({ "last_epoch_succeeded": false });
+    owner.say_of("a.db", failed);
+    ebbpool.refused(&["sqlite", "status", "a.db"], 1, &["there is no a.db-ebb"]);
+}
+
+#[test]
+fn status_says_what_other_programs_read_with_each_log() {
+    let Some(scratch) = Scratch::new() else {
+        return;
+    };
+    for (log, reads) in [
+        ("wal", "reads everything that is durable"),
+        ("deltas", "reads the state of the last checkpoint"),
+    ] {
+        let name = format!("{log}.db");
+        let mut run = scratch.preloaded("0", &[&name, "wal", "1000000"]);
+        let run = run.env("EBBPOOL_SQLITE", format!("log={log}"));
+        let mut child = run.spawn().expect("it starts");
+        crate::sqlite::read_rows(&mut child, 30);
+        child.kill().expect("a kill");
+        child.wait().expect("an end");
+        let text = scratch.ebbpool.stdout(&["sqlite", "status", &name]);
+        assert!(text.contains(reads), "{text}");
+    }
+}
+
+/// Says the same about a database as its owner would, with many further files in memory that say nothing. Arguments: the
+/// database, and how to open it: not at all, by its path only, or for reading.
+const IMPOSTOR: &str = "
+import os, sys, time
+if sys.argv[2] == 'path':
+    file = os.open(sys.argv[1], os.O_PATH)
+if sys.argv[2] in ('read', 'many'):
+    file = os.open(sys.argv[1], os.O_RDONLY)
+print('ready', os.getpid(), flush=True)
+sys.stdin.readline()
+document = open('health', 'rb').read()
+first = os.memfd_create('ebbpool-sqlite')
+os.write(first, document)
+for n in range(900 if sys.argv[2] == 'many' else 0):
+    another = os.memfd_create('ebbpool-sqlite')
+    os.write(another, b'ebbhlth1' + b'x' * 100)
+print('done', flush=True)
+time.sleep(1000)
+";
+
+#[test]
+fn only_processes_that_have_the_database_open_are_believed_and_none_keeps_the_answer_waiting() {
+    let Some(scratch) = database() else {
+        return;
+    };
+    let ebbpool = &scratch.ebbpool;
+    let metadata = fs::metadata(ebbpool.path("a.db")).expect("a database");
+    for access in ["none", "path", "read", "many"] {
+        let mut child = Command::new("bash")
+            .args(["-c", "ulimit -n 1000; exec \"$@\"", "bash", scratch.python])
+            .args(["-c", IMPOSTOR, "a.db", access])
+            .current_dir(ebbpool.directory())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("Python starts");
+        let mut out = BufReader::new(child.stdout.take().expect("a pipe"));
+        let mut line = String::new();
+        out.read_line(&mut line).expect("a line");
+        let document = json!({
+            "version": "0.1.0",
+            "process": child.id(),
+            "databases": [{
+                "path": "a.db",
+                "device": metadata.dev(),
+                "inode": metadata.ino(),
+                "log": "deltas",
+                "window_seconds": 30.0,
+                "last_epoch_succeeded": false,
+            }],
+            "left_out": 0,
+        });
+        ebbpool.file("health", sealed_health(&document.to_string()));
+        writeln!(child.stdin.as_mut().expect("a pipe"), "go").expect("a line");
+        out.read_line(&mut line).expect("a line");
+        let begin = std::time::Instant::now();
+        let (code, result) = code_and_json(ebbpool, &["sqlite", "status", "a.db"]);
+        let seconds = begin.elapsed().as_secs_f64();
+        child.kill().expect("a kill");
+        child.wait().expect("an end");
+        assert_eq!(
+            (code, &result["health"]),
+            (Some(0), &Value::Null),
+            "{access}: {result}"
+        );
+        assert!(seconds < 20.0, "{access}: {seconds} s");
     }
 }

@@ -1,7 +1,9 @@
 //! Tests of `ebbpool sqlite run`: the databases that it takes, and the programs that it does not start.
 #![cfg(target_os = "linux")]
 
+use std::ffi::OsStr;
 use std::fs;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
 
@@ -80,7 +82,7 @@ fn the_variables_have_the_databases_and_a_mistake_is_refused() {
         ("data/home.db", "begin it with /"),
     ] {
         let args = [&run[..], &["--only", pattern, "--", "true"]].concat();
-        ebbpool.refused(&args, 2, &["EBBPOOL_SQLITE_FILES", why]);
+        ebbpool.refused(&args, 2, &["--only", why]);
     }
     let mut command = ebbpool.command(&[&run[..], &["--", "true"]].concat());
     let output = command.env("EBBPOOL_SQLITE_FILES", "a.db:").output();
@@ -125,5 +127,81 @@ fn a_program_with_sqlite_inside_itself_is_started_only_by_force() {
     }
     // What is no program at all fails as it does without the command.
     ebbpool.file("text", "no program");
-    failed(&run(&["--", "./text"]), 1, &["./text", "cannot run it"]);
+    failed(&run(&["--", "./text"]), 126, &["./text", "cannot run it"]);
+}
+
+#[test]
+fn variables_are_shown_as_systemd_takes_them() {
+    let ebbpool = Ebbpool::in_scratch();
+    let library = library();
+    let library = library.to_str().expect("a path in UTF-8");
+    let show = |only: &str| {
+        let run = ["sqlite", "run", "--library", library, "--show", "--only"];
+        ebbpool.run(&[&run[..], &[only]].concat())
+    };
+    for (only, line) in [
+        ("a.db", "EBBPOOL_SQLITE_FILES=a.db"),
+        ("my home.db", "\"EBBPOOL_SQLITE_FILES=my home.db\""),
+        (
+            "a \"b\"\\%n.db",
+            "\"EBBPOOL_SQLITE_FILES=a \\\"b\\\"\\\\%%n.db\"",
+        ),
+    ] {
+        let output = show(only);
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert_eq!(text.lines().last(), Some(line), "{}", errors(&output));
+    }
+    failed(&show("a\nb.db"), 2, &["EBBPOOL_SQLITE_FILES", "line break"]);
+}
+
+#[test]
+fn variables_that_are_no_text_and_libraries_that_are_none_are_refused() {
+    let Some(scratch) = Scratch::new() else {
+        return;
+    };
+    let ebbpool = &scratch.ebbpool;
+    let library = library();
+    let library = library.to_str().expect("a path in UTF-8");
+    let bytes = OsStr::from_bytes(b"a\xff.db");
+    for name in ["EBBPOOL_SQLITE", "EBBPOOL_SQLITE_FILES"] {
+        let mut command = ebbpool.command(&["sqlite", "run", "--library", library, "--show"]);
+        let output = command.env(name, bytes).output().expect("it starts");
+        failed(&output, 2, &[name, "not UTF-8"]);
+    }
+    // In the library itself: no database is taken, or none is opened.
+    let preloaded = |name: &str, value: &OsStr| {
+        let program = "import sqlite3
+print(sqlite3.connect('a.db').execute('PRAGMA ebbpool_window').fetchone())";
+        let output = Command::new(scratch.python)
+            .args(["-c", program])
+            .current_dir(ebbpool.directory())
+            .env("LD_PRELOAD", library)
+            .env("EBBPOOL_SQLITE_PRELOAD", "1")
+            .env(name, value)
+            .output()
+            .expect("Python starts");
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        (text.trim().to_owned(), errors(&output))
+    };
+    let (text, error) = preloaded("EBBPOOL_SQLITE_FILES", bytes);
+    assert_eq!(text, "None", "{error}");
+    assert!(error.contains("it is not UTF-8"), "{error}");
+    let (_, error) = preloaded("EBBPOOL_SQLITE", bytes);
+    assert!(error.contains("unable to open"), "{error}");
+    for (value, window) in [("1", "('5',)"), ("0", "None"), ("", "None")] {
+        let (text, error) = preloaded("EBBPOOL_SQLITE_PRELOAD", OsStr::new(value));
+        assert_eq!(text, window, "{value}: {error}");
+    }
+
+    let refused = |path: &str, words: &[&str]| {
+        let args = ["sqlite", "run", "--library", path, "--", "true"];
+        ebbpool.refused(&args, 2, words);
+    };
+    for path in ["/bin/sh", "writer.py"] {
+        refused(path, &["is not the library", "sqlite3_open_v2"]);
+    }
+    fs::create_dir(ebbpool.path("a$LIB")).expect("a directory");
+    let copy = ebbpool.path("a$LIB/library.so");
+    fs::copy(library, copy).expect("a copy");
+    refused("a$LIB/library.so", &["dollar sign"]);
 }

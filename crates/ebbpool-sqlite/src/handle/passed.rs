@@ -33,6 +33,9 @@ pub(super) fn lock_or(
     if !open.is_passed && open.level == 0 && open.kind == Kind::Main {
         let only_reads = open.is_read_only && !needs_recovery(open)?;
         open.is_passed = open.instance.is_passed(&open.shared, only_reads)?;
+        if open.is_passed && !open.is_read_only {
+            open.shared.publish_commit(open.instance.now());
+        }
     }
     let Some(base) = file(open) else {
         return member(open, level);

@@ -7,6 +7,7 @@ use std::io;
 use std::os::fd::AsRawFd;
 use std::path::Path;
 
+use super::open_regular;
 use super::owner::FoundProcesses;
 
 /// A process that has a lock on a database.
@@ -86,7 +87,7 @@ fn in_the_way(file: &File, kind: i16, at: i64, bytes: i64) -> Option<i32> {
 ///
 /// `WouldBlock` if another process has a lock on it, and any error of opening it.
 pub(crate) fn open_locked(path: &Path) -> io::Result<File> {
-    let file = OpenOptions::new().read(true).write(true).open(path)?;
+    let file = open_regular(path, OpenOptions::new().read(true).write(true).to_owned())?;
     let lock = lock(libc::F_WRLCK as i16, PENDING, SHARED_BYTES + 2);
     // SAFETY: the descriptor is open, and the structure lives until the call returns.
     match unsafe { libc::fcntl(file.as_raw_fd(), libc::F_OFD_SETLK, &lock) } {

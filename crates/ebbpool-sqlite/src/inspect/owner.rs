@@ -37,6 +37,23 @@ pub(super) struct FoundProcesses {
     pub(super) health: Option<OwnerHealth>,
     /// True if the system does not show this user the descriptors of some processes.
     pub(super) is_partial: bool,
+    /// Documents that were read again, because their checksum was wrong.
+    rereads: u32,
+}
+
+/// How often documents of all processes are read again, a millisecond later: one process must not keep the question waiting.
+const MOST_REREADS: u32 = 500;
+/// Descriptors with the name of such a document that are looked at in each process; a process needs one.
+const MOST_DOCUMENTS: usize = 16;
+
+/// How a process has a file open.
+#[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
+enum Access {
+    /// Not at all, or only by its path (`O_PATH`), for which no right to the file is needed.
+    #[default]
+    None,
+    Read,
+    Write,
 }
 
 /// What the process that has a database open says about it: first the one that owns it, then one that has passed it to
@@ -64,8 +81,23 @@ pub(super) fn processes_of(file: &fs::Metadata) -> FoundProcesses {
         };
         match fs::read_dir(entry.path().join("fd")) {
             Ok(descriptors) => {
+                let mut documents = Vec::new();
+                let mut access = Access::None;
                 for descriptor in descriptors.flatten() {
-                    said.extend(found.look_at(process, &entry.path(), &descriptor, file));
+                    match found.look_at(process, &entry.path(), &descriptor, file) {
+                        Seen::Document => documents.push(descriptor.path()),
+                        Seen::File(seen) => access = access.max(seen),
+                        Seen::Other => {}
+                    }
+                }
+                // Any user can write any document, so only those are believed who have the file open.
+                if access > Access::None {
+                    let documents = documents.iter().take(MOST_DOCUMENTS);
+                    let health = documents
+                        .filter_map(|path| found.health_in(process, &entry.path(), path, file));
+                    said.extend(
+                        health.filter(|it| access == Access::Write || it.database.passed.is_some()),
+                    );
                 }
             }
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
@@ -83,56 +115,109 @@ pub(super) fn processes_of(file: &fs::Metadata) -> FoundProcesses {
 }
 
 impl FoundProcesses {
-    /// Looks at a descriptor of a process; returns what the process says about the database, if it is that.
+    /// Looks at a descriptor of a process, and notes its lock of the file.
     fn look_at(
         &mut self,
         process: u32,
         directory: &Path,
         descriptor: &DirEntry,
         file: &fs::Metadata,
-    ) -> Option<OwnerHealth> {
-        let target = fs::read_link(descriptor.path()).ok()?;
+    ) -> Seen {
+        let Ok(target) = fs::read_link(descriptor.path()) else {
+            return Seen::Other;
+        };
         let target = target.as_os_str().as_bytes();
         let of_health = target.strip_prefix(b"/memfd:");
         if of_health.is_some_and(|name| name.starts_with(NAME.to_bytes())) {
-            return health_in(process, directory, &descriptor.path(), file);
+            return Seen::Document;
         }
-        if !target.starts_with(b"/") || !is_same(&fs::metadata(descriptor.path()).ok()?, file) {
+        let is_file = target.starts_with(b"/")
+            && fs::metadata(descriptor.path()).is_ok_and(|other| is_same(&other, file));
+        if !is_file {
+            return Seen::Other;
+        }
+        let info = directory.join("fdinfo").join(descriptor.file_name());
+        let text = fs::read_to_string(info).unwrap_or_default();
+        let locks = text.lines().filter_map(lock_of_line);
+        if let Some(is_exclusive) = locks.reduce(|a, b| a || b) {
+            self.locks.push(LockedDescriptor {
+                process,
+                is_exclusive,
+            });
+        }
+        Seen::File(access_of(&text))
+    }
+
+    /// What a process says about a database in its file in memory.
+    fn health_in(
+        &mut self,
+        process: u32,
+        directory: &Path,
+        descriptor: &Path,
+        file: &fs::Metadata,
+    ) -> Option<OwnerHealth> {
+        let document = self.read_document(descriptor)?;
+        // A child of fork() has the file of its parent, which does not speak for it.
+        if document.process != own_number(directory).unwrap_or(process) {
             return None;
         }
-        let locks = directory.join("fdinfo").join(descriptor.file_name());
-        let text = fs::read_to_string(locks).ok()?;
-        let is_exclusive = text
-            .lines()
-            .filter_map(lock_of_line)
-            .reduce(|a, b| a || b)?;
-        self.locks.push(LockedDescriptor {
+        let mut databases = document.databases.into_iter();
+        let database = databases.find(|it| it.device == file.dev() && it.inode == file.ino())?;
+        Some(OwnerHealth {
             process,
-            is_exclusive,
-        });
+            version: document.version,
+            database,
+        })
+    }
+
+    /// Reads what a process says; `None` if it is not readable, or makes no sense. It may replace it meanwhile.
+    fn read_document(&mut self, descriptor: &Path) -> Option<HealthDocument> {
+        // A pipe with this name would not be opened at once.
+        if !fs::metadata(descriptor).ok()?.is_file() {
+            return None;
+        }
+        let file = File::open(descriptor).ok()?;
+        let mut bytes = vec![0; BYTES];
+        for _ in 0..100 {
+            let mut length = 0;
+            while length < bytes.len() {
+                match file.read_at(&mut bytes[length..], length as u64).ok()? {
+                    0 => break,
+                    count => length += count,
+                }
+            }
+            if let Some(document) = unsealed(&bytes[..length]) {
+                return serde_json::from_slice(document).ok();
+            }
+            if self.rereads >= MOST_REREADS {
+                break;
+            }
+            self.rereads += 1;
+            sleep(Duration::from_millis(1));
+        }
         None
     }
 }
 
-/// What a process says about a database in its file in memory.
-fn health_in(
-    process: u32,
-    directory: &Path,
-    descriptor: &Path,
-    file: &fs::Metadata,
-) -> Option<OwnerHealth> {
-    let document = read_document(descriptor)?;
-    // A child of fork() has the file of its parent, which does not speak for it.
-    if document.process != own_number(directory).unwrap_or(process) {
-        return None;
+/// What a descriptor of a process is.
+enum Seen {
+    /// The file that is looked for.
+    File(Access),
+    /// A file in memory that may say how databases are.
+    Document,
+    Other,
+}
+
+/// How a descriptor has its file open, from `/proc/PID/fdinfo/FD`.
+fn access_of(info: &str) -> Access {
+    let flags = info.lines().find_map(|line| line.strip_prefix("flags:"));
+    let flags = flags.and_then(|flags| i32::from_str_radix(flags.trim(), 8).ok());
+    match flags {
+        None => Access::None,
+        Some(flags) if flags & libc::O_PATH != 0 => Access::None,
+        Some(flags) if flags & libc::O_ACCMODE == libc::O_RDONLY => Access::Read,
+        Some(_) => Access::Write,
     }
-    let mut databases = document.databases.into_iter();
-    let database = databases.find(|it| it.device == file.dev() && it.inode == file.ino())?;
-    Some(OwnerHealth {
-        process,
-        version: document.version,
-        database,
-    })
 }
 
 fn is_same(metadata: &fs::Metadata, file: &fs::Metadata) -> bool {
@@ -146,30 +231,6 @@ fn own_number(directory: &Path) -> Option<u32> {
         .lines()
         .find_map(|line| line.strip_prefix("NSpid:"))?;
     numbers.split_whitespace().last()?.parse().ok()
-}
-
-/// Reads what a process says; `None` if it is not readable, or makes no sense. It may replace it meanwhile.
-fn read_document(descriptor: &Path) -> Option<HealthDocument> {
-    // A pipe with this name would not be opened at once.
-    if !fs::metadata(descriptor).ok()?.is_file() {
-        return None;
-    }
-    let file = File::open(descriptor).ok()?;
-    let mut bytes = vec![0; BYTES];
-    for _ in 0..100 {
-        let mut length = 0;
-        while length < bytes.len() {
-            match file.read_at(&mut bytes[length..], length as u64).ok()? {
-                0 => break,
-                count => length += count,
-            }
-        }
-        if let Some(document) = unsealed(&bytes[..length]) {
-            return serde_json::from_slice(document).ok();
-        }
-        sleep(Duration::from_millis(1));
-    }
-    None
 }
 
 /// Whether a line of `/proc/PID/fdinfo/FD` is a lock on the bytes that SQLite locks, and whether it keeps readers out.

@@ -2,15 +2,15 @@
 
 use std::fs::{File, OpenOptions};
 use std::io;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
 
-use super::{SqliteInspection, beside, log, open_if_there, read_start};
+use super::{SqliteInspection, beside, log, open_if_there, open_to_read, read_start};
 use crate::code::Code;
 use crate::delta_log::{self, Heads};
 use crate::fit::FitCheck;
 use crate::store::unmark;
-use crate::wal_log::WalCursor;
+use crate::wal_log::{WalCursor, WalFrame};
 
 /// Writes a copy of a database to a new file: what is in place, then the commits of `-wal`, then the epochs of `-ebb`,
 /// without the mark. A `-journal` is copied as it is; SQLite rolls it back when it opens the copy.
@@ -20,8 +20,7 @@ use crate::wal_log::WalCursor;
 /// If a file cannot be read or written. While a process has the database open, the copy may be no state of it.
 pub fn write_recovered(inspection: &SqliteInspection, target: &Path) -> io::Result<()> {
     let path = &inspection.path;
-    std::fs::copy(path, target)?;
-    let copy = OpenOptions::new().read(true).write(true).open(target)?;
+    let copy = copied(open_to_read(path)?, target)?;
     if let Some(wal) = open_if_there(&beside(path, "-wal"))? {
         take_in_wal(&copy, &wal)?;
     }
@@ -36,10 +35,22 @@ pub fn write_recovered(inspection: &SqliteInspection, target: &Path) -> io::Resu
     if let Some(log) = open_if_there(&beside(path, "-ebb"))? {
         take_in_log(&copy, &log, &first)?;
     }
-    if inspection.hot_journal.is_some() {
-        std::fs::copy(beside(path, "-journal"), beside(target, "-journal"))?;
+    if let (Some(_), Some(journal)) = (
+        inspection.hot_journal,
+        open_if_there(&beside(path, "-journal"))?,
+    ) {
+        copied(journal, &beside(target, "-journal"))?;
     }
     Ok(())
+}
+
+/// Copies a file to a new one, with all rights for this user only.
+fn copied(mut file: File, target: &Path) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    options.read(true).write(true).create_new(true).mode(0o600);
+    let mut copy = options.open(target)?;
+    io::copy(&mut file, &mut copy)?;
+    Ok(copy)
 }
 
 fn take_in_wal(copy: &File, wal: &File) -> io::Result<()> {
@@ -48,12 +59,11 @@ fn take_in_wal(copy: &File, wal: &File) -> io::Result<()> {
     };
     let page_size = cursor.page_size as u64;
     let mut size = None;
-    while let Some(frames) = cursor.next_commit(wal)? {
-        for (frame, image) in frames {
-            copy.write_all_at(&image, u64::from(frame.page - 1) * page_size)?;
-            size = (frame.size > 0).then_some(frame.size).or(size);
-        }
-    }
+    let mut place = |frame: WalFrame, image: &[u8]| {
+        size = (frame.size > 0).then_some(frame.size).or(size);
+        copy.write_all_at(image, u64::from(frame.page - 1) * page_size)
+    };
+    while cursor.next_commit(wal, &mut place)?.is_some() {}
     match size {
         Some(size) => copy.set_len(u64::from(size) * page_size),
         None => Ok(()),

@@ -3,22 +3,27 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
-use super::WatchedCommit;
-use crate::delta_log::{Draft, RECORDS};
+use super::{PageImage, WatchedCommit};
+use crate::delta_log::{Draft, RECORD, RECORDS};
 use crate::disk::{BLOCK, whole_blocks};
 use crate::options::Options;
 use crate::wal_log::FRAME;
 
 /// A page that changed since the last epoch: its content as of that, if it is known, and its latest one.
 struct PendingPage {
-    durable: Option<Arc<[u8]>>,
-    latest: Arc<[u8]>,
+    durable: Option<Arc<PageImage>>,
+    latest: Option<Arc<PageImage>>,
 }
+
+/// Bytes of a record for a page whose content is not known, beside the page: those of a section with one run.
+const OF_WHOLE_PAGE: usize = 12;
 
 /// What the VFS would write to its log with one window.
 pub struct WindowModel {
     options: Options,
-    durable: HashMap<u32, Arc<[u8]>>,
+    page_size: usize,
+    /// Pages as of the last epoch; `None` where that is not known.
+    durable: HashMap<u32, Option<Arc<PageImage>>>,
     pending: BTreeMap<u32, PendingPage>,
     oldest: Option<f64>,
     end: u64,
@@ -32,6 +37,7 @@ impl WindowModel {
     pub fn new(options: Options) -> WindowModel {
         WindowModel {
             options,
+            page_size: 0,
             durable: HashMap::new(),
             pending: BTreeMap::new(),
             oldest: None,
@@ -50,15 +56,16 @@ impl WindowModel {
     /// Takes a commit that was seen at a time in seconds; times do not decrease.
     pub fn commit(&mut self, now: f64, commit: &WatchedCommit) {
         self.proceed(now);
+        self.page_size = commit.page_size;
         for page in &commit.pages {
             // The image as of the last epoch; the first one is from before the watch.
-            let durable = self.durable.get(&page.page).or(page.before.as_ref());
-            let durable = durable.cloned();
-            let entry = self.pending.entry(page.page).or_insert(PendingPage {
-                durable,
-                latest: Arc::clone(&page.after),
+            let durable = self.durable.get(&page.page).unwrap_or(&page.before);
+            let entry = self.pending.entry(page.page);
+            let entry = entry.or_insert_with(|| PendingPage {
+                durable: durable.clone(),
+                latest: None,
             });
-            entry.latest = Arc::clone(&page.after);
+            entry.latest = page.after.clone();
         }
         self.oldest.get_or_insert(now);
         let pending = self.pending_bytes();
@@ -79,8 +86,7 @@ impl WindowModel {
     }
 
     fn pending_bytes(&self) -> u64 {
-        let bytes = self.pending.values().map(|page| page.latest.len() as u64);
-        bytes.sum()
+        (self.pending.len() * self.page_size) as u64
     }
 
     fn epoch(&mut self) {
@@ -102,15 +108,22 @@ impl WindowModel {
             return;
         }
         let mut draft = Draft::new();
+        let mut whole = 0;
         for (number, page) in pages {
-            draft.add(number, page.durable.as_deref(), &page.latest);
+            match &page.latest {
+                Some(latest) => {
+                    draft.add(number, page.durable.as_deref().map(|it| &it[..]), latest);
+                }
+                None => whole += self.page_size + OF_WHOLE_PAGE,
+            }
             self.durable.insert(number, page.latest);
         }
-        if draft.is_empty() {
-            return;
-        }
-        let (record, _, _) = draft.finish(1, 1, 0, 0);
-        let end = self.end + record.len() as u64;
+        let drafted = match draft.is_empty() {
+            true if whole == 0 => return,
+            true => RECORD,
+            false => draft.finish(1, 1, 0, 0).0.len(),
+        };
+        let end = self.end + (drafted + whole) as u64;
         // A sync writes the blocks that the record touches, the one that it shares with the record before too.
         self.log_bytes += whole_blocks(self.end, end - self.end);
         self.end = end;
@@ -194,22 +207,23 @@ impl PageGrowth {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::measure::WatchedPage;
+    use crate::measure::{ImageMemory, WatchedPage};
 
-    fn image(byte: u8) -> Arc<[u8]> {
+    fn image(byte: u8) -> Option<Arc<PageImage>> {
         let mut image = vec![7; 4096];
         image[100] = byte;
-        image.into()
+        ImageMemory::new(u64::MAX).image(&image)
     }
 
     fn commit(page: u32, before: u8, after: u8) -> WatchedCommit {
         WatchedCommit {
             pages: vec![WatchedPage {
                 page,
-                before: Some(image(before)),
+                before: image(before),
                 after: image(after),
             }],
             commits: 1,
+            page_size: 4096,
         }
     }
 
@@ -239,6 +253,22 @@ mod tests {
         // A record has 32 bytes, a section 8, a run 4 and a word 8, padded to 56: all are in the first block.
         assert_eq!(each.log, 25 * 4096);
         assert_eq!(merged.log, 3 * 4096);
+    }
+
+    #[test]
+    fn a_page_without_an_image_is_written_whole() {
+        let mut model = model(10.0);
+        let mut unknown = commit(5, 1, 2);
+        unknown.pages[0].after = None;
+        model.commit(0.0, &unknown);
+        let of_first = model.end;
+        model.proceed(20.0);
+        assert_eq!(model.end - of_first, 32 + 8 + 4 + 4096);
+        // What it was before is not known either.
+        model.commit(21.0, &commit(5, 2, 3));
+        let before = model.end;
+        model.proceed(40.0);
+        assert!(model.end - before > 4096);
     }
 
     #[test]

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::{WatchedBytes, WatchedCommit, WatchedPage};
+use super::{ImageMemory, PageImage, WatchedBytes, WatchedCommit, WatchedPage};
 use crate::inspect::{lock_holder, read_start};
 use crate::wal_file::read_whole;
 use crate::wal_log::be32;
@@ -20,25 +20,22 @@ const BATCH: usize = 1 << 20;
 /// A program that writes at every look is read while it writes after this many looks.
 const PATIENCE: u32 = 20;
 
-/// A page and its content.
-type ChangedImage = (u32, Vec<u8>);
+/// A page and its content, if there was memory for it.
+type ChangedImage = (u32, Option<Arc<PageImage>>);
 
 pub(super) struct RollbackWatch {
     page_size: usize,
-    /// Pages of which images may be stored.
-    most_images: usize,
     counter: Option<u32>,
     prints: Vec<u64>,
-    images: HashMap<u32, Arc<[u8]>>,
+    images: HashMap<u32, Arc<PageImage>>,
     refused: u32,
     pub(super) written: WatchedBytes,
 }
 
 impl RollbackWatch {
-    pub(super) fn new(page_size: usize, memory: u64) -> RollbackWatch {
+    pub(super) fn new(page_size: usize) -> RollbackWatch {
         RollbackWatch {
             page_size,
-            most_images: (memory / page_size as u64) as usize,
             counter: None,
             prints: Vec::new(),
             images: HashMap::new(),
@@ -47,11 +44,11 @@ impl RollbackWatch {
         }
     }
 
-    pub(super) fn images(&self) -> u64 {
-        self.images.len() as u64
-    }
-
-    pub(super) fn poll(&mut self, database: &File) -> io::Result<Vec<WatchedCommit>> {
+    pub(super) fn poll(
+        &mut self,
+        database: &File,
+        memory: &mut ImageMemory,
+    ) -> io::Result<Vec<WatchedCommit>> {
         let counter = counter(database)?;
         if self.counter == Some(counter) {
             return Ok(Vec::new());
@@ -61,7 +58,7 @@ impl RollbackWatch {
             self.refused += 1;
             return Ok(Vec::new());
         }
-        let (prints, changed) = self.changes(database)?;
+        let (prints, changed) = self.changes(database, memory)?;
         if (is_busy() || self::counter(database)? != counter) && self.refused < PATIENCE {
             // A commit came in between: the next look sees both.
             self.refused += 1;
@@ -70,16 +67,14 @@ impl RollbackWatch {
         self.refused = 0;
         let commits = self.counter.map(|before| counter.wrapping_sub(before));
         self.counter = Some(counter);
-        let is_first = self.prints.is_empty();
         let old_pages = self.prints.len() as u32;
         self.prints = prints;
         let mut pages = Vec::new();
-        for (page, image) in changed {
-            let after: Arc<[u8]> = image.into();
-            if is_first && self.images.len() >= self.most_images {
-                continue;
-            }
-            let before = self.images.insert(page, Arc::clone(&after));
+        for (page, after) in changed {
+            let before = match &after {
+                Some(after) => self.images.insert(page, Arc::clone(after)),
+                None => self.images.remove(&page),
+            };
             pages.push(WatchedPage {
                 page,
                 before,
@@ -93,13 +88,17 @@ impl RollbackWatch {
         Ok(vec![WatchedCommit {
             pages,
             commits: u64::from(commits),
+            page_size: self.page_size,
         }])
     }
 
     /// The fingerprints of all pages, and those pages that are not as they were.
-    fn changes(&self, database: &File) -> io::Result<(Vec<u64>, Vec<ChangedImage>)> {
+    fn changes(
+        &self,
+        database: &File,
+        memory: &mut ImageMemory,
+    ) -> io::Result<(Vec<u64>, Vec<ChangedImage>)> {
         let length = database.metadata()?.len() as usize;
-        let is_first = self.prints.is_empty();
         let mut prints = Vec::with_capacity(length / self.page_size);
         let mut changed = Vec::new();
         let mut bytes = vec![0; BATCH];
@@ -112,10 +111,8 @@ impl RollbackWatch {
             for page in bytes[..count].chunks_exact(self.page_size) {
                 let print = xxh3_64(page);
                 let index = prints.len();
-                let is_changed = self.prints.get(index) != Some(&print);
-                // The first look stores what there is room for.
-                if is_changed && (!is_first || index < self.most_images) {
-                    changed.push((index as u32 + 1, page.to_vec()));
+                if self.prints.get(index) != Some(&print) {
+                    changed.push((index as u32 + 1, memory.image(page)));
                 }
                 prints.push(print);
             }

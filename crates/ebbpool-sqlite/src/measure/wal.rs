@@ -7,8 +7,9 @@ use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use super::{WatchedBytes, WatchedCommit, WatchedPage};
-use crate::wal_file::{CommitFrames, read_whole};
+use super::{ImageMemory, PageImage, WatchedBytes, WatchedCommit, WatchedPage};
+use crate::inspect::{open_if_there, open_to_read};
+use crate::wal_file::read_whole;
 use crate::wal_log::HEADER;
 use crate::wal_log::WalCursor;
 
@@ -23,7 +24,8 @@ pub(super) struct WalWatch {
     /// The page of each frame of the present generation, and how many of them are in place.
     frames: Vec<u32>,
     placed: usize,
-    latest: HashMap<u32, Arc<[u8]>>,
+    /// The latest image of each page; `None` where there was no memory for it.
+    latest: HashMap<u32, Option<Arc<PageImage>>>,
     pub(super) written: WatchedBytes,
 }
 
@@ -40,28 +42,21 @@ impl WalWatch {
         }
     }
 
-    pub(super) fn images(&self) -> u64 {
-        self.latest.len() as u64
-    }
-
     pub(super) fn poll(
         &mut self,
         database: &File,
         page_size: usize,
+        memory: &mut ImageMemory,
     ) -> io::Result<Vec<WatchedCommit>> {
         let mut commits = Vec::new();
-        let wal = match File::open(&self.path) {
-            Ok(file) => file,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                // The last connection has brought all in place, and deleted the file.
-                self.all_are_placed(page_size);
-                self.cursor = None;
-                return Ok(commits);
-            }
-            Err(error) => return Err(error),
+        let Some(wal) = open_if_there(&self.path)? else {
+            // The last connection has brought all in place, and deleted the file.
+            self.all_are_placed(page_size);
+            self.cursor = None;
+            return Ok(commits);
         };
         // Frames of the generation before are still behind those of a new one.
-        self.take_commits(&wal, database, &mut commits)?;
+        self.take_commits(&wal, database, memory, &mut commits)?;
         let begin = WalCursor::open(&wal)?.filter(|begin| begin.page_size == page_size);
         let is_new = |begin: &WalCursor| {
             let salt = self.cursor.as_ref().map(|cursor| cursor.salt);
@@ -71,7 +66,7 @@ impl WalWatch {
             self.all_are_placed(page_size);
             self.cursor = Some(begin);
             self.written.log += HEADER;
-            self.take_commits(&wal, database, &mut commits)?;
+            self.take_commits(&wal, database, memory, &mut commits)?;
         }
         self.count_placed(page_size);
         Ok(commits)
@@ -81,48 +76,55 @@ impl WalWatch {
         &mut self,
         wal: &File,
         database: &File,
+        memory: &mut ImageMemory,
         commits: &mut Vec<WatchedCommit>,
     ) -> io::Result<()> {
-        while let Some(cursor) = &mut self.cursor {
-            let Some(frames) = cursor.next_commit(wal)? else {
-                break;
+        let Some(cursor) = &mut self.cursor else {
+            return Ok(());
+        };
+        let page_size = cursor.page_size;
+        loop {
+            let mut pages: Vec<WatchedPage> = Vec::new();
+            let latest = &mut self.latest;
+            let count = cursor.next_commit(wal, |frame, image| {
+                let page = frame.page;
+                let before = match latest.remove(&page) {
+                    Some(before) => before,
+                    None => {
+                        let mut before = vec![0; image.len()];
+                        let at = u64::from(page - 1) * image.len() as u64;
+                        // What is equal was brought in place before this look, and hides what was there.
+                        let is_known =
+                            read_whole(database, &mut before, at)? && before[..] != *image;
+                        is_known.then(|| memory.image(&before)).flatten()
+                    }
+                };
+                let after = memory.image(image);
+                latest.insert(page, after.clone());
+                pages.push(WatchedPage {
+                    page,
+                    before,
+                    after,
+                });
+                Ok(())
+            })?;
+            let Some(count) = count else {
+                return Ok(());
             };
-            self.written.log += (frames.len() * cursor.frame_bytes()) as u64;
-            let commit = self.take_commit(frames, database)?;
-            commits.push(commit);
-        }
-        Ok(())
-    }
-
-    fn take_commit(&mut self, frames: CommitFrames, database: &File) -> io::Result<WatchedCommit> {
-        let mut pages: Vec<WatchedPage> = Vec::with_capacity(frames.len());
-        for (frame, image) in frames {
-            self.frames.push(frame.page);
-            let after: Arc<[u8]> = image.into();
-            let before = match self.latest.insert(frame.page, Arc::clone(&after)) {
-                Some(before) => Some(before),
-                None => {
-                    let mut before = vec![0; after.len()];
-                    let at = u64::from(frame.page - 1) * after.len() as u64;
-                    // What is equal was brought in place before this look, and hides what was there.
-                    let is_known =
-                        read_whole(database, &mut before, at)? && before[..] != after[..];
-                    is_known.then(|| before.into())
-                }
-            };
-            pages.push(WatchedPage {
-                page: frame.page,
-                before,
-                after,
+            self.written.log += count * cursor.frame_bytes() as u64;
+            self.frames.extend(pages.iter().map(|page| page.page));
+            commits.push(WatchedCommit {
+                pages,
+                commits: 1,
+                page_size,
             });
         }
-        Ok(WatchedCommit { pages, commits: 1 })
     }
 
     /// Counts what checkpoints have brought in place since the last look.
     fn count_placed(&mut self, page_size: usize) {
         let mut count = [0; 4];
-        let shared = File::open(&self.shared_memory);
+        let shared = open_to_read(&self.shared_memory);
         let read = shared.and_then(|file| file.read_exact_at(&mut count, BACKFILLED));
         // In exclusive mode there is no such file: then pages count when the log begins anew.
         if read.is_ok() {

@@ -9,6 +9,7 @@ use serde::Serialize;
 
 use super::Watched;
 use crate::sqlite::card::years_text;
+use crate::sqlite::{counted, escaped};
 use crate::table;
 
 const SECONDS_PER_DAY: f64 = 24.0 * 3600.0;
@@ -118,11 +119,11 @@ impl SqliteMeasurement {
 
     pub(super) fn to_text(&self, card: &WearingDevice) -> String {
         let mut text = format!(
-            "{}, journal mode {}: {} commits changed {} pages of {} bytes in {:.0} s\n",
-            self.path,
+            "{}, journal mode {}: {} changed {} of {} bytes in {:.0} s\n",
+            escaped(&self.path),
             self.journal_mode,
-            grouped(self.commits),
-            grouped(self.changed_pages),
+            counted(self.commits, "commit"),
+            counted(self.changed_pages, "page"),
             self.page_size,
             self.seconds
         );
