@@ -39,8 +39,8 @@ Examples:
     /// Show whether all is well with a database: its files, its log, which process has it open, and how that one is;
     /// changes nothing
     #[command(after_help = "\
-The exit code is 1 if something is wrong: the last epoch failed, files do not belong together, or the
-process that has the database open does not say how it is.
+The exit code is 1 if something is wrong: the last epoch failed or is late, files do not belong together,
+or the process that has the database open does not say how it is, or is stopped.
 
 Examples:
   ebbpool sqlite status home.db

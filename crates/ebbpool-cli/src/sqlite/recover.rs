@@ -195,7 +195,7 @@ fn bring_in_place(path: &Path, sqlite: &PlainSqlite, may_discard: bool) -> Resul
         }
         let recovered = sqlite.recover(path);
         left = inspected(path)?;
-        if may_discard && left.lacks_log() {
+        if may_discard && left.lacks_log() && !left.may_have_log_elsewhere() {
             discard(path, None)?;
             left = inspected(path)?;
         } else {

@@ -282,3 +282,26 @@ fn control_characters_of_names_are_visible() {
         );
     }
 }
+
+#[test]
+fn recovery_on_a_read_only_mount_says_what_to_do() {
+    let Some(scratch) = killed_in_a_directory() else {
+        return;
+    };
+    let ebbpool = &scratch.ebbpool;
+    let mounted = |more: &str| {
+        let script = format!("mount --bind real real && mount -o remount,bind,ro real {more}");
+        let mut command = Command::new("unshare");
+        command.args(["-rm", "bash", "-c", &script, env!("CARGO_BIN_EXE_ebbpool")]);
+        command.current_dir(ebbpool.directory()).output()
+    };
+    if !mounted("").is_ok_and(|output| output.status.success()) {
+        return eprintln!("skipped: this user may mount nothing");
+    }
+    let output = mounted("&& exec $0 sqlite recover real/a.db").expect("it starts");
+    failed(
+        &output,
+        1,
+        &["mounted for reading only", "mount it for writing"],
+    );
+}
