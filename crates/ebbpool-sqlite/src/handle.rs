@@ -46,6 +46,8 @@ pub(crate) struct Open {
     level: c_int,
     is_checkpointing: bool,
     persists_wal: c_int,
+    /// True if SQLite is to read its pages anew before the next transaction.
+    forgets_cache: bool,
     is_deleted_on_close: bool,
     slots: Slots,
     has_index: bool,
@@ -79,6 +81,7 @@ impl Open {
             level: 0,
             is_checkpointing: false,
             persists_wal: 0,
+            forgets_cache: false,
             is_deleted_on_close: flags & ffi::OPEN_DELETEONCLOSE != 0,
             slots: Slots::default(),
             has_index: false,
@@ -263,7 +266,20 @@ pub(crate) unsafe extern "C" fn read(
     }
 }
 
+/// Where the header of a database says which version it is. SQLite compares it when it begins to read, and reads its pages anew if
+/// it has changed (pager.c: `dbFileVers`).
+const VERSION: std::ops::Range<u64> = 24..40;
+
 fn read_main(open: &mut Open, at: u64, into: &mut [u8]) -> Answer<bool> {
+    let is_whole = read_file(open, at, into)?;
+    if at == VERSION.start && at + into.len() as u64 == VERSION.end && open.forgets_cache {
+        open.forgets_cache = false;
+        into[0] = !into[0];
+    }
+    Ok(is_whole)
+}
+
+fn read_file(open: &mut Open, at: u64, into: &mut [u8]) -> Answer<bool> {
     if !open.is_passed && has_virtual_files(&open.shared)? {
         return open.instance.read_main(&open.shared, at, into);
     }
@@ -483,7 +499,11 @@ pub(crate) unsafe extern "C" fn file_control(
                     .mirror
                     .control(operation, argument)
                     .unwrap_or(ffi::NOTFOUND),
-                code => code,
+                code => {
+                    // In an auto-vacuum database SQLite's cache may have pages of the transaction after it has rolled it back.
+                    open.forgets_cache = true;
+                    code
+                }
             }
         }
         ffi::FCNTL_CKPT_START => {

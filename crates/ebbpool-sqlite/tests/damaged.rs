@@ -129,6 +129,8 @@ fn a_flipped_bit_of_a_header_loses_nothing() {
             assert_eq!(found.fit, LogFit::Fits, "bit {bit}");
             assert_eq!(inspection.findings(), [""; 0], "bit {bit}");
             let copy = beside(&path, ".copy");
+            // It goes into no file that is there.
+            let _ = std::fs::remove_file(&copy);
             write_recovered(&inspection, &copy).unwrap();
             assert_eq!(count(&plain(&copy)), ROWS, "bit {bit}");
             let database = open(&path, "").unwrap();
