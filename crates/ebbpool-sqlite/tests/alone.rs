@@ -7,7 +7,7 @@ mod support;
 
 use std::path::PathBuf;
 use std::sync::Mutex;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rusqlite::Connection;
 use support::real::{
@@ -65,22 +65,26 @@ fn threads_of_the_library_take_no_signals() {
     let (_directory, path) = directory();
     let database = open(&path, "window=0.01").unwrap();
     database.execute_batch("CREATE TABLE t (a)").unwrap();
+    // A thread names itself when it has begun.
+    let begin = Instant::now();
     let mut found = 0;
-    for task in std::fs::read_dir("/proc/self/task").unwrap() {
-        let status = std::fs::read_to_string(task.unwrap().path().join("status"));
-        // A thread may have ended meanwhile.
-        let Ok(status) = status else {
-            continue;
-        };
-        let field = |name: &str| {
-            let line = status.lines().find_map(|line| line.strip_prefix(name));
-            line.unwrap_or_default().trim().to_owned()
-        };
-        if field("Name:").starts_with("ebbpool") {
-            let blocked = u64::from_str_radix(&field("SigBlk:"), 16).unwrap();
-            // SIGTERM has the number 15; 9 and 19 cannot be blocked.
-            assert!(blocked >> 14 & 1 == 1, "{status}");
-            found += 1;
+    while found == 0 && begin.elapsed() < Duration::from_secs(10) {
+        for task in std::fs::read_dir("/proc/self/task").unwrap() {
+            let status = std::fs::read_to_string(task.unwrap().path().join("status"));
+            // A thread may have ended meanwhile.
+            let Ok(status) = status else {
+                continue;
+            };
+            let field = |name: &str| {
+                let line = status.lines().find_map(|line| line.strip_prefix(name));
+                line.unwrap_or_default().trim().to_owned()
+            };
+            if field("Name:").starts_with("ebbpool") {
+                let blocked = u64::from_str_radix(&field("SigBlk:"), 16).unwrap();
+                // SIGTERM has the number 15; 9 and 19 cannot be blocked.
+                assert!(blocked >> 14 & 1 == 1, "{status}");
+                found += 1;
+            }
         }
     }
     assert!(found > 0, "the library has no thread");
