@@ -647,6 +647,14 @@ impl Instance {
         }
     }
 
+    /// Notes the window in seconds that a handle asks for, and sees to it that the thread wakes for commits that were made with a
+    /// longer one. Returns the database's window.
+    pub(crate) fn ask_for_window(&self, shared: &Shared, handle: u64, seconds: f64) -> Answer<f64> {
+        let window = shared.set_window(handle, Some(seconds))?;
+        self.arm_for(shared);
+        Ok(window)
+    }
+
     /// Starts the thread that ends windows, unless it runs.
     pub(crate) fn start_timer(&'static self) {
         let mut timer = self.lock_timer();

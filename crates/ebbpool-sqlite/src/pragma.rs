@@ -53,11 +53,10 @@ pub(crate) fn run(
             wanted => {
                 let window = owned().and_then(|()| match wanted.flatten() {
                     Some(seconds) => {
-                        let window = shared.set_window(handle, Some(seconds))?;
+                        let window = instance.ask_for_window(shared, handle, seconds)?;
                         if window == 0.0 {
                             instance.epoch(shared)?;
                         }
-                        instance.arm_for(shared);
                         Ok(window)
                     }
                     None => instance.with_family(shared, |family| Ok(family.options.window)),

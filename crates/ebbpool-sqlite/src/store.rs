@@ -131,6 +131,8 @@ pub(crate) struct Store {
     may_be_marked: bool,
     /// True if the database in place is not empty, and survives a crash so.
     has_first_page: bool,
+    /// True if a crash may show a first page whose sync has failed.
+    may_have_first_page: bool,
     /// True if a log may show a transaction that was refused; and if that log is `-wal`.
     must_cover: bool,
     has_wal_to_cover: bool,
@@ -198,6 +200,7 @@ impl Store {
             marked: None,
             may_be_marked: false,
             has_first_page: length > 0,
+            may_have_first_page: false,
             must_cover: false,
             has_wal_to_cover: false,
             first_page: Vec::new(),
@@ -368,9 +371,14 @@ impl Store {
 
     /// Removes the mark and the file that a process left which ended between two steps of closing.
     fn forget_empty_deltas(&mut self) -> Answer<()> {
-        self.close_deltas()?;
         self.unmark_in_place(true)?;
-        self.base.delete(&self.ebb_path(), true)
+        self.delete_deltas()
+    }
+
+    /// Deletes `-ebb`, which has no epochs, and so does no harm where that fails; it stays open then, for another attempt.
+    fn delete_deltas(&mut self) -> Answer<()> {
+        self.delete_own(&self.ebb_path(), self.deltas.identity, true)?;
+        self.close_deltas()
     }
 
     fn ebb_path(&self) -> String {

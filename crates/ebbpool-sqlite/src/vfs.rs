@@ -158,8 +158,8 @@ unsafe fn open_database(
         mirror,
         Some(base),
     );
-    let noted = shared
-        .set_window(open.number(), Some(options.window))
+    let noted = instance
+        .ask_for_window(&shared, open.number(), options.window)
         .and_then(|_| instance.refuse_if_unwritable(&shared));
     if let Err(code) = noted {
         let _ = instance.leave(&shared, open.number());

@@ -139,12 +139,11 @@ impl Store {
             done = self.go_on(pages, bytes);
         }
         self.slices.done += 1;
-        match done {
-            Ok(true) if removes_mark && (self.marked.is_some() || self.may_be_marked) => {
-                self.unmark_in_place(false)?;
-            }
-            Ok(_) => {}
-            Err(_) => self.slices = Slices::default(),
+        if done == Ok(true) && removes_mark && (self.marked.is_some() || self.may_be_marked) {
+            done = self.unmark_in_place(false).and(done);
+        }
+        if done.is_err() {
+            self.slices = Slices::default();
         }
         self.publish();
         done
@@ -371,11 +370,12 @@ impl Store {
         if !self.is_in_place() || self.wal_needed {
             return Err(Code::IO);
         }
-        if !self.has_first_page && self.database.length()? > 0 {
+        if self.may_have_first_page {
             // The first commit was refused, and neither its page nor that this is gone is durable.
             self.database.truncate(0)?;
             self.database.sync()?;
             self.written.syncs += 1;
+            self.may_have_first_page = false;
         }
         if self.wal_file.is_some() {
             // Durable before the mark goes: the images of page 1 in it may be marked.
@@ -402,9 +402,7 @@ impl Store {
                 // It has another name by now, or its directory has.
                 file.truncate(0)?;
             }
-            // It has no epochs, so that it does no harm where deleting it fails.
-            self.close_deltas()?;
-            self.delete_own(&path, identity, true)?;
+            self.delete_deltas()?;
         } else if !self.has_moved() && !self.base.exists(&self.ebb_path())? {
             // As with `-wal`: an empty one.
             let _ = self.base.delete(&self.ebb_path(), false);
@@ -426,7 +424,12 @@ impl Store {
     }
 
     /// Deletes a log, unless another file has its name by now.
-    fn delete_own(&self, path: &str, identity: Option<FileIdentity>, durable: bool) -> Answer<()> {
+    pub(super) fn delete_own(
+        &self,
+        path: &str,
+        identity: Option<FileIdentity>,
+        durable: bool,
+    ) -> Answer<()> {
         match FileIdentity::is_other(path, &identity) {
             true => Ok(()),
             false => self.base.delete(path, durable),

@@ -542,6 +542,7 @@ impl Store {
             true => page,
             false => vec![0; self.page_size],
         };
+        self.may_have_first_page = true;
         let mut write = || {
             if self.database.write(0, &page).is_err() {
                 // On a full disk `-wal` has the room: more than its frames take.
@@ -559,6 +560,7 @@ impl Store {
         self.written.in_place += whole_blocks(0, self.page_size as u64);
         self.written.syncs += 1;
         self.has_first_page = true;
+        self.may_have_first_page = false;
         Ok(())
     }
 

@@ -108,7 +108,7 @@ pub struct Lockstep<'a> {
     /// Faults, cuts or kills have happened, so that bytes say nothing.
     is_disturbed: bool,
     /// Statements were run in one world only since all connections were opened: its WAL has other frames.
-    is_loose: bool,
+    pub is_loose: bool,
     /// Connections whose databases' files do not show a committed state while they write.
     has_memory_journal: [bool; CONNECTIONS],
     /// Connections whose transaction is open, and has lost a statement to a fault.
@@ -331,6 +331,8 @@ impl Lockstep<'_> {
         if !ours.is_ok() {
             self.openings[opening.c] = None;
         }
+        // The library's thread finds what a shorter window has made due. An error is tried again when time passes.
+        self.set_time();
         Ok(())
     }
 
@@ -434,10 +436,14 @@ impl Lockstep<'_> {
             self.is_in_doubt |= price == Price::Fault && ours.is_idle && !self.is_only_full;
             let ours = self.after_release(c, text, ours);
             self.reconcile(c, &ours)?;
-            if price == Price::Fault && ours.is_idle {
-                return self.know_tables(c);
-            }
-            return Ok(());
+            return match price {
+                Price::Fault if ours.is_idle => self.know_tables(c),
+                Price::OneProcess if ours.is_idle => {
+                    self.read_tables(c);
+                    Ok(())
+                }
+                _ => Ok(()),
+            };
         }
         trace::line(|| format!("    answers {ours:?}"));
         let is_of_ours = text.starts_with(OURS);
@@ -452,9 +458,9 @@ impl Lockstep<'_> {
         } else {
             let plain = plain(self)?;
             let numbers_differ = self.is_loose && text.contains("wal_checkpoint");
-            let are_refused = [ours.code(), plain.code()]
-                .iter()
-                .all(|code| [ffi::SQLITE_BUSY, ffi::SQLITE_ERROR].contains(code));
+            let are_refused = [ours.code(), plain.code()].iter().all(|code| {
+                [ffi::SQLITE_BUSY, ffi::SQLITE_ERROR, ffi::SQLITE_READONLY].contains(code)
+            });
             // Whether a connection knows that there is no such table, or is to look and finds a lock.
             let are_refused = are_refused && self.is_loose && price::names_a_table(text);
             let same = ours.agrees(&plain)
@@ -490,12 +496,16 @@ impl Lockstep<'_> {
             // are of the same size.
             return self.close(c);
         }
+        self.read_tables(c);
+        Ok(())
+    }
+
+    fn read_tables(&self, c: C) {
         for world in [&self.ours, &self.plain] {
             if let Some(database) = world.get(c) {
                 sql::run(database, "SELECT 1 FROM sqlite_master LIMIT 1");
             }
         }
-        Ok(())
     }
 
     /// A statement was not run in the other world: there too its transaction is gone where it is in ours.

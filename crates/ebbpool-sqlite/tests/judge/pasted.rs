@@ -126,5 +126,17 @@ pub fn programs() -> Vec<Program> {
                 Kill(0),
             ],
         },
+        // A connection with a shorter window set no time for the commits that were made before it.
+        Program {
+            seed: 9_076_365,
+            steps: vec![
+                open(2, X, 10),
+                open(0, X, 3),
+                Sql(2, "CREATE TABLE t (k INTEGER PRIMARY KEY, n INT, v TEXT)"),
+                open(1, X, 0),
+                Sql(0, "PRAGMA wal_checkpoint(RESTART)"),
+                Kill(0),
+            ],
+        },
     ]
 }

@@ -251,6 +251,8 @@ impl Lockstep<'_> {
                 format!("{text} of {c} after a sync: ours {again:?}, plain {after:?}").into(),
             );
         }
+        // Where it found a lock only the other world's connection knows them, from before.
+        self.is_loose |= !again.is_ok();
         let Some(reader) = reader else {
             return Ok(());
         };
