@@ -232,6 +232,9 @@ impl Instance {
     }
 
     fn look_for_room(&self, shared: &Shared, transaction: &Transaction) -> Answer<bool> {
+        if shared.with_family(self.now(), |family| Ok(family.is_flight_late()))? {
+            self.with_store(shared, |_| Ok(()))?;
+        }
         let (is_urgent, room, figures) = shared.with_family(self.now(), |family| {
             let figures = family.stored.figures();
             Ok((

@@ -317,6 +317,33 @@ fn a_commit_waits_where_a_checkpoint_keeps_the_epoch_of_an_earlier_one_waiting()
 }
 
 #[test]
+fn a_commit_waits_where_the_epoch_of_an_earlier_one_takes_longer_than_the_window() {
+    let slow = Slow::new("flight");
+    let (_directory, path) = directory();
+    let writer = filled(&slow, &path, "wal", "window=0.2");
+    for _ in 0..2 {
+        // The second epoch begins `-ebb`, and has room.
+        run(&writer, "INSERT INTO t (a) VALUES (0)");
+        run(&writer, "PRAGMA ebbpool_flush");
+    }
+    slow.gate.close(&path);
+    run(&writer, "INSERT INTO t (a) VALUES (0)");
+    slow.gate.wait_for_a_sync();
+    std::thread::sleep(Duration::from_millis(500));
+    let (sender, receiver) = mpsc::channel();
+    let late = std::thread::spawn(move || {
+        run(&writer, "INSERT INTO t (a) VALUES (1)");
+        sender.send(()).unwrap();
+    });
+    let early = receiver.recv_timeout(Duration::from_millis(500));
+    slow.gate.open();
+    assert!(early.is_err(), "the commit did not wait");
+    receiver.recv_timeout(SOON).unwrap();
+    late.join().unwrap();
+    assert_eq!(count(&plain(&path)), 504);
+}
+
+#[test]
 fn other_databases_go_on() {
     let slow = Slow::new("others");
     for (mode, work) in SLOW_WORK {

@@ -174,6 +174,10 @@ impl Store {
             .as_ref()
             .is_none_or(|logging| logging.frames != frames)
         {
+            if self.deltas.is_uncertain {
+                // `-ebb` must not show an epoch that the commit does not have.
+                self.cut_off_deltas()?;
+            }
             let end = self.end_in_place()?;
             self.begin_wal(true)?;
             let mut left: BTreeSet<u32> = self.stored.pages_of_deltas().into_iter().collect();

@@ -308,7 +308,7 @@ impl Store {
     }
 
     /// Makes invalid what may be behind the end of the log, because a sync has failed.
-    fn cut_off_deltas(&mut self) -> Answer<()> {
+    pub(super) fn cut_off_deltas(&mut self) -> Answer<()> {
         let deltas = &mut self.deltas;
         let file = deltas.file.as_mut().ok_or(Code::IO)?;
         file.write(deltas.end, &[0; delta_log::RECORD])?;

@@ -559,6 +559,8 @@ impl Lockstep<'_> {
     fn acknowledge(&mut self, c: C, ours: &Outcome, is_flush: bool) {
         let first = std::mem::replace(&mut self.parked_at[c], usize::MAX);
         let has_changed = self.note_state() || self.history.last() > first;
+        // What was held back counts from here on.
+        self.history.date(first, self.now);
         let Some(opening) = self.openings[c] else {
             return;
         };

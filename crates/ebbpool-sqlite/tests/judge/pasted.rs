@@ -138,5 +138,23 @@ pub fn programs() -> Vec<Program> {
                 Kill(0),
             ],
         },
+        // The disk had what a sync before the kill had failed, and the next process had begun a checkpoint.
+        Program {
+            seed: 13_019_853,
+            steps: vec![
+                open(0, X, 0),
+                Sql(0, "CREATE TABLE t (k INTEGER PRIMARY KEY, n INT, v TEXT)"),
+                Sql(0, "INSERT INTO t VALUES (39, 93, 'acknowledged')"),
+                Fault(Wrong {
+                    of: Operation::DroppingSync,
+                    is_full: true,
+                    nth: 1,
+                    forever: true,
+                }),
+                Sql(0, "INSERT INTO t VALUES (52, 82, 'refused')"),
+                Kill(0),
+                CutLater(9, 236),
+            ],
+        },
     ]
 }
