@@ -303,9 +303,13 @@ impl Store {
         self.written.checkpoints += 1;
         // From here on the database in place has every page, whatever becomes of the logs.
         self.stored.all_in_place(self.size);
-        self.slices = Slices::default();
-        let header = self.header()?;
-        self.marked = is_marked(&header).then(|| marked_generation(&header));
+        let slices = std::mem::take(&mut self.slices);
+        if slices.placed.contains_key(&1) {
+            // Otherwise the file may show a mark whose sync has failed.
+            let header = self.header()?;
+            self.marked = is_marked(&header).then(|| marked_generation(&header));
+            self.may_be_marked = false;
+        }
         self.begin_anew()?;
         self.publish();
         Ok(())
@@ -375,11 +379,8 @@ impl Store {
             return Err(Code::IO);
         }
         if self.may_have_first_page {
-            // The first commit was refused, and neither its page nor that this is gone is durable.
-            self.database.truncate(0)?;
-            self.database.sync()?;
-            self.written.syncs += 1;
-            self.may_have_first_page = false;
+            // Neither its page nor that this is gone is durable.
+            self.take_first_page_back()?;
         }
         if self.wal_file.is_some() {
             // Durable before the mark goes: the images of page 1 in it may be marked.
