@@ -56,14 +56,16 @@ impl Instance {
         let Some((flight, pages)) = taken else {
             return Ok(());
         };
-        let change = match store.write_epoch(&flight, &pages) {
+        let written = store.write_epoch(&flight, &pages);
+        // Before another thread can see that the flight has landed: the log has less room by now.
+        store.publish();
+        let change = match written {
             Ok(change) => change,
             Err(code) => {
                 shared.with_family(self.now(), |family| {
                     family.bring_back(code);
                     Ok(())
                 })?;
-                store.publish();
                 shared.publish_health(self.now());
                 self.arm_for(shared);
                 return Err(code);

@@ -23,6 +23,8 @@ use crate::vfs::guarded;
 const PATIENCE: Duration = Duration::from_secs(60);
 /// The same where a signal handler ends the process that has interrupted a call of the library: the locks of that call stay.
 const PATIENCE_INSIDE: Duration = Duration::from_secs(2);
+/// How often the thread looks whether it is the last one of the process.
+const LOOK: Duration = Duration::from_secs(2);
 /// The number of no handle, under which the end of the process asks for no window.
 const END: u64 = 0;
 /// How often closing a database is tried again that could not be closed.
@@ -480,6 +482,10 @@ impl Instance {
                 }
                 if has_recovered {
                     // A process that was killed may have written what no sync has made durable.
+                    if file.length()? == 0 {
+                        // The sync may have failed that was to make it empty, and the next one would do nothing.
+                        file.truncate(0)?;
+                    }
                     file.sync()?;
                     self.forget_recovered(&journal, &wal)?;
                 }
@@ -692,19 +698,21 @@ impl Instance {
                     timer = self.lock_timer();
                 }
                 let now = Instant::now();
-                let waited = match timer.next {
-                    Some(next) if next <= now => break,
-                    Some(next) => self
-                        .wake
-                        .wait_timeout(timer, next - now)
-                        .map(|(timer, _)| timer)
-                        .map_err(|poisoned| poisoned.into_inner().0),
-                    None => self
-                        .wake
-                        .wait(timer)
-                        .map_err(std::sync::PoisonError::into_inner),
-                };
-                timer = waited.unwrap_or_else(|timer| timer);
+                if timer.next.is_some_and(|next| next <= now) {
+                    break;
+                }
+                let patience = timer.next.map_or(LOOK, |next| LOOK.min(next - now));
+                timer = self
+                    .wake
+                    .wait_timeout(timer, patience)
+                    .unwrap_or_else(std::sync::PoisonError::into_inner)
+                    .0;
+                if now.elapsed() >= LOOK && is_last_thread() {
+                    // The end of this thread is that of the process.
+                    timer.is_running = false;
+                    drop(timer);
+                    return self.end(PATIENCE);
+                }
             }
             timer.next = None;
             drop(timer);
@@ -844,11 +852,22 @@ impl Instance {
                     };
                     let text = format!("{}: the process ends: {why}", shared.path);
                     self.log(code, &text);
-                    eprintln!("ebbpool: {text}: {code}");
+                    if !shared.has_said_end.swap(true, Ordering::Relaxed) {
+                        eprintln!("ebbpool: {text}: {code}");
+                    }
                 }
             }
         }
     }
+}
+
+/// True if all threads of the program have ended, and the first of them by `pthread_exit`.
+fn is_last_thread() -> bool {
+    let first = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
+    // Behind the name, which may have any character.
+    let state = first.rsplit(')').next().map(str::trim_start);
+    let is_gone = state.is_some_and(|state| state.starts_with('Z'));
+    is_gone && std::fs::read_dir("/proc/self/task").is_ok_and(|tasks| tasks.count() == 2)
 }
 
 /// Starts a thread that takes no signals of the program.

@@ -173,7 +173,7 @@ unsafe fn open_database(
     flags: c_int,
 ) -> Answer<Option<Open>> {
     // SAFETY: the caller's.
-    if !unsafe { scope::admits(instance, name, path) }? {
+    if !unsafe { scope::admits(instance, name, path) }? || !has_room_for_logs(path) {
         return Ok(None);
     }
     // SAFETY: the caller's.
@@ -202,6 +202,13 @@ unsafe fn open_database(
         return Err(code);
     }
     Ok(Some(open))
+}
+
+/// True if the name of each log is one that file systems take. SQLite's own VFS refuses to write where it is not.
+fn has_room_for_logs(path: &str) -> bool {
+    const LONGEST_NAME: usize = 255;
+    let name = std::path::Path::new(path).file_name().unwrap_or_default();
+    name.len() + "-journal".len() <= LONGEST_NAME
 }
 
 /// The options of a database.

@@ -139,6 +139,30 @@ fn a_process_ends_whose_signal_handler_calls_exit() {
     }
 }
 
+/// As after `pthread_exit` in `main`, the library's thread is the last one.
+#[test]
+fn a_process_ends_whose_own_threads_have_ended() {
+    const NAME: &str = "a_process_ends_whose_own_threads_have_ended";
+    if let Some(path) = database_of_victim(NAME) {
+        let child = support::real::Child::fork(move || {
+            let database = open(&path, "window=1000").unwrap();
+            database
+                .execute_batch("CREATE TABLE t (a); INSERT INTO t VALUES (1)")
+                .unwrap();
+            std::mem::forget(database);
+            // SAFETY: the call ends this thread, the first one of the process, and no other.
+            unsafe { libc::syscall(libc::SYS_exit, 0) };
+            1
+        });
+        assert_eq!(child.wait(Duration::from_secs(20)), Some(0));
+        return;
+    }
+    let (_directory, path) = directory();
+    let (status, output) = run_alone(NAME, &path, &[]);
+    assert!(status.success(), "{output}");
+    assert_eq!(count(&open(&path, "").unwrap()), 1);
+}
+
 #[test]
 fn a_thread_may_be_cancelled_that_commits() {
     const NAME: &str = "a_thread_may_be_cancelled_that_commits";

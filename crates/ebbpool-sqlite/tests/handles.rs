@@ -98,6 +98,23 @@ fn a_handle_with_a_shorter_window_leaves_it_to_its_commits() {
     }
 }
 
+/// The names of SQLite's journal and of the library's log are longer.
+#[test]
+fn a_name_that_is_too_long_for_a_journal_is_left_to_sqlite() {
+    let (_directory, path) = directory();
+    for length in [247, 248, 251] {
+        let path = path.with_file_name("n".repeat(length));
+        let answer = |database: Connection| {
+            let made = database.execute_batch("CREATE TABLE t (a)");
+            error_code(made)
+        };
+        let ours = answer(open(&path, "window=0").unwrap());
+        let _ = std::fs::remove_file(&path);
+        assert_eq!(ours, answer(plain(&path)), "{length}");
+        assert_eq!(ours.is_none(), length == 247, "{length}");
+    }
+}
+
 fn open_with(path: &Path, options: &str) -> rusqlite::Result<Connection> {
     let flags = OpenFlags::default();
     let database = Connection::open_with_flags(uri(path, options), flags)?;

@@ -463,8 +463,14 @@ impl Store {
             return Ok(());
         }
         let path = self.ebb_path();
-        if self.deltas.file.is_some() && FileIdentity::is_other(&path, &self.deltas.identity) {
-            tracing::warn!(%path, "the log was deleted or replaced while it was open; what it held goes in place");
+        let end = self.deltas.end;
+        let is_cut_off = match self.deltas.file.as_mut() {
+            Some(file) => file.length()? < end,
+            None => false,
+        };
+        let is_other = FileIdentity::is_other(&path, &self.deltas.identity);
+        if self.deltas.file.is_some() && (is_other || is_cut_off) {
+            tracing::warn!(%path, "the log was deleted, replaced or cut off while it was open; what it held goes in place");
             self.bring_in_place(pages, true)?;
             self.close_deltas()?;
             crate::owner::move_aside(&path)?;
