@@ -565,7 +565,7 @@ impl Lockstep<'_> {
     fn acknowledge(&mut self, c: C, ours: &Outcome, is_flush: bool) {
         let first = std::mem::replace(&mut self.parked_at[c], usize::MAX);
         // A statement that succeeds has found no other one that writes.
-        let succeeded = self.openings[c].filter(|_| ours.is_ok());
+        let succeeded = self.openings[c].filter(|_| ours.is_ok() && ours.is_idle);
         let clear = succeeded.map(|opening| opening.database);
         let has_changed = self.note_state_with(clear) || self.history.last() > first;
         // What was held back counts from here on.
