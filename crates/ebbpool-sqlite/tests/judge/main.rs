@@ -34,7 +34,7 @@ fn setting(name: &str) -> Option<u64> {
 /// `EBBPOOL_FIRST_SEED` on. `EBBPOOL_SEED` runs one. With `EBBPOOL_SURVEY` all differences are listed.
 #[test]
 fn the_library_answers_as_plain_sqlite_does() {
-    driver::drive("connections", 40);
+    driver::drive("connections", 25);
 }
 
 /// A process of programs: `EBBPOOL_JUDGE` has the first seed and the distance to the next one.
@@ -54,7 +54,7 @@ fn actor() {
 /// Random programs of processes: `EBBPOOL_PROGRAMS` and the others as above.
 #[test]
 fn processes_find_what_plain_sqlite_leaves() {
-    driver::drive("processes", 20);
+    driver::drive("processes", 10);
 }
 
 /// Programs that showed a difference once.
