@@ -13,6 +13,9 @@ use crate::sync::{AtomicBool, Condvar, Instant, Mutex, Ordering};
 /// How long the writer sleeps if no thread wakes it.
 const NAP: Duration = Duration::from_millis(50);
 
+/// The least that it sleeps: the age of changes is measured in milliseconds.
+const SHORTEST_NAP: Duration = Duration::from_millis(1);
+
 /// How often statistics are passed to the `metrics` facade.
 const PUBLISH_EVERY: Duration = Duration::from_secs(1);
 
@@ -76,7 +79,9 @@ pub(crate) struct WriterSettings {
 pub(crate) fn write(core: &Arc<Core>, settings: WriterSettings, publish: impl Fn()) {
     let Some(signal) = &core.signal else { return };
     let mut published = Instant::now();
-    let nap = settings.max_dirty_age.map_or(NAP, |age| NAP.min(age / 4));
+    let nap = settings
+        .max_dirty_age
+        .map_or(NAP, |age| (age / 4).clamp(SHORTEST_NAP, NAP));
     while !signal.stopped() {
         let requested = signal.sleep(nap);
         if signal.stopped() {

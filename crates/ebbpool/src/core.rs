@@ -29,7 +29,7 @@ use crate::frames::{
 use crate::options::Limits;
 use crate::read_ahead::ReadAhead;
 use crate::recorder::Recorder;
-use crate::replacement::{Admission, Eviction, FetchPlan, PoolView, Replacement};
+use crate::replacement::{Admission, DirtyVictims, Eviction, FetchPlan, PoolView, Replacement};
 use crate::rings::{Hit, HitFollowUp, Rings};
 use crate::scan::PoolScan;
 use crate::stats::{ReadCause, WriteCause};
@@ -41,6 +41,10 @@ use crate::transfer::{Incoming, Outgoing, Transfer};
 /// The first and the longest pause between two looks of a thread that waits for an unpinned frame.
 const FIRST_LOOK: Duration = Duration::from_micros(50);
 const LAST_LOOK: Duration = Duration::from_millis(10);
+
+/// How long a reader lets waiting writers go first. Readers that fix several pages each, or one page twice, and the writers
+/// of these pages would otherwise wait for each other.
+const POLITENESS: Duration = Duration::from_millis(100);
 
 /// The number of victims that a miss tries to write before it fails.
 const MOST_VICTIMS: usize = 8;
@@ -110,9 +114,13 @@ impl Core {
             frames: &self.frames,
             table: &self.table,
             pages: self.pages.load(Ordering::Relaxed),
-            prefers_clean: self.signal.is_some()
+            dirty_victims: match self.signal.is_some()
                 && self.limits.is_near_budget(&self.frames)
-                && self.throttle.victim_stalls(),
+                && self.throttle.victim_stalls()
+            {
+                true => DirtyVictims::WithoutCleanSoon,
+                false => DirtyVictims::AsThePolicySays,
+            },
         }
     }
 
@@ -234,7 +242,8 @@ impl Core {
             };
             first_try = Some((frame, since));
             // Once a writer has had its turn, this reader no longer gives way to writers.
-            match self.frames.fix(frame, version == since) {
+            let polite = version == since && waiting.is_polite();
+            match self.frames.fix(frame, polite) {
                 Ok((latch, fixed)) if latch.page() == page => {
                     self.hit(frame, page, Access::Read, fixed);
                     return Ok(latch);
@@ -245,7 +254,8 @@ impl Core {
                 }
                 Err(LatchRefusal::Abandoned) => {}
                 Err(LatchRefusal::Busy) => {
-                    waiting.for_latch(frame, page, WaitCondition::Shared { since })?;
+                    let polite_since = polite.then_some(since);
+                    waiting.for_latch(frame, page, WaitCondition::Shared { polite_since })?;
                 }
             }
         }
@@ -272,6 +282,9 @@ impl Core {
     ) -> Result<ExclusiveLatch<'_>, PoolError> {
         self.transfer.check_writable()?;
         self.throttle_fix(page);
+        if let Some(recorder) = &self.recorder {
+            recorder.note((page, class), Access::Write);
+        }
         let mut latch = self.exclude_for((page, class), FetchReason::New)?;
         latch.bytes_mut().fill(0);
         Ok(latch)
@@ -332,8 +345,8 @@ impl Core {
         }
     }
 
-    /// Fetches a page that is not resident. If the victim cannot be written, other victims are tried, because the
-    /// failed write does not concern the caller's page.
+    /// Fetches a page that is not resident. If the victim cannot be written, clean victims are taken, or other ones are
+    /// tried if no page is clean, because the failed write does not concern the caller's page.
     fn fetch<'c>(
         &'c self,
         (page, class): (u64, PageClass),
@@ -341,6 +354,7 @@ impl Core {
         mut reuse: Option<&mut PoolScan>,
         waiting: &mut Waiting<'c>,
     ) -> Result<FetchResult<'c>, PoolError> {
+        waiting.leave_queue();
         let mut tried = Vec::new();
         let mut admission = loop {
             let preferred = reuse.as_mut().and_then(|reuse| reuse.preferred(self));
@@ -349,7 +363,11 @@ impl Core {
                 if let Some(costs) = self.transfer.costs_to_report(policy.costs_reported_at()) {
                     policy.policy().costs(costs);
                 }
-                match policy.plan((page, class), reason.access(), preferred, self.view()) {
+                let mut view = self.view();
+                if !tried.is_empty() {
+                    view.dirty_victims = DirtyVictims::WithoutClean;
+                }
+                match policy.plan((page, class), reason.access(), preferred, view) {
                     FetchPlan::Resident(frame) => return Ok(FetchResult::LoadedByOther(frame)),
                     FetchPlan::BeingEvicted => {
                         waiting.for_write(&mut policy, page)?;
@@ -814,6 +832,17 @@ impl<'c> Waiting<'c> {
         }
     }
 
+    /// True while this thread, as a reader, lets waiting writers go first.
+    fn is_polite(&self) -> bool {
+        self.since.elapsed() < POLITENESS
+    }
+
+    /// Gives up the place in the queue of writers, because the thread goes on to wait for something else: readers of
+    /// the page that is in the frame by now need not let it go first.
+    fn leave_queue(&mut self) {
+        self.queued = None;
+    }
+
     fn too_long(&self, page: u64) -> PoolError {
         PoolError::Latched {
             page,
@@ -830,10 +859,14 @@ impl<'c> Waiting<'c> {
     ) -> Result<(), PoolError> {
         let core = self.core;
         core.transfer.counters.waits_for_latches.add(1);
-        match core
-            .frames
-            .wait(frame, awaited, &mut self.queued, self.deadline)
-        {
+        let deadline = match awaited {
+            WaitCondition::Shared {
+                polite_since: Some(_),
+            } => self.deadline.min(self.since + POLITENESS),
+            _ => self.deadline,
+        };
+        let in_time = core.frames.wait(frame, awaited, &mut self.queued, deadline);
+        match in_time || deadline < self.deadline {
             true => Ok(()),
             false => Err(self.too_long(page)),
         }
@@ -846,6 +879,7 @@ impl<'c> Waiting<'c> {
         page: u64,
     ) -> Result<(), PoolError> {
         self.core.transfer.counters.waits_for_writes.add(1);
+        self.leave_queue();
         while policy.is_being_evicted(page) {
             if self
                 .core

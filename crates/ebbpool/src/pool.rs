@@ -10,7 +10,7 @@ use std::time::Duration;
 use ebbpool_policy::{PageClass, UNKNOWN_CLASS};
 
 use crate::background::{self, Signal, WriterSettings};
-use crate::checkpoint::Checkpoint;
+use crate::checkpoint::{Checkpoint, CheckpointOutcome};
 use crate::classed::ClassedPool;
 use crate::contained::ContainedStorage;
 use crate::core::{Core, Waiting};
@@ -59,8 +59,8 @@ impl PoolOptions {
     ///
     /// # Errors
     ///
-    /// [`PoolError::Options`] if the options make no sense, [`PoolError::Memory`] if there is no memory for the
-    /// frames, and any error of the storage.
+    /// [`PoolError::Options`] if the options make no sense, [`PoolError::Memory`] and [`PoolError::TableMemory`] if
+    /// there is no memory for the frames or for the table, and any error of the storage.
     pub fn open(mut self, storage: impl Storage + 'static) -> Result<Pool, PoolError> {
         self.check(&storage)?;
         let storage: Box<dyn Storage> = Box::new(ContainedStorage(storage));
@@ -87,6 +87,9 @@ impl PoolOptions {
             false => (None, None),
         };
         let table = PageTable::new(self.frames, self.dense_pages, hash_key());
+        let table = table.ok_or(PoolError::TableMemory {
+            pages: self.dense_pages,
+        })?;
         let transfer = Transfer::new(storage, area, self.format, self.log, self.costs);
         let mut policy = self.policy.into_policy(self.frames);
         policy.costs(transfer.costs().into());
@@ -104,13 +107,14 @@ impl PoolOptions {
             signal: self.background.then(Signal::default),
             pages: AtomicU64::new(pages),
         });
-        let threads = start_threads(&core, settings, ranges)?;
-        Ok(Pool {
+        let mut pool = Pool {
             core,
-            threads,
+            threads: Vec::new(),
             next_page: AtomicU64::new(pages),
             free_pages: Mutex::new(BTreeSet::new()),
-        })
+        };
+        pool.start_threads(settings, ranges, spawn)?;
+        Ok(pool)
     }
 
     /// Opens the double-write area, if there is one, and restores the pages that a crash tore.
@@ -128,37 +132,41 @@ impl PoolOptions {
     }
 }
 
-/// Starts the background writer, if the pool has one, and the thread that reads ahead, if there are ranges to read.
-fn start_threads(
-    core: &Arc<Core>,
-    settings: WriterSettings,
-    ranges: Option<Receiver<Range<u64>>>,
-) -> Result<Vec<JoinHandle<()>>, PoolError> {
-    let mut threads = Vec::new();
-    if core.signal.is_some() {
-        let writer = Arc::clone(core);
-        threads.push(spawn("ebbpool-write", move || {
-            background::write(&writer, settings, || stats(&writer).publish());
-        })?);
-    }
-    if let Some(ranges) = ranges {
-        let reader = Arc::clone(core);
-        threads.push(spawn("ebbpool-read", move || {
-            background::read(&reader, &ranges);
-        })?);
-    }
-    Ok(threads)
-}
+/// The work of a thread of the pool.
+type Work = Box<dyn FnOnce() + Send>;
 
-fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>, PoolError> {
-    let named = thread::Builder::new().name(name.into());
-    named.spawn(work).map_err(|source| PoolError::Storage {
-        what: "a thread of the pool cannot be started",
-        source,
-    })
+fn spawn(name: &str, work: Work) -> io::Result<JoinHandle<()>> {
+    thread::Builder::new().name(name.into()).spawn(work)
 }
 
 impl Pool {
+    /// Starts the background writer, if the pool has one, and the thread that reads ahead, if there are ranges to
+    /// read. If the second cannot be started, dropping the pool ends the first.
+    fn start_threads(
+        &mut self,
+        settings: WriterSettings,
+        ranges: Option<Receiver<Range<u64>>>,
+        spawn: impl Fn(&str, Work) -> io::Result<JoinHandle<()>>,
+    ) -> Result<(), PoolError> {
+        let start = |name, work| {
+            spawn(name, work).map_err(|source| PoolError::Storage {
+                what: "a thread of the pool cannot be started",
+                source,
+            })
+        };
+        if self.core.signal.is_some() {
+            let writer = Arc::clone(&self.core);
+            let work = move || background::write(&writer, settings, || stats(&writer).publish());
+            self.threads.push(start("ebbpool-write", Box::new(work))?);
+        }
+        if let Some(ranges) = ranges {
+            let reader = Arc::clone(&self.core);
+            let work = move || background::read(&reader, &ranges);
+            self.threads.push(start("ebbpool-read", Box::new(work))?);
+        }
+        Ok(())
+    }
+
     /// The number of bytes of a page that belong to the caller.
     pub fn payload_size(&self) -> usize {
         self.core.transfer.storage().page_size() - self.payload()
@@ -426,11 +434,16 @@ impl Pool {
     /// abandoned and there is no log: all others are written then.
     pub fn checkpoint(&self) -> Result<Checkpoint, PoolError> {
         let _span = tracing::debug_span!("checkpoint").entered();
-        let (checkpoint, abandoned) = self.core.checkpoint()?;
-        match abandoned {
+        match self.core.checkpoint()? {
             // Without a log the changes of the page are nowhere else.
-            Some(page) if checkpoint.covered == Lsn::MAX => Err(PoolError::Abandoned { page }),
-            _ => Ok(checkpoint),
+            CheckpointOutcome::Complete {
+                checkpoint: Checkpoint {
+                    covered: Lsn::MAX, ..
+                },
+                abandoned: Some(page),
+            } => Err(PoolError::Abandoned { page }),
+            CheckpointOutcome::Complete { checkpoint, .. } => Ok(checkpoint),
+            CheckpointOutcome::Incomplete { pages } => Ok(Checkpoint { covered: 0, pages }),
         }
     }
 
@@ -455,10 +468,13 @@ impl Pool {
     pub fn close(self) -> Result<(), (Pool, PoolError)> {
         loop {
             match self.core.checkpoint() {
-                Ok((_, Some(page))) => return Err((self, PoolError::Abandoned { page })),
-                // A page could not be written meanwhile: the next checkpoint tries again.
-                Ok((Checkpoint { covered: 0, .. }, None)) => {}
-                Ok(_) => return Ok(()),
+                Ok(CheckpointOutcome::Complete {
+                    abandoned: Some(page),
+                    ..
+                }) => return Err((self, PoolError::Abandoned { page })),
+                Ok(CheckpointOutcome::Complete { .. }) => return Ok(()),
+                // Without callers only reading ahead evicts pages, and that ends: the next checkpoint tries again.
+                Ok(CheckpointOutcome::Incomplete { .. }) => {}
                 Err(error) => return Err((self, error)),
             }
         }
@@ -518,5 +534,33 @@ fn stats(core: &Core) -> Stats {
         write_latency: counters.write_latency.quantiles(),
         sync_latency: counters.sync_latency.quantiles(),
         poisoned: core.transfer.poisoned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::storage::MemoryStorage;
+
+    #[test]
+    fn a_pool_whose_second_thread_cannot_be_started_ends_the_first_and_drops_its_storage() {
+        let mut pool = PoolOptions::new(8)
+            .read_ahead(0)
+            .open(MemoryStorage::new(512))
+            .expect("a pool");
+        let core = Arc::downgrade(&pool.core);
+        let settings = WriterSettings {
+            reserve: 0,
+            max_dirty_age: None,
+        };
+        let (_read_ahead, ranges) = ReadAhead::new(1);
+        let refuses_readers = |name: &str, work| match name {
+            "ebbpool-read" => Err(io::ErrorKind::WouldBlock.into()),
+            name => spawn(name, work),
+        };
+        let started = pool.start_threads(settings, Some(ranges), refuses_readers);
+        assert!(matches!(started, Err(PoolError::Storage { .. })));
+        drop(pool);
+        assert!(core.upgrade().is_none(), "a thread has the storage still");
     }
 }

@@ -4,7 +4,7 @@
 #![allow(unsafe_code)]
 
 mod sync {
-    pub(crate) use loom::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+    pub(crate) use loom::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
 }
 
 #[allow(dead_code)]
@@ -357,7 +357,12 @@ impl FrameWithWaiters {
             if self.frame.word.share(polite).is_ok() {
                 break;
             }
-            self.wait(WaitCondition::Shared { since }, &mut false);
+            self.wait(
+                WaitCondition::Shared {
+                    polite_since: Some(since),
+                },
+                &mut false,
+            );
         }
         let (_, changes) = self.frame.bytes();
         self.wake_if(self.frame.word.unshare());
@@ -503,7 +508,7 @@ fn two_chains() -> ([u64; 4], [u64; 4]) {
 impl Chained {
     fn holding(pages: &[u64], dense: usize) -> Arc<Self> {
         let chained = Chained {
-            table: PageTable::new(1, dense, KEY),
+            table: PageTable::new(1, dense, KEY).expect("there is memory"),
             pages: std::array::from_fn(|_| AtomicU64::new(0)),
             next: std::array::from_fn(|_| AtomicU32::new(u32::MAX)),
         };

@@ -289,9 +289,9 @@ impl<'f> ClaimedFrame<'f> {
     pub(crate) fn begin_load(&mut self, page: u64) {
         let header = self.frames.header(self.frame);
         let details = self.frames.details(self.frame);
-        self.frames.dirty.remove(self.frame);
-        self.frames.changes[self.frame as usize].forget();
         header.word.begin_load();
+        self.frames.became_clean(self.frame);
+        self.frames.changes[self.frame as usize].forget();
         header.page.store(page, Ordering::Relaxed);
         details.lsn.store(0, Ordering::Relaxed);
         details.admissions.fetch_add(1, Ordering::Relaxed);
@@ -340,9 +340,10 @@ impl<'f> ClaimedFrame<'f> {
 
     /// Empties the frame.
     pub(crate) fn vacate(self) {
-        self.frames.dirty.remove(self.frame);
         self.frames.changes[self.frame as usize].forget();
-        if self.frames.header(self.frame).word.vacate() {
+        let wake = self.frames.header(self.frame).word.vacate();
+        self.frames.became_clean(self.frame);
+        if wake {
             self.frames.wake(self.frame);
         }
     }

@@ -111,7 +111,8 @@ impl FileStorage {
     /// Makes room for writes; those without room get an error as their outcome, and are not carried out.
     fn make_room(&self, writes: &mut [Write<'_>]) {
         let last = writes.iter().map(|write| write.page).max().unwrap_or(0);
-        let Err(error) = self.extent.grow(&self.file, last.saturating_add(1)) else {
+        let pages = last.saturating_add(1);
+        let Err(error) = self.extent.grow_to_write(&self.file, pages) else {
             return;
         };
         let pages = self.extent.pages();
