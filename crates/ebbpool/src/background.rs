@@ -112,6 +112,7 @@ fn write_due_pages(
         .dirty()
         .count()
         .saturating_sub(core.limits.dirty_budget);
+    let mut outcome = Ok(());
     if over > 0 && !(requested && core.throttle.writes_are_instant()) {
         // A little below the budget, because a batch of a few pages takes nearly as long as a larger one.
         let count = over.max(core.limits.room(&core.frames) / 4);
@@ -122,20 +123,24 @@ fn write_due_pages(
         let written = core.write_frames(dirty, WriteCause::Background);
         core.throttle
             .batch_ends(written.as_ref().map_or(0, |pages| *pages));
-        written?;
+        outcome = written.map(drop);
     }
     if settings.reserve > 0 && core.policy().is_full(&core.frames) {
         let dirty = core
             .policy()
             .next_dirty(settings.reserve, false, &core.frames);
-        core.write_frames(dirty, WriteCause::Background)?;
+        let written = core.write_frames(dirty, WriteCause::Background);
+        outcome = outcome.and(written.map(drop));
     }
+    // Pages that cannot be written do not delay the others.
     match settings.max_dirty_age {
-        Some(age) => write_aged(core, age),
-        None => Ok(()),
+        Some(age) => outcome.and(write_aged(core, age)),
+        None => outcome,
     }
 }
 
+/// Writes the pages that have been dirty for nearly this long, and syncs if any change that no sync covers is that old:
+/// its page may have been evicted, or cleaned, since.
 fn write_aged(core: &Core, age: Duration) -> Result<(), crate::PoolError> {
     let age_ms = u32::try_from(age.as_millis()).unwrap_or(u32::MAX);
     // They are written a little early rather than late.
@@ -144,11 +149,15 @@ fn write_aged(core: &Core, age: Duration) -> Result<(), crate::PoolError> {
     aged.retain(|&frame| {
         core.frames.state(frame) == FrameState::Dirty && core.frames.dirty_for_ms(frame) >= due
     });
-    if aged.is_empty() {
-        return Ok(());
+    let written = match aged.is_empty() {
+        true => Ok(0),
+        false => core.write_frames(aged, WriteCause::Background),
+    };
+    let due = Duration::from_millis(due.into());
+    if core.transfer.unsynced_for().is_some_and(|age| age >= due) {
+        core.transfer.sync()?;
     }
-    core.write_frames(aged, WriteCause::Background)?;
-    core.transfer.sync()
+    written.map(drop)
 }
 
 /// Reads ahead until the pool stops.

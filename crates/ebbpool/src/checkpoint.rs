@@ -1,5 +1,7 @@
 //! Checkpoints: all dirty pages are written to storage, sorted, while callers go on using the pool.
 
+use ebbpool_policy::UNKNOWN_CLASS;
+
 use crate::core::{Core, PageLocation, Waiting, Written};
 use crate::error::PoolError;
 use crate::frames::{LatchRefusal, SharedLatch, WaitCondition};
@@ -44,6 +46,9 @@ impl Core {
         // then the dirty pages are written once more.
         for _ in 0..MOST_PASSES {
             let undone_evictions = self.policy().undone_evictions();
+            for page in self.torn_pads.pages() {
+                self.share((page, UNKNOWN_CLASS), None)?;
+            }
             let dirty = self.dirty_pages();
             let (written, abandoned) = self.write_pages(&dirty)?;
             pages += written;
@@ -157,6 +162,9 @@ impl Core {
     /// Writes one page, if it is resident and dirty, and syncs.
     pub(crate) fn flush(&self, page: u64) -> Result<(), PoolError> {
         self.transfer.check_writable()?;
+        if self.torn_pads.contains(page) {
+            self.share((page, UNKNOWN_CLASS), None)?;
+        }
         let mut waiting = Waiting::new(self);
         loop {
             let frame = match self.locate(page) {

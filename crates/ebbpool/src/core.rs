@@ -36,6 +36,7 @@ use crate::stats::{ReadCause, WriteCause};
 use crate::sync::{AtomicU64, Condvar, Instant, Mutex, MutexGuard, Ordering, thread};
 use crate::table::PageTable;
 use crate::throttle::Throttle;
+use crate::torn_pads::TornPads;
 use crate::transfer::{Incoming, Outgoing, Transfer};
 
 /// The first and the longest pause between two looks of a thread that waits for an unpinned frame.
@@ -55,6 +56,7 @@ pub(crate) struct Core {
     pub(crate) table: PageTable,
     pub(crate) rings: Rings,
     pub(crate) replacement: Mutex<Replacement>,
+    pub(crate) torn_pads: TornPads,
     /// Signalled when the eviction of dirty pages has ended, whether they were written or not.
     pub(crate) eviction_ended: Condvar,
     pub(crate) transfer: Transfer,
@@ -114,6 +116,7 @@ impl Core {
             frames: &self.frames,
             table: &self.table,
             pages: self.pages.load(Ordering::Relaxed),
+            pads: self.limits.pads,
             dirty_victims: match self.signal.is_some()
                 && self.limits.is_near_budget(&self.frames)
                 && self.throttle.victim_stalls()
@@ -397,7 +400,8 @@ impl Core {
         self.transfer.counters.misses.add(1);
         if reason == FetchReason::New {
             admission.frame.loaded(0, false);
-        } else {
+            self.torn_pads.forget(page);
+        } else if !self.torn_pads.restore(page, &mut admission.frame) {
             admission = self.read(admission, ReadCause::Miss)?;
         }
         if let Some(reuse) = reuse {
@@ -422,10 +426,13 @@ impl Core {
             self.report_erases(&admission);
             // A failed write of a victim is reported to the next thread that needs it written; the pages latched so
             // far are still fetched.
-            let Ok(admission) = self.make_room(*admission) else {
+            let Ok(mut admission) = self.make_room(*admission) else {
                 break;
             };
-            all.push(admission);
+            match self.torn_pads.restore(admission.page, &mut admission.frame) {
+                true => admission.frame.release(),
+                false => all.push(admission),
+            }
         }
         let mut incoming: Vec<Incoming<'_>> = all
             .iter_mut()
@@ -542,9 +549,27 @@ impl Core {
         let mut pads = self.padding(&padding, room);
         let mut copies = copies(latches, room_for_latches, &mut Vec::new());
         let victim_is_dirty = admission.replaced.is_some_and(|victim| victim.dirty);
-        let mut batch = eviction_batch(admission, &mut evicted, &mut copies, &mut pads);
-        let mut outcomes = self.transfer.write(&mut batch).into_iter();
+        let (frames, padded) = (&self.frames, pads.len());
+        let mut batch = eviction_batch(frames, admission, &mut evicted, &mut copies, &mut pads);
+        let mut outcomes = self.transfer.write(&mut batch);
+        let first_pad = batch.len() - batch.len().min(padded);
+        let of_pads = outcomes.split_off(first_pad);
+        let failed_pads: Vec<bool> = batch[first_pad..]
+            .iter()
+            .zip(of_pads)
+            .map(|(pad, outcome)| pad.reached_storage && outcome.is_err())
+            .collect();
         drop(batch);
+        for ((page, lsn, copy), failed) in pads.iter_mut().zip(failed_pads) {
+            if failed {
+                tracing::warn!(
+                    page,
+                    "a page that no caller has changed could not be written"
+                );
+                self.torn_pads.retain(*page, *lsn, copy.bytes_mut());
+            }
+        }
+        let mut outcomes = outcomes.into_iter();
         let of_victim = if victim_is_dirty {
             outcomes.next()
         } else {
@@ -612,7 +637,9 @@ impl Core {
         let outcomes = self.transfer.read(&mut incoming, ReadCause::Padding);
         drop(incoming);
         let read = pages.iter().zip(room).zip(outcomes);
-        read.filter_map(|((&page, copy), outcome)| Some((page, outcome.ok()?, copy)))
+        // A torn page may look whole if pages have no checksums.
+        read.filter(|((page, _), _)| !self.torn_pads.contains(**page))
+            .filter_map(|((&page, copy), outcome)| Some((page, outcome.ok()?, copy)))
             .collect()
     }
 
@@ -643,6 +670,8 @@ impl Core {
                     lsn: taken.lsn,
                     bytes: copy.bytes_mut(),
                     cause,
+                    changed: self.frames.changed_at(taken.frame),
+                    reached_storage: false,
                 })
                 .collect();
             let outcomes = self.transfer.write(&mut outgoing);
@@ -752,6 +781,7 @@ pub(crate) struct Written {
 
 /// The writes of a victim and of all pages that are written with it, in the order in which their outcomes are taken.
 fn eviction_batch<'b>(
+    frames: &Frames,
     admission: &'b mut Admission<'_>,
     evicted: &'b mut [Eviction<'_>],
     copies: &'b mut [(CopySlot<'_>, CopyInFlight)],
@@ -762,6 +792,8 @@ fn eviction_batch<'b>(
         batch.push(Outgoing {
             page: victim.page,
             lsn: victim.lsn,
+            changed: frames.changed_at(admission.frame.frame()),
+            reached_storage: false,
             bytes: admission.frame.bytes_mut(),
             cause: WriteCause::Eviction,
         });
@@ -770,6 +802,8 @@ fn eviction_batch<'b>(
         batch.push(Outgoing {
             page: eviction.page,
             lsn: eviction.lsn,
+            changed: frames.changed_at(eviction.frame.frame()),
+            reached_storage: false,
             bytes: eviction.frame.bytes_mut(),
             cause: WriteCause::Eviction,
         });
@@ -780,6 +814,8 @@ fn eviction_batch<'b>(
             lsn: taken.lsn,
             bytes: copy.bytes_mut(),
             cause: WriteCause::Cluster,
+            changed: frames.changed_at(taken.frame),
+            reached_storage: false,
         });
     }
     for (page, lsn, copy) in padding {
@@ -788,6 +824,8 @@ fn eviction_batch<'b>(
             lsn: *lsn,
             bytes: copy.bytes_mut(),
             cause: WriteCause::Eviction,
+            changed: Instant::now(),
+            reached_storage: false,
         });
     }
     batch

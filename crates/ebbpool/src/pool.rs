@@ -33,6 +33,7 @@ use crate::sync::thread::{self, JoinHandle};
 use crate::sync::{AtomicU64, Condvar, Mutex, Ordering, hash_key};
 use crate::table::PageTable;
 use crate::throttle::Throttle;
+use crate::torn_pads::TornPads;
 use crate::transfer::Transfer;
 
 /// The number of batches of write-backs whose images the double-write area stores before the storage has to be synced
@@ -67,12 +68,13 @@ impl PoolOptions {
         let page_size = storage.page_size();
         let frames = Frames::new(self.frames, self.batch.max(1), page_size)?;
         storage.register(frames.memory());
+        let limits = self.limits();
         let area = self.open_area(&*storage)?;
         let pages = storage.pages().map_err(|source| PoolError::Storage {
             what: "the storage cannot say how long it is",
             source,
         })?;
-        let (limits, throttle) = (self.limits(), Throttle::new(self.most_delay()));
+        let throttle = Throttle::new(self.most_delay());
         let settings = WriterSettings {
             reserve: self.reserve(),
             max_dirty_age: self.max_dirty_age,
@@ -98,6 +100,7 @@ impl PoolOptions {
             table,
             rings: Rings::new(),
             replacement: Mutex::new(Replacement::new(policy, self.listener, self.exact_hits)),
+            torn_pads: TornPads::default(),
             eviction_ended: Condvar::new(),
             transfer,
             limits,
@@ -368,6 +371,7 @@ impl Pool {
     pub fn free(&self, page: u64) -> Result<(), PoolError> {
         self.drop_page(page, false)?;
         self.core.frames.discarded().forget(page);
+        self.core.torn_pads.forget(page);
         self.free_pages.lock().insert(page);
         Ok(())
     }

@@ -132,7 +132,7 @@ const LONG_SEARCH: u64 = 64;
 
 /// The background writer's searches for its reserve end after this number of questions for each frame, because other
 /// threads wait for the policy's lock meanwhile.
-const MOST_QUESTIONS_PER_FRAME: u64 = 64;
+const MOST_QUESTIONS_PER_FRAME: u64 = 8;
 
 /// The number of epochs in as many misses as the pool has frames. Longer epochs change what policies decide
 /// (`docs/pool.md`), shorter ones save less.
@@ -145,6 +145,8 @@ pub(crate) struct PoolView<'f> {
     pub(crate) table: &'f PageTable,
     /// The number of pages in storage, for padding.
     pub(crate) pages: u64,
+    /// Blocks are written whole if the policy says so.
+    pub(crate) pads: bool,
     pub(crate) dirty_victims: DirtyVictims,
 }
 
@@ -718,7 +720,9 @@ impl Driver for MissDriver<'_, '_> {
     }
 
     fn write_block(&mut self, block: u64, _victim: Frame, _others: &[Frame]) {
-        if let Some(victim) = &mut self.victim {
+        if let Some(victim) = &mut self.victim
+            && self.pool.pads
+        {
             let others = &mut self.also_evicted;
             self.block = self
                 .replacement

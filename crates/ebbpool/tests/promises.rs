@@ -113,7 +113,11 @@ fn a_block_is_written_whole_with_room_for_one_copy() {
     let storage = MemoryStorage::new(PAGE_SIZE);
     storage.grow(16).expect("memory");
     let options = options(3).policy("bplru:padding=true,block=4");
-    let pool = options.expect("a policy").batch(1).open(storage);
+    let options = options
+        .expect("a policy")
+        .batch(1)
+        .double_write(MemoryStorage::new(PAGE_SIZE));
+    let pool = options.open(storage);
     let pool = Arc::new(pool.expect("a pool"));
     put(&pool, 0, 42).expect("a page");
     put(&pool, 1, 43).expect("a page");

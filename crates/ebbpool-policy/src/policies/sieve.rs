@@ -54,6 +54,24 @@ impl Sieve {
     }
 }
 
+impl Sieve {
+    /// The frame that a search from `start` would return. No page loses its bit, and the hand stays.
+    fn next_victim(
+        &self,
+        start: Option<Frame>,
+        may_evict: impl Fn(Frame) -> bool,
+    ) -> Option<Frame> {
+        let from = |at: Option<Frame>| std::iter::successors(at, |&at| self.lists.mruward(at));
+        let evictable = || {
+            from(start)
+                .chain(from(self.lists.lru(0)))
+                .filter(|&frame| may_evict(frame))
+        };
+        let unvisited = evictable().find(|&frame| !self.visited[frame as usize]);
+        unvisited.or_else(|| evictable().next())
+    }
+}
+
 impl Policy for Sieve {
     const LOOKS_AT_PAGES: bool = false;
 
@@ -65,10 +83,13 @@ impl Policy for Sieve {
     #[inline]
     fn victim<F: Fn(Frame) -> bool>(
         &mut self,
-        _incoming: Option<(Page, Access)>,
+        incoming: Option<(Page, Access)>,
         may_evict: F,
     ) -> Option<Frame> {
         let start = self.hand.or(self.lists.lru(0));
+        if incoming.is_none() {
+            return self.next_victim(start, &may_evict);
+        }
         // Two whole rounds after the rest of the first: one clears the last bits, one finds the
         // victim.
         let victim = self

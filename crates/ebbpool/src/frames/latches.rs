@@ -320,6 +320,14 @@ impl<'f> ClaimedFrame<'f> {
         header.word.loaded(fresh);
     }
 
+    /// The same for a page that is not as in storage, although no caller has changed it.
+    pub(crate) fn loaded_dirty(&mut self, lsn: Lsn) {
+        self.loaded(lsn, false);
+        if self.frames.header(self.frame).word.change() {
+            self.frames.became_dirty(self.frame);
+        }
+    }
+
     /// Makes this a shared latch: the caller and other threads may read the page.
     pub(crate) fn into_shared(self) -> SharedLatch<'f> {
         ExclusiveLatch::new(self.frames, self.frame).downgrade()

@@ -9,6 +9,7 @@ mod waiting;
 mod word;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use crossbeam_utils::CachePadded;
 
@@ -229,6 +230,12 @@ impl Frames {
             .since_ms
             .load(Ordering::Relaxed);
         self.now_ms().wrapping_sub(since)
+    }
+
+    /// When a dirty page was first changed since it was clean.
+    pub(crate) fn changed_at(&self, frame: u32) -> Instant {
+        let ago = Duration::from_millis(self.dirty_for_ms(frame).into());
+        Instant::now().checked_sub(ago).unwrap_or(self.opened)
     }
 
     /// The LSN of a page's first change that is not in storage; 0 if there is none. The caller makes sure that no
