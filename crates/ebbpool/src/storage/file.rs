@@ -14,6 +14,8 @@ use std::sync::Arc;
 
 use super::threads::{Positioned, Threads};
 #[cfg(target_os = "linux")]
+use super::uring::owner::OwnerMark;
+#[cfg(target_os = "linux")]
 use super::uring::{Addressed, Rings};
 use super::{Read, Storage, Write};
 use crate::frames::FrameMemory;
@@ -33,6 +35,8 @@ const LONGEST_RUN: usize = 256 << 10;
 /// [`Storage::describe`] says which engine and which kind of I/O is used.
 #[derive(Debug)]
 pub struct FileStorage {
+    #[cfg(target_os = "linux")]
+    owner: Option<OwnerMark>,
     path: PathBuf,
     file: File,
     sizes: Sizes,
@@ -125,6 +129,9 @@ impl FileStorage {
 impl Drop for FileStorage {
     fn drop(&mut self) {
         self.extent.close(&self.file);
+        // First, so that the next owner can mark the file as soon as it has the lock.
+        #[cfg(target_os = "linux")]
+        drop(self.owner.take());
         // The lock belongs to the open file, and the kernel closes a ring's file only after some time.
         let _ = self.file.unlock();
     }
