@@ -10,10 +10,10 @@ use crate::stats::WriteCause;
 use crate::sync::mpsc::{Receiver, RecvTimeoutError};
 use crate::sync::{AtomicBool, Condvar, Instant, Mutex, Ordering};
 
-/// How long the writer sleeps if no thread wakes it.
-const NAP: Duration = Duration::from_millis(50);
+/// The longest time that the writer sleeps, and that the reader waits for ranges.
+const LONGEST_NAP: Duration = Duration::from_millis(50);
 
-/// The least that it sleeps: the age of changes is measured in milliseconds.
+/// The least that the writer sleeps: the age of changes is measured in milliseconds.
 const SHORTEST_NAP: Duration = Duration::from_millis(1);
 
 /// How often statistics are passed to the `metrics` facade.
@@ -75,13 +75,18 @@ pub(crate) struct WriterSettings {
     pub(crate) max_dirty_age: Option<Duration>,
 }
 
+/// How long the writer sleeps if no thread wakes it.
+fn nap(max_dirty_age: Option<Duration>) -> Duration {
+    max_dirty_age.map_or(LONGEST_NAP, |age| {
+        (age / 4).clamp(SHORTEST_NAP, LONGEST_NAP)
+    })
+}
+
 /// Writes until the pool stops.
 pub(crate) fn write(core: &Arc<Core>, settings: WriterSettings, publish: impl Fn()) {
     let Some(signal) = &core.signal else { return };
     let mut published = Instant::now();
-    let nap = settings
-        .max_dirty_age
-        .map_or(NAP, |age| (age / 4).clamp(SHORTEST_NAP, NAP));
+    let nap = nap(settings.max_dirty_age);
     while !signal.stopped() {
         let requested = signal.sleep(nap);
         if signal.stopped() {
@@ -166,7 +171,7 @@ pub(crate) fn read(core: &Arc<Core>, ranges: &Receiver<Range<u64>>) {
         if core.signal.as_ref().is_some_and(Signal::stopped) {
             return;
         }
-        match ranges.recv_timeout(NAP) {
+        match ranges.recv_timeout(LONGEST_NAP) {
             Ok(range) => {
                 let pages = core.pages.load(Ordering::Relaxed);
                 core.fetch_ahead(range.start..range.end.min(pages));
@@ -174,5 +179,20 @@ pub(crate) fn read(core: &Arc<Core>, ranges: &Receiver<Range<u64>>) {
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => return,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_writer_sleeps_whatever_the_loss_window() {
+        let nap_of = |age: Duration| nap(Some(age));
+        assert_eq!(nap_of(Duration::ZERO), SHORTEST_NAP);
+        assert_eq!(nap_of(Duration::from_micros(1)), SHORTEST_NAP);
+        assert_eq!(nap_of(Duration::from_millis(40)), Duration::from_millis(10));
+        assert_eq!(nap_of(Duration::MAX), LONGEST_NAP);
+        assert_eq!(nap(None), LONGEST_NAP);
     }
 }

@@ -951,3 +951,97 @@ impl<'c> Waiting<'c> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::AtomicU64 as Count;
+
+    use ebbpool_policy::{Frame, Page, Policy};
+
+    use super::*;
+    use crate::options::PoolOptions;
+    use crate::storage::MemoryStorage;
+
+    #[test]
+    fn a_writer_that_goes_on_to_wait_for_a_frame_is_no_longer_in_the_queue_for_another() {
+        let pool = PoolOptions::new(2)
+            .background(false)
+            .patience(Duration::from_millis(1))
+            .open(MemoryStorage::new(512))
+            .expect("a pool");
+        let core = &*pool.core;
+        let _pinned = [1, 2].map(|page| pool.fix_read(page).expect("a page"));
+        let frame = core.table.find(1, &core.frames).expect("it is resident");
+        let mut waiting = Waiting::new(core);
+        // It waits for page 1, which is fixed. Then the page is evicted, as far as the writer knows.
+        let waited = waiting.for_latch(frame, 1, WaitCondition::Exclusive);
+        assert!(matches!(waited, Err(PoolError::Latched { page: 1, .. })));
+        assert!(
+            core.frames.fix(frame, true).is_err(),
+            "readers let it go first"
+        );
+        let reason = FetchReason::Fix(Access::Write);
+        let fetched = core.fetch((3, UNKNOWN_CLASS), reason, None, &mut waiting);
+        assert!(matches!(fetched, Err(PoolError::AllPinned { .. })));
+        assert!(core.frames.fix(frame, true).is_ok(), "it waits no longer");
+    }
+
+    /// FIFO, which counts the pool's questions.
+    struct Asked {
+        frames: Vec<Frame>,
+        questions: Arc<Count>,
+    }
+
+    impl Policy for Asked {
+        fn hit(&mut self, _: Frame, _: Access) {}
+        fn admit(&mut self, frame: Frame, _: Page, _: Access) {
+            self.frames.push(frame);
+        }
+        fn evicted(&mut self, frame: Frame) {
+            self.frames.retain(|&it| it != frame);
+        }
+        fn cleaned(&mut self, _: Frame) {}
+        fn victim<F: Fn(Frame) -> bool>(
+            &mut self,
+            _: Option<(Page, Access)>,
+            may_evict: F,
+        ) -> Option<Frame> {
+            let mut frames = self.frames.iter().copied();
+            frames.find(|&frame| {
+                self.questions.fetch_add(1, Ordering::Relaxed);
+                may_evict(frame)
+            })
+        }
+    }
+
+    #[test]
+    fn a_reserve_of_all_frames_takes_a_number_of_questions_that_grows_with_the_frames() {
+        const FRAMES: u32 = 10_000;
+        let questions = Arc::new(Count::new(0));
+        let policy = Asked {
+            frames: Vec::new(),
+            questions: Arc::clone(&questions),
+        };
+        let pool = PoolOptions::new(FRAMES)
+            .own_policy(policy)
+            .background(false)
+            .dirty_budget(1.0, Duration::ZERO)
+            .open(MemoryStorage::new(512))
+            .expect("a pool");
+        for page in 0..u64::from(FRAMES) {
+            let fixed = match page % 2 {
+                0 => pool.fix_write(page).map(drop),
+                _ => pool.fix_read(page).map(drop),
+            };
+            fixed.expect("a page");
+        }
+        let core = &*pool.core;
+        let all = core
+            .policy()
+            .next_dirty(FRAMES as usize, false, &core.frames);
+        assert_eq!(all.len(), FRAMES as usize / 2);
+        let asked = questions.load(Ordering::Relaxed);
+        assert!(asked < 10 * u64::from(FRAMES), "{asked} questions");
+    }
+}

@@ -49,7 +49,7 @@ const DOUBLE_WRITE_BATCHES: u64 = 8;
 /// Dropping a pool writes nothing: changes of dirty pages are lost unless a log has them. [`Pool::close`] writes
 /// them.
 pub struct Pool {
-    core: Arc<Core>,
+    pub(crate) core: Arc<Core>,
     threads: Vec<JoinHandle<()>>,
     next_page: AtomicU64,
     free_pages: Mutex<BTreeSet<u64>>,

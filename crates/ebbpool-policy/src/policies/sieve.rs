@@ -116,3 +116,29 @@ impl Policy for Sieve {
 
     fn cleaned(&mut self, _frame: Frame) {}
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn questions_of_the_background_writer_use_up_no_second_chance() {
+        let mut sieve = Sieve::new((), 4);
+        (0..4).for_each(|frame| sieve.admit(frame, frame.into(), Access::Read));
+        [0, 2].map(|frame| sieve.hit(frame, Access::Read));
+        let incoming = Some((9, Access::Read));
+        for pinned in [None, Some(1), Some(3)] {
+            let may_evict = |frame| Some(frame) != pinned;
+            let asked = [(); 3].map(|()| sieve.victim(None, may_evict));
+            assert_eq!(
+                (sieve.hand, &sieve.visited[..]),
+                (None, &[true, false, true, false][..])
+            );
+            let expected = if pinned == Some(1) { 3 } else { 1 };
+            assert_eq!(asked, [Some(expected); 3]);
+        }
+        // All others are pinned, and the page was hit.
+        assert_eq!(sieve.victim(None, |frame| frame == 2), Some(2));
+        assert_eq!(sieve.victim(incoming, |_| true), Some(1));
+    }
+}

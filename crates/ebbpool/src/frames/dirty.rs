@@ -31,7 +31,7 @@ impl DirtySet {
         self.count.load(Ordering::Relaxed)
     }
 
-    pub(super) fn insert(&self, frame: u32) {
+    pub(crate) fn insert(&self, frame: u32) {
         let (word, bit) = word_and_bit(frame as usize);
         // Before a thread that removes the frame can count it off.
         self.count.fetch_add(1, Ordering::Relaxed);
@@ -49,7 +49,7 @@ impl DirtySet {
 
     /// Removes a frame, unless it is dirty by then. A list that is made at the same time contains the frame if it is
     /// dirty: otherwise a checkpoint would overlook a page. A caller that makes the frame clean does so before the call.
-    pub(super) fn remove_unless(&self, frame: u32, is_dirty: impl FnOnce() -> bool) {
+    pub(crate) fn remove_unless(&self, frame: u32, is_dirty: impl FnOnce() -> bool) {
         let _removal = self.removal.lock();
         self.remove(frame);
         if is_dirty() {
@@ -105,32 +105,4 @@ fn ones(mut word: u64) -> impl Iterator<Item = usize> {
         word &= word.wrapping_sub(1);
         at
     })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use proptest::prelude::*;
-    use std::collections::BTreeSet;
-
-    proptest! {
-        #[test]
-        fn dirty_frames_are_a_set(steps in prop::collection::vec((0..9000u32, any::<bool>(), any::<bool>()), 0..300)) {
-            let set = DirtySet::new(9000);
-            let mut model = BTreeSet::new();
-            for (frame, insert, look) in steps {
-                if insert {
-                    set.insert(frame);
-                    model.insert(frame);
-                } else {
-                    set.remove_unless(frame, || false);
-                    model.remove(&frame);
-                }
-                if look {
-                    prop_assert_eq!(set.frames(), model.iter().copied().collect::<Vec<_>>());
-                }
-                prop_assert_eq!(set.count(), model.len());
-            }
-        }
-    }
 }

@@ -307,9 +307,7 @@ impl<'f> ClaimedFrame<'f> {
         header.word.loaded(false);
         header.word.change();
         self.frames.became_dirty(self.frame);
-        self.frames.changes[self.frame as usize]
-            .first
-            .store(first_lsn, Ordering::Release);
+        self.frames.changes[self.frame as usize].set_first(first_lsn);
     }
 
     /// The page is loaded, with the LSN that it was written with.

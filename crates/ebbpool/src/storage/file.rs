@@ -132,7 +132,7 @@ impl Drop for FileStorage {
         // First, so that the next owner can mark the file as soon as it has the lock.
         #[cfg(target_os = "linux")]
         drop(self.owner.take());
-        // The lock belongs to the open file, and the kernel closes a ring's file only after some time.
+        // The lock belongs to the open file, which a child process may hold open.
         let _ = self.file.unlock();
     }
 }

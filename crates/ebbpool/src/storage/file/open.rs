@@ -254,7 +254,7 @@ fn open_and_lock(
     }
 }
 
-/// Only rings hold a lock after their process has ended.
+/// Only transfers of io_uring hold a lock after their process has ended.
 #[cfg(not(target_os = "linux"))]
 fn has_owner(_path: &Path) -> bool {
     true

@@ -1,10 +1,9 @@
 //! A mark on a file that says whether the process which has it open still runs.
 //!
-//! The file's lock (`flock`) belongs to the open file that transfers use, and a ring holds that one too. When a process
-//! ends without closing its rings, the kernel closes them up to half a second after it: only then no write of the process
-//! is under way any more, and only then the lock is free. So the lock excludes those late writes, and who wants to open the
-//! file has to wait for it. There is no need to wait if the owner runs. The mark is a lock of one byte that belongs to
-//! another open file, which no ring knows, and so the kernel frees it when the process ends.
+//! The file's lock (`flock`) belongs to the open file that transfers use, and each transfer holds that open while it is
+//! under way, also when the process has crashed meanwhile. So the lock excludes late writes of a process that has ended,
+//! and a program that opens the file has to wait for it, but not if the owner runs. The mark is a lock of one byte that
+//! belongs to another open file, which no transfer uses, and so the kernel frees it when the process ends.
 
 use std::fs::File;
 use std::io;
