@@ -1,7 +1,5 @@
 //! Checkpoints: all dirty pages are written to storage, sorted, while callers go on using the pool.
 
-use ebbpool_policy::UNKNOWN_CLASS;
-
 use crate::core::{Core, PageLocation, Waiting, Written};
 use crate::error::PoolError;
 use crate::frames::{LatchRefusal, SharedLatch, WaitCondition};
@@ -47,7 +45,7 @@ impl Core {
         for _ in 0..MOST_PASSES {
             let undone_evictions = self.policy().undone_evictions();
             for page in self.torn_pads.pages() {
-                self.share((page, UNKNOWN_CLASS), None)?;
+                self.load(page)?;
             }
             let dirty = self.dirty_pages();
             let (written, abandoned) = self.write_pages(&dirty)?;
@@ -163,7 +161,7 @@ impl Core {
     pub(crate) fn flush(&self, page: u64) -> Result<(), PoolError> {
         self.transfer.check_writable()?;
         if self.torn_pads.contains(page) {
-            self.share((page, UNKNOWN_CLASS), None)?;
+            self.load(page)?;
         }
         let mut waiting = Waiting::new(self);
         loop {

@@ -216,6 +216,11 @@ impl Core {
         self.share_slowly((page, class), reuse)
     }
 
+    /// Loads a page, for the pool itself.
+    pub(crate) fn load(&self, page: u64) -> Result<(), PoolError> {
+        self.share_slowly((page, UNKNOWN_CLASS), None).map(drop)
+    }
+
     #[cold]
     fn share_slowly(
         &self,
@@ -988,12 +993,12 @@ mod tests {
     }
 
     /// FIFO, which counts the pool's questions.
-    struct Asked {
+    struct CountsQuestions {
         frames: Vec<Frame>,
         questions: Arc<Count>,
     }
 
-    impl Policy for Asked {
+    impl Policy for CountsQuestions {
         fn hit(&mut self, _: Frame, _: Access) {}
         fn admit(&mut self, frame: Frame, _: Page, _: Access) {
             self.frames.push(frame);
@@ -1019,7 +1024,7 @@ mod tests {
     fn a_reserve_of_all_frames_takes_a_number_of_questions_that_grows_with_the_frames() {
         const FRAMES: u32 = 10_000;
         let questions = Arc::new(Count::new(0));
-        let policy = Asked {
+        let policy = CountsQuestions {
             frames: Vec::new(),
             questions: Arc::clone(&questions),
         };

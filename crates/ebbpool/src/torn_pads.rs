@@ -11,10 +11,17 @@ use crate::frames::ClaimedFrame;
 use crate::log::Lsn;
 use crate::sync::{AtomicUsize, Mutex, Ordering};
 
+/// A page's LSN and bytes.
+#[derive(Debug)]
+struct WholeCopy {
+    lsn: Lsn,
+    bytes: Box<[u8]>,
+}
+
 /// See the [module](self).
 #[derive(Debug, Default)]
 pub(crate) struct TornPads {
-    pages: Mutex<BTreeMap<u64, (Lsn, Box<[u8]>)>>,
+    pages: Mutex<BTreeMap<u64, WholeCopy>>,
     /// The number of pages, so that a miss need not take the lock.
     count: AtomicUsize,
 }
@@ -23,7 +30,8 @@ impl TornPads {
     /// Retains a page's LSN and bytes. No thread fetches the page meanwhile, since it is still being evicted.
     pub(crate) fn retain(&self, page: u64, lsn: Lsn, bytes: &[u8]) {
         let mut pages = self.pages.lock();
-        pages.insert(page, (lsn, bytes.into()));
+        let bytes = bytes.into();
+        pages.insert(page, WholeCopy { lsn, bytes });
         self.count.store(pages.len(), Ordering::Release);
     }
 
@@ -42,7 +50,7 @@ impl TornPads {
 
     /// Loads a page into the frame that it is admitted to, where it is dirty; false if it is not among them.
     pub(crate) fn restore(&self, page: u64, frame: &mut ClaimedFrame<'_>) -> bool {
-        let Some((lsn, bytes)) = self.take(page) else {
+        let Some(WholeCopy { lsn, bytes }) = self.take(page) else {
             return false;
         };
         frame.bytes_mut().copy_from_slice(&bytes);
@@ -55,7 +63,7 @@ impl TornPads {
         drop(self.take(page));
     }
 
-    fn take(&self, page: u64) -> Option<(Lsn, Box<[u8]>)> {
+    fn take(&self, page: u64) -> Option<WholeCopy> {
         if self.count.load(Ordering::Acquire) == 0 {
             return None;
         }

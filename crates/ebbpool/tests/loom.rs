@@ -725,6 +725,21 @@ fn a_list_made_while_a_frame_is_inserted_hides_it_from_no_later_list() {
     });
 }
 
+#[test]
+fn the_number_of_dirty_frames_is_never_below_zero() {
+    check_all(|| {
+        let set = Arc::new(DirtySet::new(1));
+        let [inserts, removes] = [Arc::clone(&set), Arc::clone(&set)];
+        let threads = [
+            thread::spawn(move || inserts.insert(0)),
+            thread::spawn(move || removes.remove_unless(0, || false)),
+        ];
+        assert!(set.count() <= 1, "{} of 1", set.count());
+        threads.map(|thread| thread.join().expect("a thread"));
+        assert_eq!(set.count(), set.frames().len());
+    });
+}
+
 /// A frame with the set of dirty frames and the LSNs of its changes, whose threads do what those of the pool do.
 struct Tracked {
     word: FrameWord,
