@@ -735,7 +735,9 @@ fn the_number_of_dirty_frames_is_never_below_zero() {
             thread::spawn(move || removes.remove_unless(0, || false)),
         ];
         assert!(set.count() <= 1, "{} of 1", set.count());
-        threads.map(|thread| thread.join().expect("a thread"));
+        for thread in threads {
+            thread.join().expect("a thread");
+        }
         assert_eq!(set.count(), set.frames().len());
     });
 }

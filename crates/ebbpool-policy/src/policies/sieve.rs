@@ -125,7 +125,9 @@ mod tests {
     fn questions_of_the_background_writer_use_up_no_second_chance() {
         let mut sieve = Sieve::new((), 4);
         (0..4).for_each(|frame| sieve.admit(frame, frame.into(), Access::Read));
-        [0, 2].map(|frame| sieve.hit(frame, Access::Read));
+        for frame in [0, 2] {
+            sieve.hit(frame, Access::Read);
+        }
         let incoming = Some((9, Access::Read));
         for pinned in [None, Some(1), Some(3)] {
             let may_evict = |frame| Some(frame) != pinned;
