@@ -62,7 +62,16 @@ impl PoolOptions {
     ///
     /// [`PoolError::Options`] if the options make no sense, [`PoolError::Memory`] and [`PoolError::TableMemory`] if
     /// there is no memory for the frames or for the table, and any error of the storage.
-    pub fn open(mut self, storage: impl Storage + 'static) -> Result<Pool, PoolError> {
+    pub fn open(self, storage: impl Storage + 'static) -> Result<Pool, PoolError> {
+        self.open_with(storage, spawn)
+    }
+
+    /// The same, with the function that starts a thread.
+    fn open_with(
+        mut self,
+        storage: impl Storage + 'static,
+        spawn: impl Fn(&str, Work) -> io::Result<JoinHandle<()>>,
+    ) -> Result<Pool, PoolError> {
         self.check(&storage)?;
         let storage: Box<dyn Storage> = Box::new(ContainedStorage(storage));
         let page_size = storage.page_size();
@@ -548,23 +557,13 @@ mod tests {
 
     #[test]
     fn a_pool_whose_second_thread_cannot_be_started_ends_the_first_and_drops_its_storage() {
-        let mut pool = PoolOptions::new(8)
-            .read_ahead(0)
-            .open(MemoryStorage::new(512))
-            .expect("a pool");
-        let core = Arc::downgrade(&pool.core);
-        let settings = WriterSettings {
-            reserve: 0,
-            max_dirty_age: None,
-        };
-        let (_read_ahead, ranges) = ReadAhead::new(1);
+        let storage = Arc::new(MemoryStorage::new(512));
         let refuses_readers = |name: &str, work| match name {
             "ebbpool-read" => Err(io::ErrorKind::WouldBlock.into()),
             name => spawn(name, work),
         };
-        let started = pool.start_threads(settings, Some(ranges), refuses_readers);
-        assert!(matches!(started, Err(PoolError::Storage { .. })));
-        drop(pool);
-        assert!(core.upgrade().is_none(), "a thread has the storage still");
+        let opened = PoolOptions::new(8).open_with(Arc::clone(&storage), refuses_readers);
+        assert!(matches!(opened, Err(PoolError::Storage { .. })));
+        assert_eq!(Arc::strong_count(&storage), 1, "a thread has it still");
     }
 }
