@@ -56,14 +56,16 @@ impl Instance {
         let Some((flight, pages)) = taken else {
             return Ok(());
         };
-        let change = match store.write_epoch(&flight, &pages) {
+        let written = store.write_epoch(&flight, &pages);
+        // Before another thread can see that the flight has landed: the log has less room by now.
+        store.publish();
+        let change = match written {
             Ok(change) => change,
             Err(code) => {
                 shared.with_family(self.now(), |family| {
                     family.bring_back(code);
                     Ok(())
                 })?;
-                store.publish();
                 shared.publish_health(self.now());
                 self.arm_for(shared);
                 return Err(code);
@@ -232,6 +234,9 @@ impl Instance {
     }
 
     fn look_for_room(&self, shared: &Shared, transaction: &Transaction) -> Answer<bool> {
+        if shared.with_family(self.now(), |family| Ok(family.is_flight_late()))? {
+            self.with_store(shared, |_| Ok(()))?;
+        }
         let (is_urgent, room, figures) = shared.with_family(self.now(), |family| {
             let figures = family.stored.figures();
             Ok((

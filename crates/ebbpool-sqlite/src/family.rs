@@ -30,6 +30,7 @@ use crate::wal_log::WalCursor;
 
 pub(crate) use commit::Transaction;
 pub(crate) use epoch::Flight;
+use epoch::Waiting;
 
 /// The page size before SQLite says otherwise.
 const USUAL_PAGE: usize = 4096;
@@ -80,9 +81,9 @@ pub(crate) struct Family {
     pending_bytes: u64,
     flying: BTreeMap<u32, Arc<Image>>,
     size: u32,
-    /// Seconds: when the first commit was made that no epoch has; and of those that fly.
-    oldest: Option<f64>,
-    flying_oldest: Option<f64>,
+    /// Those that no epoch has, and those that fly; `None` if there are none.
+    waiting: Option<Waiting>,
+    flying_since: Option<Waiting>,
     /// Frames of SQLite's WAL that are in `pending` or durable, and the checksum up to there.
     wal_taken: Option<WalCursor>,
     /// What the writer of SQLite's WAL is about to commit.
@@ -169,8 +170,8 @@ impl Family {
             pending_bytes: 0,
             flying: BTreeMap::new(),
             size,
-            oldest: None,
-            flying_oldest: None,
+            waiting: None,
+            flying_since: None,
             wal_taken: None,
             writing: commit::WalWriting::default(),
             prepared: None,

@@ -18,14 +18,14 @@ static GATE: RwLock<()> = RwLock::new(());
 static INSTANCES: Mutex<Vec<&'static Instance>> = Mutex::new(Vec::new());
 /// The descriptors of databases that this process locks with. A child closes its copies: with them the locks would outlive the
 /// parent.
-static DESCRIPTORS: Mutex<Vec<i32>> = Mutex::new(Vec::new());
+static DESCRIPTORS: Mutex<Vec<(i32, FileIdentity)>> = Mutex::new(Vec::new());
 
 /// What the thread that calls `fork` has locked meanwhile.
 struct Held {
     _gate: RwLockWriteGuard<'static, ()>,
     _instances: MutexGuard<'static, Vec<&'static Instance>>,
     unused: MutexGuard<'static, Vec<(FileIdentity, File)>>,
-    descriptors: MutexGuard<'static, Vec<i32>>,
+    descriptors: MutexGuard<'static, Vec<(i32, FileIdentity)>>,
     tables: Vec<(MutexGuard<'static, Databases>, MutexGuard<'static, Timer>)>,
 }
 
@@ -38,14 +38,14 @@ pub(crate) fn gate() -> RwLockReadGuard<'static, ()> {
     GATE.read().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Notes a descriptor that a child is to close. The caller has the gate.
-pub(crate) fn note_descriptor(descriptor: i32) {
-    lock(&DESCRIPTORS).push(descriptor);
+/// Notes a descriptor that a child is to close, and its file. The caller has the gate.
+pub(crate) fn note_descriptor(descriptor: i32, file: FileIdentity) {
+    lock(&DESCRIPTORS).push((descriptor, file));
 }
 
 /// Forgets a descriptor that is closed next.
 pub(crate) fn forget_descriptor(descriptor: i32) {
-    lock(&DESCRIPTORS).retain(|known| *known != descriptor);
+    lock(&DESCRIPTORS).retain(|(known, _)| *known != descriptor);
 }
 
 /// Has the children of this process begin without the databases of an instance.
@@ -86,9 +86,12 @@ unsafe extern "C" fn in_child() {
         };
         // Their descriptors are among those that are closed next.
         std::mem::forget(std::mem::take(&mut *held.unused));
-        for descriptor in held.descriptors.drain(..) {
-            // SAFETY: the descriptor is one of this library's, and the parent's lock stays.
-            unsafe { libc::close(descriptor) };
+        for (descriptor, file) in held.descriptors.drain(..) {
+            // A program that has closed it may have a file of its own there.
+            if owner::identity_of_descriptor(descriptor) == Some(file) {
+                // SAFETY: the descriptor is one of this library's, and the parent's lock stays.
+                unsafe { libc::close(descriptor) };
+            }
         }
         for (databases, timer) in &mut held.tables {
             databases.forget();

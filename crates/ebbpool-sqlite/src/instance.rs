@@ -1,7 +1,7 @@
 //! One VFS of SQLite's, its databases, and the threads that end their windows.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
@@ -16,11 +16,17 @@ use crate::options::{LogKind, Options};
 use crate::owner::{self, FileIdentity};
 use crate::shared::{Shared, State};
 use crate::store::{Store, Taking};
-use crate::sync::lock;
+use crate::sync::{lock, lock_within};
 use crate::vfs::guarded;
 
-/// How long a thread waits for a database at the end of the process, where the thread that has it may be gone.
-const PATIENCE: Duration = Duration::from_secs(5);
+/// How long the end of the process waits for a disk that is slow.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// The same where a signal handler ends the process that has interrupted a call of the library: the locks of that call stay.
+const PATIENCE_INSIDE: Duration = Duration::from_secs(2);
+/// How often the thread looks whether it is the last one of the process.
+const LOOK: Duration = Duration::from_secs(2);
+/// The number of no handle, under which the end of the process asks for no window.
+const END: u64 = 0;
 /// How often closing a database is tried again that could not be closed.
 const RETRY: f64 = 1.0;
 
@@ -34,6 +40,8 @@ pub struct Instance {
     clock: Clock,
     timer: Mutex<Timer>,
     wake: Condvar,
+    /// False while the thread does what the end of the process has asked for.
+    has_ended: AtomicBool,
 }
 
 /// The databases of this process, by their paths. No thread does I/O while it has the lock of the table.
@@ -73,6 +81,8 @@ const NEVER: u64 = u64::MAX;
 pub(crate) struct Timer {
     is_running: bool,
     next: Option<Instant>,
+    /// The end of the process has begun, and waits this long for each database.
+    end: Option<Duration>,
 }
 
 impl Timer {
@@ -96,6 +106,7 @@ impl Instance {
             },
             timer: Mutex::default(),
             wake: Condvar::new(),
+            has_ended: AtomicBool::new(true),
         }
     }
 
@@ -471,6 +482,10 @@ impl Instance {
                 }
                 if has_recovered {
                     // A process that was killed may have written what no sync has made durable.
+                    if file.length()? == 0 {
+                        // The sync may have failed that was to make it empty, and the next one would do nothing.
+                        file.truncate(0)?;
+                    }
                     file.sync()?;
                     self.forget_recovered(&journal, &wal)?;
                 }
@@ -673,20 +688,31 @@ impl Instance {
         loop {
             let mut timer = self.lock_timer();
             loop {
+                if let Some(patience) = timer.end.take() {
+                    drop(timer);
+                    guarded(|| {
+                        self.end(patience);
+                        Ok(())
+                    });
+                    self.has_ended.store(true, Ordering::Release);
+                    timer = self.lock_timer();
+                }
                 let now = Instant::now();
-                let waited = match timer.next {
-                    Some(next) if next <= now => break,
-                    Some(next) => self
-                        .wake
-                        .wait_timeout(timer, next - now)
-                        .map(|(timer, _)| timer)
-                        .map_err(|poisoned| poisoned.into_inner().0),
-                    None => self
-                        .wake
-                        .wait(timer)
-                        .map_err(std::sync::PoisonError::into_inner),
-                };
-                timer = waited.unwrap_or_else(|timer| timer);
+                if timer.next.is_some_and(|next| next <= now) {
+                    break;
+                }
+                let patience = timer.next.map_or(LOOK, |next| LOOK.min(next - now));
+                timer = self
+                    .wake
+                    .wait_timeout(timer, patience)
+                    .unwrap_or_else(std::sync::PoisonError::into_inner)
+                    .0;
+                if now.elapsed() >= LOOK && is_last_thread() {
+                    // The end of this thread is that of the process.
+                    timer.is_running = false;
+                    drop(timer);
+                    return self.end(PATIENCE);
+                }
             }
             timer.next = None;
             drop(timer);
@@ -750,14 +776,53 @@ impl Instance {
         }
     }
 
-    /// The process ends: leaves plain files of the databases that no handle reads or writes, and makes durable what is committed
-    /// in others. Their handles go on: exit handlers of the program, and its other threads, may still use them.
-    pub(crate) fn end(&self) {
+    /// The process ends, in an exit handler. The library's thread does what is to be done: with `is_inside` a signal handler ends
+    /// the process that has interrupted a call of the library, with whatever locks that has.
+    pub(crate) fn end_of_process(&self, is_inside: bool) {
+        if !self.has_ended.swap(false, Ordering::AcqRel) {
+            // It has been too long for an earlier exit handler.
+            return;
+        }
+        let patience = match is_inside {
+            true => PATIENCE_INSIDE,
+            false => PATIENCE,
+        };
+        let has_thread = lock_within(&self.timer, PATIENCE_INSIDE).map(|mut timer| {
+            timer.end = timer.is_running.then_some(patience);
+            self.wake.notify_one();
+            timer.is_running
+        });
+        if has_thread == Some(false) && !is_inside {
+            self.end(patience);
+            return self.has_ended.store(true, Ordering::Release);
+        }
+        // Once for another thread, and once for the disk.
+        let end = Instant::now() + 2 * patience;
+        while has_thread == Some(true) && Instant::now() < end {
+            if self.has_ended.load(Ordering::Acquire) {
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        eprintln!(
+            "ebbpool: the process ends in the middle of a commit or a sync: commits of the last window may be lost"
+        );
+    }
+
+    /// Leaves plain files of the databases that no handle reads or writes, and makes durable what is committed in others. Their
+    /// handles go on: exit handlers of the program, and its other threads, may still use them. What they commit is durable at
+    /// once.
+    fn end(&self, patience: Duration) {
         for shared in self.all() {
             if !shared.is_own() {
                 continue;
             }
-            let Some(mut writer) = shared.writer_within(PATIENCE) else {
+            let _ = shared.set_window(END, Some(0.0));
+            let Some(mut writer) = shared.writer_within(patience) else {
+                eprintln!(
+                    "ebbpool: {}: the process ends while another thread writes its log: commits of the last window may be lost",
+                    shared.path
+                );
                 continue;
             };
             let Some(store) = writer.as_mut() else {
@@ -787,11 +852,22 @@ impl Instance {
                     };
                     let text = format!("{}: the process ends: {why}", shared.path);
                     self.log(code, &text);
-                    eprintln!("ebbpool: {text}: {code}");
+                    if !shared.has_said_end.swap(true, Ordering::Relaxed) {
+                        eprintln!("ebbpool: {text}: {code}");
+                    }
                 }
             }
         }
     }
+}
+
+/// True if all threads of the program have ended, and the first of them by `pthread_exit`.
+fn is_last_thread() -> bool {
+    let first = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
+    // Behind the name, which may have any character.
+    let state = first.rsplit(')').next().map(str::trim_start);
+    let is_gone = state.is_some_and(|state| state.starts_with('Z'));
+    is_gone && std::fs::read_dir("/proc/self/task").is_ok_and(|tasks| tasks.count() == 2)
 }
 
 /// Starts a thread that takes no signals of the program.

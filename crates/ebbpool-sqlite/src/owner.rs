@@ -7,6 +7,7 @@
 #![allow(unsafe_code)]
 
 use std::fs::{File, OpenOptions};
+use std::io::Read;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::sync::{Mutex, MutexGuard};
@@ -83,8 +84,26 @@ fn reserve_in(_file: &File, _length: u64) -> Answer<bool> {
     Ok(false)
 }
 
+/// True if a file is a database of SQLite's.
+fn is_database(path: &str) -> bool {
+    const MAGIC: &[u8] = b"SQLite format 3\0";
+    let mut begin = [0; MAGIC.len()];
+    // Opening a pipe would wait for a writer.
+    let is_file = std::fs::metadata(path).is_ok_and(|metadata| metadata.is_file());
+    let mut read = || File::open(path)?.read_exact(&mut begin);
+    is_file && read().is_ok() && begin == *MAGIC
+}
+
 /// Gives a file that has the name of a log another name, which no file has, if there is one.
+///
+/// # Errors
+///
+/// `CANT_OPEN` if it is a database, or cannot be renamed.
 pub(crate) fn move_aside(path: &str) -> Answer<()> {
+    if is_database(path) {
+        tracing::warn!(%path, "another database has the name of the log");
+        return Err(Code::CANT_OPEN);
+    }
     let names = (1..).map(|number| match number {
         1 => format!("{path}.stale"),
         _ => format!("{path}.stale.{number}"),
@@ -134,6 +153,20 @@ fn identity_of(file: &File) -> Option<FileIdentity> {
     })
 }
 
+/// The file of a descriptor; `None` if it is closed. A child of `fork` may call it.
+pub(crate) fn identity_of_descriptor(descriptor: i32) -> Option<FileIdentity> {
+    // SAFETY: all zeros are a value of the structure, which the call fills.
+    let (status, found) = unsafe {
+        let mut status: libc::stat = std::mem::zeroed();
+        let found = libc::fstat(descriptor, &mut status) == 0;
+        (status, found)
+    };
+    found.then_some(FileIdentity {
+        device: status.st_dev as u64,
+        inode: status.st_ino as u64,
+    })
+}
+
 fn descriptor_of(path: &str) -> Answer<File> {
     let wanted = FileIdentity::of(path);
     let mut unused = lock(&UNUSED);
@@ -149,7 +182,9 @@ fn descriptor_of(path: &str) -> Answer<File> {
         .custom_flags(libc::O_CLOEXEC)
         .open(path)
         .map_err(|_| Code::CANT_OPEN)?;
-    fork::note_descriptor(file.as_raw_fd());
+    if let Some(identity) = identity_of(&file) {
+        fork::note_descriptor(file.as_raw_fd(), identity);
+    }
     Ok(file)
 }
 

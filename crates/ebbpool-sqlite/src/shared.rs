@@ -72,6 +72,8 @@ pub(crate) struct Shared {
     admitted_commits: AtomicU64,
     /// True while a thread does it.
     pub(crate) is_at_work: AtomicBool,
+    /// True when an exit handler has said what is lost. A later one tries again.
+    pub(crate) has_said_end: AtomicBool,
     /// What other processes get to know.
     health: HealthEntry,
     /// Bits of the seconds at which they last did.
@@ -101,6 +103,7 @@ impl Shared {
             waiting_commits: AtomicU32::new(0),
             admitted_commits: AtomicU64::new(0),
             is_at_work: AtomicBool::new(false),
+            has_said_end: AtomicBool::new(false),
             health: HealthEntry::new(),
             said_at: AtomicU64::new(f64::NEG_INFINITY.to_bits()),
         }

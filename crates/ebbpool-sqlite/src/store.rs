@@ -325,6 +325,9 @@ impl Store {
         deltas.end = scanned.end;
         deltas.checksum = scanned.checksum;
         deltas.epochs = scanned.epochs;
+        // A process that was killed may have left behind the end what a failed sync keeps from the disk, or what it could not take
+        // from there.
+        deltas.is_uncertain = true;
         deltas.ready = true;
         if !check.is_marked() || !check.fits(&header) {
             self.deltas = Deltas::default();

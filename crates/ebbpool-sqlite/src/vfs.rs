@@ -2,6 +2,7 @@
 
 #![allow(unsafe_code)]
 
+use std::cell::Cell;
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -14,9 +15,44 @@ use crate::mirror::Mirror;
 use crate::options::Options;
 use crate::scope;
 
+thread_local! {
+    /// Calls of the library that this thread is in.
+    static CALLS: Cell<u32> = const { Cell::new(0) };
+}
+
+/// True in a signal handler that has interrupted a call of the library.
+pub(crate) fn is_inside() -> bool {
+    CALLS.get() > 0
+}
+
+/// Keeps a thread from being cancelled in the middle of a write or a sync: its locks would stay, and the forced unwinding that
+/// ends it may not cross Rust.
+#[cfg(target_os = "linux")]
+fn without_cancellation<R>(work: impl FnOnce() -> R) -> R {
+    const DISABLE: c_int = 1;
+    unsafe extern "C" {
+        fn pthread_setcancelstate(state: c_int, old: *mut c_int) -> c_int;
+    }
+    let mut before = DISABLE;
+    // SAFETY: both states are numbers that the system has given or names.
+    unsafe { pthread_setcancelstate(DISABLE, &mut before) };
+    let done = work();
+    // SAFETY: as above.
+    unsafe { pthread_setcancelstate(before, std::ptr::null_mut()) };
+    done
+}
+
+#[cfg(not(target_os = "linux"))]
+fn without_cancellation<R>(work: impl FnOnce() -> R) -> R {
+    work()
+}
+
 /// Runs `work`, and makes a panic an I/O error: no panic may cross into C.
 pub(crate) fn guarded(work: impl FnOnce() -> Answer<()>) -> c_int {
-    match catch_unwind(AssertUnwindSafe(work)) {
+    CALLS.set(CALLS.get() + 1);
+    let done = without_cancellation(|| catch_unwind(AssertUnwindSafe(work)));
+    CALLS.set(CALLS.get() - 1);
+    match done {
         Ok(answer) => Code::of(answer),
         Err(_) => ffi::IOERR,
     }
@@ -137,7 +173,7 @@ unsafe fn open_database(
     flags: c_int,
 ) -> Answer<Option<Open>> {
     // SAFETY: the caller's.
-    if !unsafe { scope::admits(instance, name, path) }? {
+    if !unsafe { scope::admits(instance, name, path) }? || !has_room_for_logs(path) {
         return Ok(None);
     }
     // SAFETY: the caller's.
@@ -166,6 +202,13 @@ unsafe fn open_database(
         return Err(code);
     }
     Ok(Some(open))
+}
+
+/// True if the name of each log is one that file systems take. SQLite's own VFS refuses to write where it is not.
+fn has_room_for_logs(path: &str) -> bool {
+    const LONGEST_NAME: usize = 255;
+    let name = std::path::Path::new(path).file_name().unwrap_or_default();
+    name.len() + "-journal".len() <= LONGEST_NAME
 }
 
 /// The options of a database.

@@ -56,6 +56,148 @@ fn an_exit_handler_of_the_program_may_use_its_database() {
     }
 }
 
+/// What another thread commits while the process ends is durable when it is acknowledged.
+#[test]
+fn what_is_committed_while_the_process_ends_is_there_afterwards() {
+    const NAME: &str = "what_is_committed_while_the_process_ends_is_there_afterwards";
+    if let Some(path) = database_of_victim(NAME) {
+        let mut acknowledged = std::fs::File::create(beside(&path, "-acknowledged")).unwrap();
+        let database = open(&path, "window=1000").unwrap();
+        set_journal(&database, "wal");
+        database.execute_batch("CREATE TABLE t (a)").unwrap();
+        std::thread::spawn(move || {
+            for number in 0.. {
+                let added = database.execute("INSERT INTO t VALUES (?1)", [number]);
+                if added.is_ok() {
+                    std::io::Write::write_all(&mut acknowledged, b"1").unwrap();
+                }
+            }
+        });
+        std::thread::sleep(Duration::from_millis(200));
+        std::process::exit(0);
+    }
+    for _ in 0..5 {
+        let (_directory, path) = directory();
+        let (status, output) = run_alone(NAME, &path, &[]);
+        assert!(status.success(), "{status}\n{output}");
+        let acknowledged = std::fs::metadata(beside(&path, "-acknowledged"))
+            .unwrap()
+            .len();
+        let rows = count(&open(&path, "").unwrap());
+        assert!(rows >= acknowledged as i64, "{rows} of {acknowledged}");
+        assert!(acknowledged > 0);
+    }
+}
+
+extern "C" fn exit_at_once(_signal: i32) {
+    // SAFETY: POSIX does not allow it in a signal handler, and daemons do it all the same.
+    unsafe { libc::exit(0) };
+}
+
+/// A signal handler may end the process in the middle of any call.
+#[test]
+fn a_process_ends_whose_signal_handler_calls_exit() {
+    const NAME: &str = "a_process_ends_whose_signal_handler_calls_exit";
+    if let Some(path) = database_of_victim(NAME) {
+        let database = open(&path, "window=1000").unwrap();
+        set_journal(&database, "wal");
+        database
+            .execute_batch(
+                "PRAGMA cache_size=1; CREATE TABLE t (a);
+                WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 5000)
+                INSERT INTO t SELECT zeroblob(200) FROM n; PRAGMA ebbpool_flush",
+            )
+            .unwrap();
+        // SAFETY: the handler is a function that lives as long as the process.
+        unsafe { libc::signal(libc::SIGALRM, exit_at_once as *const () as usize) };
+        let milliseconds = std::env::var("EBBPOOL_TEST_ALARM").unwrap();
+        let timer = libc::itimerval {
+            it_interval: libc::timeval {
+                tv_sec: 0,
+                tv_usec: 0,
+            },
+            it_value: libc::timeval {
+                tv_sec: 0,
+                tv_usec: milliseconds.parse::<i64>().unwrap() * 1000,
+            },
+        };
+        // SAFETY: the call takes a structure that is there.
+        unsafe { libc::setitimer(libc::ITIMER_REAL, &timer, std::ptr::null_mut()) };
+        loop {
+            count(&database);
+        }
+    }
+    for milliseconds in (50..=400).step_by(50) {
+        let (_directory, path) = directory();
+        let milliseconds = milliseconds.to_string();
+        let begin = Instant::now();
+        let environment = [("EBBPOOL_TEST_ALARM", milliseconds.as_str())];
+        let (status, output) = run_alone(NAME, &path, &environment);
+        assert!(status.success(), "{status}\n{output}");
+        assert!(begin.elapsed() < Duration::from_secs(30), "{output}");
+        assert_eq!(count(&open(&path, "").unwrap()), 5000);
+    }
+}
+
+/// As after `pthread_exit` in `main`, the library's thread is the last one.
+#[test]
+fn a_process_ends_whose_own_threads_have_ended() {
+    const NAME: &str = "a_process_ends_whose_own_threads_have_ended";
+    if let Some(path) = database_of_victim(NAME) {
+        let child = support::real::Child::fork(move || {
+            let database = open(&path, "window=1000").unwrap();
+            database
+                .execute_batch("CREATE TABLE t (a); INSERT INTO t VALUES (1)")
+                .unwrap();
+            std::mem::forget(database);
+            // SAFETY: the call ends this thread, the first one of the process, and no other.
+            unsafe { libc::syscall(libc::SYS_exit, 0) };
+            1
+        });
+        assert_eq!(child.wait(Duration::from_secs(20)), Some(0));
+        return;
+    }
+    let (_directory, path) = directory();
+    let (status, output) = run_alone(NAME, &path, &[]);
+    assert!(status.success(), "{output}");
+    assert_eq!(count(&open(&path, "").unwrap()), 1);
+}
+
+#[test]
+fn a_thread_may_be_cancelled_that_commits() {
+    const NAME: &str = "a_thread_may_be_cancelled_that_commits";
+    unsafe extern "C" {
+        fn pthread_cancel(thread: libc::pthread_t) -> i32;
+    }
+    extern "C" fn commit_for_ever(path: *mut libc::c_void) -> *mut libc::c_void {
+        // SAFETY: the thread was made with this path.
+        let path = unsafe { &*path.cast::<PathBuf>() };
+        // What a thread that is cancelled leaves is open for ever.
+        let database = std::mem::ManuallyDrop::new(open(path, "window=0").unwrap());
+        loop {
+            let _ = database.execute_batch("INSERT INTO t VALUES (1)");
+        }
+    }
+    if let Some(path) = database_of_victim(NAME) {
+        let database = open(&path, "window=0").unwrap();
+        database.execute_batch("CREATE TABLE t (a)").unwrap();
+        let mut thread = 0;
+        let argument = (&raw const path).cast_mut().cast();
+        // SAFETY: the path lives until the thread has ended. The thread's own frames have nothing to drop.
+        unsafe {
+            libc::pthread_create(&mut thread, std::ptr::null(), commit_for_ever, argument);
+            std::thread::sleep(Duration::from_millis(200));
+            pthread_cancel(thread);
+        }
+        std::thread::sleep(Duration::from_millis(200));
+        std::process::exit(7);
+    }
+    let (_directory, path) = directory();
+    let (status, output) = run_alone(NAME, &path, &[]);
+    assert_eq!(status.code(), Some(7), "{output}");
+    assert!(count(&open(&path, "").unwrap()) > 0);
+}
+
 /// A program that waits for a signal finds it, and no thread of the library takes it.
 #[test]
 fn threads_of_the_library_take_no_signals() {

@@ -336,3 +336,15 @@ fn a_sparse_log_of_5_gib_takes_no_memory() {
     let kilobytes = peak.unwrap().split_whitespace().nth(1).unwrap();
     assert!(kilobytes.parse::<u64>().unwrap() < 200_000, "{peak:?}");
 }
+
+/// A program may have databases `a` and `a-ebb`.
+#[test]
+fn another_database_that_has_the_name_of_the_log_stays() {
+    let (_directory, path) = directory();
+    let other = beside(&path, "-ebb");
+    plain(&other).execute_batch("CREATE TABLE t (a)").unwrap();
+    plain(&path).execute_batch("CREATE TABLE t (a)").unwrap();
+    let refused = try_count(&open(&path, "").unwrap());
+    assert_eq!(error_code(refused), Some(ErrorCode::CannotOpen));
+    assert_eq!((count(&plain(&path)), count(&plain(&other))), (0, 0));
+}

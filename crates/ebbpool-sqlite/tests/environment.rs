@@ -82,7 +82,7 @@ fn part() {
             println!("clock {}", rows.unwrap());
         }
         // As a worker of Python's `multiprocessing` ends, and as a program becomes another one.
-        "exit" | "exec" => {
+        "exit" | "exec" | "descriptors closed" => {
             let database = open(&directory, "home.db", "?window=1000").unwrap();
             let rows = "CREATE TABLE t (a); INSERT INTO t VALUES (1);";
             database.execute_batch(rows).unwrap();
@@ -93,6 +93,11 @@ fn part() {
             match part.as_str() {
                 // SAFETY: the function ends the process.
                 "exit" => unsafe { libc::_exit(0) },
+                "descriptors closed" => unsafe {
+                    // SAFETY: the process uses none of them any more, and ends in the usual way.
+                    libc::close_range(3, libc::c_uint::MAX, 0);
+                    libc::exit(0)
+                },
                 _ => panic!("{}", Command::new("true").exec()),
             }
         }
@@ -192,8 +197,8 @@ fn a_misspelled_parameter_of_a_name_cannot_be_opened() {
 }
 
 #[test]
-fn a_process_that_ends_at_once_or_becomes_another_program_loses_its_window() {
-    for part in ["exit", "exec"] {
+fn a_process_that_ends_at_once_or_closes_everything_loses_its_window() {
+    for part in ["exit", "exec", "descriptors closed"] {
         let directory = tempfile::tempdir().unwrap();
         child(part, directory.path(), &[]);
         ebbpool_sqlite::register(false).unwrap();

@@ -404,3 +404,26 @@ fn a_process_that_is_being_started_has_no_lock() {
         assert_eq!((by_plain, by_library), (Ok(2), Ok(())), "{options}");
     }
 }
+
+/// A program has closed descriptors that it does not know, and opened its own files.
+#[test]
+fn a_child_keeps_the_files_that_have_the_numbers_of_the_librarys() {
+    const NAME: &str = "a_child_keeps_the_files_that_have_the_numbers_of_the_librarys";
+    if let Some(path) = support::real::database_of_victim(NAME) {
+        let database = open(&path, "").unwrap();
+        database.execute_batch("CREATE TABLE t (a)").unwrap();
+        // SAFETY: what is closed is used no more: the process is killed.
+        unsafe { libc::close_range(3, libc::c_uint::MAX, 0) };
+        let files: Vec<_> = (0..20)
+            .map(|_| std::fs::File::open("/dev/null").unwrap())
+            .collect();
+        let child = Child::fork(|| {
+            let open = files.iter().filter(|file| file.metadata().is_ok());
+            open.count() as i32
+        });
+        assert_eq!(child.wait(SOON), Some(20));
+        kill_myself();
+    }
+    let (_directory, path) = directory();
+    run_victim(NAME, &path);
+}

@@ -74,6 +74,47 @@ fn a_handle_with_a_shorter_window_ends_the_one_that_runs() {
     assert_eq!(count(&open(&path, "").unwrap()), 1);
 }
 
+/// A connection's commits keep its window when it is closed.
+#[test]
+fn a_handle_with_a_shorter_window_leaves_it_to_its_commits() {
+    for closes in [true, false] {
+        let (_directory, path) = directory();
+        let usual = open(&path, "window=1000").unwrap();
+        set_journal(&usual, "wal");
+        usual
+            .execute_batch("CREATE TABLE t (a); PRAGMA ebbpool_flush")
+            .unwrap();
+        let hasty = open(&path, "window=0.3").unwrap();
+        insert(&hasty);
+        match closes {
+            true => drop(hasty),
+            false => hasty.execute_batch("PRAGMA ebbpool_window=1000").unwrap(),
+        }
+        let begin = Instant::now();
+        while rows_after_a_kill(&path) != 1 {
+            assert!(begin.elapsed() < Duration::from_secs(20), "no epoch");
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    }
+}
+
+/// The names of SQLite's journal and of the library's log are longer.
+#[test]
+fn a_name_that_is_too_long_for_a_journal_is_left_to_sqlite() {
+    let (_directory, path) = directory();
+    for length in [247, 248, 251] {
+        let path = path.with_file_name("n".repeat(length));
+        let answer = |database: Connection| {
+            let made = database.execute_batch("CREATE TABLE t (a)");
+            error_code(made)
+        };
+        let ours = answer(open(&path, "window=0").unwrap());
+        let _ = std::fs::remove_file(&path);
+        assert_eq!(ours, answer(plain(&path)), "{length}");
+        assert_eq!(ours.is_none(), length == 247, "{length}");
+    }
+}
+
 fn open_with(path: &Path, options: &str) -> rusqlite::Result<Connection> {
     let flags = OpenFlags::default();
     let database = Connection::open_with_flags(uri(path, options), flags)?;

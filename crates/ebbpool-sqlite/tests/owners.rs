@@ -168,6 +168,19 @@ fn nothing_is_lost_after_something_else_took_the_place_of_the_log() {
     );
 }
 
+#[test]
+fn nothing_is_lost_after_the_log_was_cut_off_under_its_owner() {
+    with_its_log(
+        "nothing_is_lost_after_the_log_was_cut_off_under_its_owner",
+        |path| {
+            let log = std::fs::File::options()
+                .write(true)
+                .open(beside(path, "-ebb"));
+            log.unwrap().set_len(0).unwrap();
+        },
+    );
+}
+
 /// With a window the commits of the last seconds have no log yet: the owner closes, and all is there.
 #[test]
 fn closing_after_the_log_was_deleted_leaves_all() {

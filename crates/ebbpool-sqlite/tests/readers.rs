@@ -27,12 +27,20 @@ struct Gate {
 #[derive(Default)]
 struct GateState {
     closed_for: Option<String>,
+    /// Syncs that pass all the same.
+    passes: usize,
     waiting: usize,
 }
 
 impl Gate {
     fn close(&self, path: &Path) {
         self.state.lock().unwrap().closed_for = Some(path.display().to_string());
+    }
+
+    /// Closes it behind some syncs.
+    fn close_behind(&self, path: &Path, passes: usize) {
+        self.close(path);
+        self.state.lock().unwrap().passes = passes;
     }
 
     fn open(&self) {
@@ -47,7 +55,9 @@ impl Gate {
             let closed_for = state.closed_for.as_deref();
             closed_for.is_some_and(|closed| path.starts_with(closed))
         };
-        if is_closed(&state) {
+        if is_closed(&state) && state.passes > 0 {
+            state.passes -= 1;
+        } else if is_closed(&state) {
             state.waiting += 1;
             self.changed.notify_all();
             while is_closed(&state) {
@@ -314,6 +324,60 @@ fn a_commit_waits_where_a_checkpoint_keeps_the_epoch_of_an_earlier_one_waiting()
     worker.join().unwrap();
     late.join().unwrap();
     assert_eq!(count(&plain(&path)), 503);
+}
+
+#[test]
+fn a_commit_waits_where_the_epoch_of_an_earlier_one_takes_longer_than_the_window() {
+    let slow = Slow::new("flight");
+    let (_directory, path) = directory();
+    let writer = filled(&slow, &path, "wal", "window=0.2");
+    for _ in 0..2 {
+        // The second epoch begins `-ebb`, and has room.
+        run(&writer, "INSERT INTO t (a) VALUES (0)");
+        run(&writer, "PRAGMA ebbpool_flush");
+    }
+    slow.gate.close(&path);
+    run(&writer, "INSERT INTO t (a) VALUES (0)");
+    slow.gate.wait_for_a_sync();
+    std::thread::sleep(Duration::from_millis(500));
+    let (sender, receiver) = mpsc::channel();
+    let late = std::thread::spawn(move || {
+        run(&writer, "INSERT INTO t (a) VALUES (1)");
+        sender.send(()).unwrap();
+    });
+    let early = receiver.recv_timeout(Duration::from_millis(500));
+    slow.gate.open();
+    assert!(early.is_err(), "the commit did not wait");
+    receiver.recv_timeout(SOON).unwrap();
+    late.join().unwrap();
+    assert_eq!(count(&plain(&path)), 504);
+}
+
+/// A commit has no room in a log whose room the epoch before has taken: on a full disk it would be acknowledged and lost.
+#[test]
+fn a_commit_waits_for_room_while_the_first_epoch_goes_in_place() {
+    let slow = Slow::new("first");
+    let (_directory, path) = directory();
+    drop(filled(&slow, &path, "wal", "window=1000"));
+    let writer = slow.open(&path, "window=1000");
+    let other = slow.open(&path, "window=1000");
+    run(&writer, "INSERT INTO t (a) VALUES (0)");
+    // The first sync is that of `-wal`, the second that of the pages in place.
+    slow.gate.close_behind(&path, 1);
+    let worker = std::thread::spawn(move || run(&writer, "PRAGMA ebbpool_flush"));
+    slow.gate.wait_for_a_sync();
+    let (sender, receiver) = mpsc::channel();
+    let committer = std::thread::spawn(move || {
+        run(&other, "INSERT INTO t (a) VALUES (1)");
+        sender.send(()).unwrap();
+    });
+    let early = receiver.recv_timeout(Duration::from_millis(300));
+    slow.gate.open();
+    assert!(early.is_err(), "the commit did not look for room");
+    receiver.recv_timeout(SOON).unwrap();
+    worker.join().unwrap();
+    committer.join().unwrap();
+    assert_eq!(count(&plain(&path)), 502);
 }
 
 #[test]

@@ -8,6 +8,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use super::epoch::Waiting;
 use super::{Family, USUAL_PAGE};
 use crate::code::{Answer, Code};
 use crate::delta_log::is_page_size;
@@ -340,7 +341,7 @@ impl Family {
             *bytes -= if stays { 0 } else { image.length() as u64 };
             stays
         });
-        self.oldest.get_or_insert(self.now);
+        self.waiting = Some(Waiting::with(self.waiting, self.now, self.options.window));
     }
 
     pub(super) fn set_pending(&mut self, page: u32, image: Arc<Image>) {

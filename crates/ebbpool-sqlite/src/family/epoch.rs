@@ -28,20 +28,54 @@ pub(crate) struct Flight {
     transaction: Option<Option<WalCursor>>,
 }
 
+/// Commits that no epoch has made durable. Times are in seconds.
+#[derive(Clone, Copy)]
+pub(crate) struct Waiting {
+    /// When the first of them was made.
+    oldest: f64,
+    /// When the first window of them is over. A later window that is longer does not change what these were promised.
+    promised: f64,
+}
+
+impl Waiting {
+    /// Those that waited before, and one that is made now with a window in seconds.
+    pub(super) fn with(before: Option<Waiting>, now: f64, window: f64) -> Waiting {
+        before.map_or(
+            Waiting {
+                oldest: now,
+                promised: now + window,
+            },
+            |before| Waiting {
+                promised: before.promised.min(now + window),
+                ..before
+            },
+        )
+    }
+
+    /// When they have to be durable, with the window of now.
+    fn due(&self, window: f64) -> f64 {
+        self.promised.min(self.oldest + window)
+    }
+}
+
 impl Family {
     /// When the next epoch is due, in seconds.
     pub(crate) fn due(&self) -> Option<f64> {
-        self.oldest.map(|oldest| oldest + self.options.window)
+        self.waiting.map(|waiting| waiting.due(self.options.window))
     }
 
     /// Seconds: when the oldest commit was made that a power cut would lose.
     pub(crate) fn oldest(&self) -> Option<f64> {
-        self.flying_oldest.or(self.oldest)
+        self.flying_since
+            .or(self.waiting)
+            .map(|waiting| waiting.oldest)
     }
 
     /// Sees to it that the next epoch is due no later than that of databases which have committed together.
     pub(crate) fn be_due_with(&mut self, oldest: f64) {
-        self.oldest = self.oldest.map(|own| own.min(oldest));
+        if let Some(waiting) = &mut self.waiting {
+            waiting.oldest = waiting.oldest.min(oldest);
+        }
     }
 
     fn checkpoint_due(&self) -> Option<f64> {
@@ -86,9 +120,22 @@ impl Family {
     pub(crate) fn is_late(&self) -> bool {
         let patience = match self.failed {
             Some(_) => 0.0,
-            None => LATE.max(self.options.window * LATE_SHARE),
+            None => self.patience(),
         };
         self.due().is_some_and(|due| due + patience <= self.now)
+    }
+
+    /// True if the epoch that a thread writes is late: a commit that does not wait for it would be lost with those that the epoch
+    /// has.
+    pub(crate) fn is_flight_late(&self) -> bool {
+        let due = self
+            .flying_since
+            .map(|flying| flying.due(self.options.window));
+        due.is_some_and(|due| due + self.patience() <= self.now)
+    }
+
+    fn patience(&self) -> f64 {
+        LATE.max(self.options.window * LATE_SHARE)
     }
 
     /// Pages that are committed and that no epoch has.
@@ -120,7 +167,7 @@ impl Family {
 
     /// Takes along what the next epoch is of; `None` if there is nothing. Only the thread with the store does this.
     pub(crate) fn take_off(&mut self, transaction: Option<&Transaction>) -> Option<Flight> {
-        if self.oldest.is_none() && transaction.is_none() {
+        if self.waiting.is_none() && transaction.is_none() {
             return None;
         }
         let mut flight = Flight {
@@ -139,7 +186,7 @@ impl Family {
         }
         self.flying = std::mem::take(&mut self.pending);
         self.pending_bytes = 0;
-        self.flying_oldest = self.oldest.take();
+        self.flying_since = self.waiting.take();
         self.flying_commits = std::mem::take(&mut self.unsaved);
         Some(flight)
     }
@@ -151,7 +198,15 @@ impl Family {
                 self.set_pending(page, image);
             }
         }
-        self.oldest = self.flying_oldest.take().or(self.oldest);
+        if let Some(flying) = self.flying_since.take() {
+            let later = self
+                .waiting
+                .map_or(f64::INFINITY, |waiting| waiting.promised);
+            self.waiting = Some(Waiting {
+                promised: flying.promised.min(later),
+                ..flying
+            });
+        }
         self.unsaved += std::mem::take(&mut self.flying_commits);
         self.failed = Some(code);
         self.notes.last_error = Some(HealthNote::now(format!("an epoch has failed: {code}")));
@@ -211,7 +266,7 @@ impl Family {
             }
         }
         self.flying.clear();
-        self.flying_oldest = None;
+        self.flying_since = None;
         self.flying_commits = 0;
         self.failed = None;
         self.notes.last_epoch = Some(now_in_milliseconds());

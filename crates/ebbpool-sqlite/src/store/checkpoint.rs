@@ -174,6 +174,10 @@ impl Store {
             .as_ref()
             .is_none_or(|logging| logging.frames != frames)
         {
+            if self.deltas.is_uncertain {
+                // `-ebb` must not show an epoch that the commit does not have.
+                self.cut_off_deltas()?;
+            }
             let end = self.end_in_place()?;
             self.begin_wal(true)?;
             let mut left: BTreeSet<u32> = self.stored.pages_of_deltas().into_iter().collect();
@@ -299,9 +303,13 @@ impl Store {
         self.written.checkpoints += 1;
         // From here on the database in place has every page, whatever becomes of the logs.
         self.stored.all_in_place(self.size);
-        self.slices = Slices::default();
-        let header = self.header()?;
-        self.marked = is_marked(&header).then(|| marked_generation(&header));
+        let slices = std::mem::take(&mut self.slices);
+        if slices.placed.contains_key(&1) {
+            // Otherwise the file may show a mark whose sync has failed.
+            let header = self.header()?;
+            self.marked = is_marked(&header).then(|| marked_generation(&header));
+            self.may_be_marked = false;
+        }
         self.begin_anew()?;
         self.publish();
         Ok(())
@@ -371,11 +379,8 @@ impl Store {
             return Err(Code::IO);
         }
         if self.may_have_first_page {
-            // The first commit was refused, and neither its page nor that this is gone is durable.
-            self.database.truncate(0)?;
-            self.database.sync()?;
-            self.written.syncs += 1;
-            self.may_have_first_page = false;
+            // Neither its page nor that this is gone is durable.
+            self.take_first_page_back()?;
         }
         if self.wal_file.is_some() {
             // Durable before the mark goes: the images of page 1 in it may be marked.
@@ -458,8 +463,14 @@ impl Store {
             return Ok(());
         }
         let path = self.ebb_path();
-        if self.deltas.file.is_some() && FileIdentity::is_other(&path, &self.deltas.identity) {
-            tracing::warn!(%path, "the log was deleted or replaced while it was open; what it held goes in place");
+        let end = self.deltas.end;
+        let is_cut_off = match self.deltas.file.as_mut() {
+            Some(file) => file.length()? < end,
+            None => false,
+        };
+        let is_other = FileIdentity::is_other(&path, &self.deltas.identity);
+        if self.deltas.file.is_some() && (is_other || is_cut_off) {
+            tracing::warn!(%path, "the log was deleted, replaced or cut off while it was open; what it held goes in place");
             self.bring_in_place(pages, true)?;
             self.close_deltas()?;
             crate::owner::move_aside(&path)?;

@@ -308,7 +308,7 @@ impl Store {
     }
 
     /// Makes invalid what may be behind the end of the log, because a sync has failed.
-    fn cut_off_deltas(&mut self) -> Answer<()> {
+    pub(super) fn cut_off_deltas(&mut self) -> Answer<()> {
         let deltas = &mut self.deltas;
         let file = deltas.file.as_mut().ok_or(Code::IO)?;
         file.write(deltas.end, &[0; delta_log::RECORD])?;
@@ -322,6 +322,11 @@ impl Store {
     /// Tries to make invalid what a failed epoch has left behind the ends of the logs: after a kill or a power cut the files would
     /// show a transaction that was refused. Where that fails too, it is tried again, or the next epoch does it.
     pub(crate) fn cover_what_failed(&mut self) {
+        if self.may_have_first_page && self.take_first_page_back().is_err() {
+            // Without `-wal` a power cut could leave a part of the page, which is no database.
+            self.must_cover = true;
+            return;
+        }
         let deltas = match self.deltas.is_uncertain {
             true => self.cut_off_deltas(),
             false => Ok(()),
@@ -560,6 +565,15 @@ impl Store {
         self.written.in_place += whole_blocks(0, self.page_size as u64);
         self.written.syncs += 1;
         self.has_first_page = true;
+        self.may_have_first_page = false;
+        Ok(())
+    }
+
+    /// Makes a database empty again whose first commit was refused.
+    pub(super) fn take_first_page_back(&mut self) -> Answer<()> {
+        self.database.truncate(0)?;
+        self.database.sync()?;
+        self.written.syncs += 1;
         self.may_have_first_page = false;
         Ok(())
     }

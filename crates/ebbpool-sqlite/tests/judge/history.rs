@@ -66,6 +66,13 @@ impl History {
         *floor = state.max(*floor);
     }
 
+    /// The states after one were acknowledged at a time.
+    pub fn date(&mut self, state: usize, time: u32) {
+        for later in self.states.iter_mut().skip(state.saturating_add(1)) {
+            later.time = time;
+        }
+    }
+
     /// Nothing older than a time may be left.
     pub fn raise_by_time(&mut self, database: Database, time: u32) {
         if let Some(state) = self.states.iter().rposition(|state| state.time <= time) {

@@ -529,11 +529,17 @@ impl Lockstep<'_> {
 
     /// Adds the other world's state to the history if it may be a new one.
     pub fn note_state(&mut self) -> bool {
+        self.note_state_with(None)
+    }
+
+    /// The same, where a database shows a committed state in any case.
+    fn note_state_with(&mut self, clear: Option<Database>) -> bool {
         let has_changed = self.bench.plain.take_changed();
         if !has_changed && !self.has_unseen {
             return false;
         }
-        let unclear = self.unclear();
+        let mut unclear = self.unclear();
+        unclear.retain(|database| Some(*database) != clear);
         let path = |database| self.plain.path(database);
         let unclear: Vec<String> = unclear.into_iter().map(path).collect();
         let is_unclear = |name: &str| unclear.iter().any(|path| name.starts_with(path));
@@ -558,7 +564,12 @@ impl Lockstep<'_> {
     /// Our world has said that a statement is done: what does that promise?
     fn acknowledge(&mut self, c: C, ours: &Outcome, is_flush: bool) {
         let first = std::mem::replace(&mut self.parked_at[c], usize::MAX);
-        let has_changed = self.note_state() || self.history.last() > first;
+        // A statement that succeeds has found no other one that writes.
+        let succeeded = self.openings[c].filter(|_| ours.is_ok());
+        let clear = succeeded.map(|opening| opening.database);
+        let has_changed = self.note_state_with(clear) || self.history.last() > first;
+        // What was held back counts from here on.
+        self.history.date(first, self.now);
         let Some(opening) = self.openings[c] else {
             return;
         };

@@ -138,5 +138,58 @@ pub fn programs() -> Vec<Program> {
                 Kill(0),
             ],
         },
+        // The disk had what a sync before the kill had failed, and the next process had begun a checkpoint.
+        Program {
+            seed: 13_019_853,
+            steps: vec![
+                open(0, X, 0),
+                Sql(0, "CREATE TABLE t (k INTEGER PRIMARY KEY, n INT, v TEXT)"),
+                Sql(0, "INSERT INTO t VALUES (39, 93, 'acknowledged')"),
+                Fault(Wrong {
+                    of: Operation::DroppingSync,
+                    is_full: true,
+                    nth: 1,
+                    forever: true,
+                }),
+                Sql(0, "INSERT INTO t VALUES (52, 82, 'refused')"),
+                Kill(0),
+                CutLater(9, 236),
+            ],
+        },
+        // The disk had no mark, because its sync had failed, and a checkpoint took the one that the file showed for durable.
+        Program {
+            seed: 14_065_366,
+            steps: vec![
+                open(0, X, 0),
+                Sql(0, "PRAGMA journal_mode=wal"),
+                Sql(0, "CREATE TABLE t (k INTEGER PRIMARY KEY, n INT, v TEXT)"),
+                Fault(Wrong {
+                    of: Operation::DroppingSync,
+                    is_full: false,
+                    nth: 7,
+                    forever: false,
+                }),
+                Sql(0, "PRAGMA wal_checkpoint(TRUNCATE)"),
+                Sql(0, "INSERT INTO t VALUES (56, 41, 'acknowledged')"),
+                Sql(0, "INSERT INTO t VALUES (51, 66, 'acknowledged')"),
+                Cut(272),
+            ],
+        },
+        // Without its `-wal` an empty database had a part of the first page of a commit that was refused.
+        Program {
+            seed: 14_019_813,
+            steps: vec![
+                open(0, X, 30),
+                Sql(0, "CREATE TABLE t (k INTEGER PRIMARY KEY, n INT, v TEXT)"),
+                Fault(Wrong {
+                    of: Operation::Sync,
+                    is_full: false,
+                    nth: 2,
+                    forever: true,
+                }),
+                Sql(0, "PRAGMA ebbpool_checkpoint"),
+                Cut(138),
+            ],
+        },
     ]
 }

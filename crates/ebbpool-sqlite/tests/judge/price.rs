@@ -27,7 +27,7 @@ pub const PRICES: &[(Price, &str)] = &[
     (
         Price::OneProcess,
         "SQLITE_BUSY while another process has a connection to the same database: one process at a time has it open. SQLITE_ERROR \
-         where SQLite has read the tables before, and finds the database locked when it looks for a new one",
+         or SQLITE_READONLY where SQLite has read the tables before, and finds the database locked when it looks for a new one",
     ),
     (
         Price::Fault,
@@ -93,7 +93,9 @@ pub struct Circumstances {
 pub fn of(outcome: &Outcome, text: &str, circumstances: Circumstances) -> Option<Price> {
     match outcome.code() {
         ffi::SQLITE_BUSY if circumstances.has_other_process => Some(Price::OneProcess),
-        ffi::SQLITE_ERROR if circumstances.has_other_process && names_a_table(text) => {
+        ffi::SQLITE_ERROR | ffi::SQLITE_READONLY
+            if circumstances.has_other_process && names_a_table(text) =>
+        {
             Some(Price::OneProcess)
         }
         ffi::SQLITE_IOERR | ffi::SQLITE_FULL | ffi::SQLITE_CANTOPEN if circumstances.has_failed => {
