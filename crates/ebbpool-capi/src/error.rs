@@ -181,7 +181,7 @@ impl From<PoolError> for Failure {
     fn from(error: PoolError) -> Self {
         let status = match &error {
             PoolError::Options(_) | PoolError::ForeignArea { .. } => EBBPOOL_INVALID,
-            PoolError::Memory { .. } => EBBPOOL_NO_MEMORY,
+            PoolError::Memory { .. } | PoolError::TableMemory { .. } => EBBPOOL_NO_MEMORY,
             PoolError::Read { source, .. }
             | PoolError::Write { source, .. }
             | PoolError::Grow { source, .. }

@@ -469,6 +469,11 @@ impl PolicySpec {
         matches!(self.value(name), Some(Value::Word(is)) if is == word)
     }
 
+    /// True if the policy, or one that it wraps, has blocks written whole, with pages that no caller has changed.
+    pub fn pads(&self) -> bool {
+        self.is("padding", "true") || self.wrapped().any(PolicySpec::pads)
+    }
+
     /// True if a parameter stands for the size of the device's erase block.
     pub fn asks_erase_block(&self) -> bool {
         self.is("cluster", "auto") || self.wrapped().any(PolicySpec::asks_erase_block)

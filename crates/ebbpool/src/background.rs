@@ -10,8 +10,11 @@ use crate::stats::WriteCause;
 use crate::sync::mpsc::{Receiver, RecvTimeoutError};
 use crate::sync::{AtomicBool, Condvar, Instant, Mutex, Ordering};
 
-/// How long the writer sleeps if no thread wakes it.
-const NAP: Duration = Duration::from_millis(50);
+/// The longest time that the writer sleeps, and that the reader waits for ranges.
+const LONGEST_NAP: Duration = Duration::from_millis(50);
+
+/// The least that the writer sleeps: the age of changes is measured in milliseconds.
+const SHORTEST_NAP: Duration = Duration::from_millis(1);
 
 /// How often statistics are passed to the `metrics` facade.
 const PUBLISH_EVERY: Duration = Duration::from_secs(1);
@@ -72,11 +75,18 @@ pub(crate) struct WriterSettings {
     pub(crate) max_dirty_age: Option<Duration>,
 }
 
+/// How long the writer sleeps if no thread wakes it.
+fn nap(max_dirty_age: Option<Duration>) -> Duration {
+    max_dirty_age.map_or(LONGEST_NAP, |age| {
+        (age / 4).clamp(SHORTEST_NAP, LONGEST_NAP)
+    })
+}
+
 /// Writes until the pool stops.
 pub(crate) fn write(core: &Arc<Core>, settings: WriterSettings, publish: impl Fn()) {
     let Some(signal) = &core.signal else { return };
     let mut published = Instant::now();
-    let nap = settings.max_dirty_age.map_or(NAP, |age| NAP.min(age / 4));
+    let nap = nap(settings.max_dirty_age);
     while !signal.stopped() {
         let requested = signal.sleep(nap);
         if signal.stopped() {
@@ -107,6 +117,7 @@ fn write_due_pages(
         .dirty()
         .count()
         .saturating_sub(core.limits.dirty_budget);
+    let mut outcome = Ok(());
     if over > 0 && !(requested && core.throttle.writes_are_instant()) {
         // A little below the budget, because a batch of a few pages takes nearly as long as a larger one.
         let count = over.max(core.limits.room(&core.frames) / 4);
@@ -117,20 +128,24 @@ fn write_due_pages(
         let written = core.write_frames(dirty, WriteCause::Background);
         core.throttle
             .batch_ends(written.as_ref().map_or(0, |pages| *pages));
-        written?;
+        outcome = written.map(drop);
     }
     if settings.reserve > 0 && core.policy().is_full(&core.frames) {
         let dirty = core
             .policy()
             .next_dirty(settings.reserve, false, &core.frames);
-        core.write_frames(dirty, WriteCause::Background)?;
+        let written = core.write_frames(dirty, WriteCause::Background);
+        outcome = outcome.and(written.map(drop));
     }
+    // Pages that cannot be written do not delay the others.
     match settings.max_dirty_age {
-        Some(age) => write_aged(core, age),
-        None => Ok(()),
+        Some(age) => outcome.and(write_aged(core, age)),
+        None => outcome,
     }
 }
 
+/// Writes the pages that have been dirty for nearly this long, and syncs if any change that no sync covers is that old:
+/// its page may have been evicted, or cleaned, since.
 fn write_aged(core: &Core, age: Duration) -> Result<(), crate::PoolError> {
     let age_ms = u32::try_from(age.as_millis()).unwrap_or(u32::MAX);
     // They are written a little early rather than late.
@@ -139,11 +154,15 @@ fn write_aged(core: &Core, age: Duration) -> Result<(), crate::PoolError> {
     aged.retain(|&frame| {
         core.frames.state(frame) == FrameState::Dirty && core.frames.dirty_for_ms(frame) >= due
     });
-    if aged.is_empty() {
-        return Ok(());
+    let written = match aged.is_empty() {
+        true => Ok(0),
+        false => core.write_frames(aged, WriteCause::Background),
+    };
+    let due = Duration::from_millis(due.into());
+    if core.transfer.unsynced_for().is_some_and(|age| age >= due) {
+        core.transfer.sync()?;
     }
-    core.write_frames(aged, WriteCause::Background)?;
-    core.transfer.sync()
+    written.map(drop)
 }
 
 /// Reads ahead until the pool stops.
@@ -152,7 +171,7 @@ pub(crate) fn read(core: &Arc<Core>, ranges: &Receiver<Range<u64>>) {
         if core.signal.as_ref().is_some_and(Signal::stopped) {
             return;
         }
-        match ranges.recv_timeout(NAP) {
+        match ranges.recv_timeout(LONGEST_NAP) {
             Ok(range) => {
                 let pages = core.pages.load(Ordering::Relaxed);
                 core.fetch_ahead(range.start..range.end.min(pages));
@@ -160,5 +179,20 @@ pub(crate) fn read(core: &Arc<Core>, ranges: &Receiver<Range<u64>>) {
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => return,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_writer_sleeps_whatever_the_loss_window() {
+        let nap_of = |age: Duration| nap(Some(age));
+        assert_eq!(nap_of(Duration::ZERO), SHORTEST_NAP);
+        assert_eq!(nap_of(Duration::from_micros(1)), SHORTEST_NAP);
+        assert_eq!(nap_of(Duration::from_millis(40)), Duration::from_millis(10));
+        assert_eq!(nap_of(Duration::MAX), LONGEST_NAP);
+        assert_eq!(nap(None), LONGEST_NAP);
     }
 }

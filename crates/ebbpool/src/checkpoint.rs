@@ -21,10 +21,22 @@ pub struct Checkpoint {
     pub pages: usize,
 }
 
+/// What a checkpoint has done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum CheckpointOutcome {
+    /// Every page that was dirty is in storage, except for an abandoned one, if there is one.
+    Complete {
+        checkpoint: Checkpoint,
+        abandoned: Option<u64>,
+    },
+    /// Evictions were undone in each pass, so that some page may be dirty still. The number of pages written.
+    Incomplete { pages: usize },
+}
+
 impl Core {
     /// Writes all pages that are dirty now, in ascending order, and syncs. Pages may be changed meanwhile. The time
-    /// depends on the number of dirty pages, not of frames. Returns also an abandoned page, if there is one.
-    pub(crate) fn checkpoint(&self) -> Result<(Checkpoint, Option<u64>), PoolError> {
+    /// depends on the number of dirty pages, not of frames.
+    pub(crate) fn checkpoint(&self) -> Result<CheckpointOutcome, PoolError> {
         self.transfer.check_writable()?;
         let begin = self.transfer.log().end_lsn();
         let mut pages = 0;
@@ -32,6 +44,9 @@ impl Core {
         // then the dirty pages are written once more.
         for _ in 0..MOST_PASSES {
             let undone_evictions = self.policy().undone_evictions();
+            for page in self.torn_pads.pages() {
+                self.load(page)?;
+            }
             let dirty = self.dirty_pages();
             let (written, abandoned) = self.write_pages(&dirty)?;
             pages += written;
@@ -53,10 +68,12 @@ impl Core {
                 begin => first_unwritten.map_or(begin, |lsn| begin.min(lsn - 1)),
             };
             self.frames.note_covered(begin);
-            return Ok((Checkpoint { covered, pages }, abandoned));
+            return Ok(CheckpointOutcome::Complete {
+                checkpoint: Checkpoint { covered, pages },
+                abandoned,
+            });
         }
-        let covered = 0;
-        Ok((Checkpoint { covered, pages }, None))
+        Ok(CheckpointOutcome::Incomplete { pages })
     }
 
     /// Pages that are dirty now and their frames, ascending.
@@ -105,7 +122,6 @@ impl Core {
         let mut waiting = Waiting::new(self);
         let mut written = Written::default();
         loop {
-            let since = self.frames.version_now(frame);
             let awaited = match self.frames.share(frame, false) {
                 // That copy may lack the page's latest changes, and its write may fail.
                 Ok((latch, _)) if latch.page() == page && latch.state().is_in_flight() => {
@@ -122,7 +138,7 @@ impl Core {
                 Ok(_) | Err(LatchRefusal::Empty | LatchRefusal::Abandoned) => {
                     return Ok((false, written));
                 }
-                Err(LatchRefusal::Busy) => WaitCondition::Shared { since },
+                Err(LatchRefusal::Busy) => WaitCondition::Shared { polite_since: None },
             };
             let latched = std::mem::take(latches);
             let more = self.write_latched(latched, WriteCause::Checkpoint, true)?;
@@ -144,6 +160,9 @@ impl Core {
     /// Writes one page, if it is resident and dirty, and syncs.
     pub(crate) fn flush(&self, page: u64) -> Result<(), PoolError> {
         self.transfer.check_writable()?;
+        if self.torn_pads.contains(page) {
+            self.load(page)?;
+        }
         let mut waiting = Waiting::new(self);
         loop {
             let frame = match self.locate(page) {
@@ -155,7 +174,6 @@ impl Core {
                     continue;
                 }
             };
-            let since = self.frames.version_now(frame);
             match self.frames.share(frame, false) {
                 Ok((latch, _)) if latch.page() == page => {
                     let written = self.write_latched(vec![latch], WriteCause::Flush, true)?;
@@ -170,7 +188,7 @@ impl Core {
                 }
                 Ok(_) | Err(LatchRefusal::Empty | LatchRefusal::Abandoned) => {}
                 Err(LatchRefusal::Busy) => {
-                    waiting.for_latch(frame, page, WaitCondition::Shared { since })?;
+                    waiting.for_latch(frame, page, WaitCondition::Shared { polite_since: None })?;
                 }
             }
         }

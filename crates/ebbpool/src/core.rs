@@ -29,18 +29,23 @@ use crate::frames::{
 use crate::options::Limits;
 use crate::read_ahead::ReadAhead;
 use crate::recorder::Recorder;
-use crate::replacement::{Admission, Eviction, FetchPlan, PoolView, Replacement};
+use crate::replacement::{Admission, DirtyVictims, Eviction, FetchPlan, PoolView, Replacement};
 use crate::rings::{Hit, HitFollowUp, Rings};
 use crate::scan::PoolScan;
 use crate::stats::{ReadCause, WriteCause};
 use crate::sync::{AtomicU64, Condvar, Instant, Mutex, MutexGuard, Ordering, thread};
 use crate::table::PageTable;
 use crate::throttle::Throttle;
+use crate::torn_pads::TornPads;
 use crate::transfer::{Incoming, Outgoing, Transfer};
 
 /// The first and the longest pause between two looks of a thread that waits for an unpinned frame.
 const FIRST_LOOK: Duration = Duration::from_micros(50);
 const LAST_LOOK: Duration = Duration::from_millis(10);
+
+/// How long a reader lets waiting writers go first. Readers that fix several pages each, or one page twice, and the writers
+/// of these pages would otherwise wait for each other.
+const POLITENESS: Duration = Duration::from_millis(100);
 
 /// The number of victims that a miss tries to write before it fails.
 const MOST_VICTIMS: usize = 8;
@@ -51,6 +56,7 @@ pub(crate) struct Core {
     pub(crate) table: PageTable,
     pub(crate) rings: Rings,
     pub(crate) replacement: Mutex<Replacement>,
+    pub(crate) torn_pads: TornPads,
     /// Signalled when the eviction of dirty pages has ended, whether they were written or not.
     pub(crate) eviction_ended: Condvar,
     pub(crate) transfer: Transfer,
@@ -110,9 +116,14 @@ impl Core {
             frames: &self.frames,
             table: &self.table,
             pages: self.pages.load(Ordering::Relaxed),
-            prefers_clean: self.signal.is_some()
+            pads: self.limits.pads,
+            dirty_victims: match self.signal.is_some()
                 && self.limits.is_near_budget(&self.frames)
-                && self.throttle.victim_stalls(),
+                && self.throttle.victim_stalls()
+            {
+                true => DirtyVictims::WithoutCleanSoon,
+                false => DirtyVictims::AsThePolicySays,
+            },
         }
     }
 
@@ -205,6 +216,11 @@ impl Core {
         self.share_slowly((page, class), reuse)
     }
 
+    /// Loads a page, for the pool itself.
+    pub(crate) fn load(&self, page: u64) -> Result<(), PoolError> {
+        self.share_slowly((page, UNKNOWN_CLASS), None).map(drop)
+    }
+
     #[cold]
     fn share_slowly(
         &self,
@@ -234,7 +250,8 @@ impl Core {
             };
             first_try = Some((frame, since));
             // Once a writer has had its turn, this reader no longer gives way to writers.
-            match self.frames.fix(frame, version == since) {
+            let polite = version == since && waiting.is_polite();
+            match self.frames.fix(frame, polite) {
                 Ok((latch, fixed)) if latch.page() == page => {
                     self.hit(frame, page, Access::Read, fixed);
                     return Ok(latch);
@@ -245,7 +262,8 @@ impl Core {
                 }
                 Err(LatchRefusal::Abandoned) => {}
                 Err(LatchRefusal::Busy) => {
-                    waiting.for_latch(frame, page, WaitCondition::Shared { since })?;
+                    let polite_since = polite.then_some(since);
+                    waiting.for_latch(frame, page, WaitCondition::Shared { polite_since })?;
                 }
             }
         }
@@ -272,6 +290,9 @@ impl Core {
     ) -> Result<ExclusiveLatch<'_>, PoolError> {
         self.transfer.check_writable()?;
         self.throttle_fix(page);
+        if let Some(recorder) = &self.recorder {
+            recorder.note((page, class), Access::Write);
+        }
         let mut latch = self.exclude_for((page, class), FetchReason::New)?;
         latch.bytes_mut().fill(0);
         Ok(latch)
@@ -332,8 +353,8 @@ impl Core {
         }
     }
 
-    /// Fetches a page that is not resident. If the victim cannot be written, other victims are tried, because the
-    /// failed write does not concern the caller's page.
+    /// Fetches a page that is not resident. If the victim cannot be written, clean victims are taken, or other ones are
+    /// tried if no page is clean, because the failed write does not concern the caller's page.
     fn fetch<'c>(
         &'c self,
         (page, class): (u64, PageClass),
@@ -341,6 +362,7 @@ impl Core {
         mut reuse: Option<&mut PoolScan>,
         waiting: &mut Waiting<'c>,
     ) -> Result<FetchResult<'c>, PoolError> {
+        waiting.leave_queue();
         let mut tried = Vec::new();
         let mut admission = loop {
             let preferred = reuse.as_mut().and_then(|reuse| reuse.preferred(self));
@@ -349,7 +371,11 @@ impl Core {
                 if let Some(costs) = self.transfer.costs_to_report(policy.costs_reported_at()) {
                     policy.policy().costs(costs);
                 }
-                match policy.plan((page, class), reason.access(), preferred, self.view()) {
+                let mut view = self.view();
+                if !tried.is_empty() {
+                    view.dirty_victims = DirtyVictims::WithoutClean;
+                }
+                match policy.plan((page, class), reason.access(), preferred, view) {
                     FetchPlan::Resident(frame) => return Ok(FetchResult::LoadedByOther(frame)),
                     FetchPlan::BeingEvicted => {
                         waiting.for_write(&mut policy, page)?;
@@ -379,7 +405,8 @@ impl Core {
         self.transfer.counters.misses.add(1);
         if reason == FetchReason::New {
             admission.frame.loaded(0, false);
-        } else {
+            self.torn_pads.forget(page);
+        } else if !self.torn_pads.restore(page, &mut admission.frame) {
             admission = self.read(admission, ReadCause::Miss)?;
         }
         if let Some(reuse) = reuse {
@@ -404,10 +431,13 @@ impl Core {
             self.report_erases(&admission);
             // A failed write of a victim is reported to the next thread that needs it written; the pages latched so
             // far are still fetched.
-            let Ok(admission) = self.make_room(*admission) else {
+            let Ok(mut admission) = self.make_room(*admission) else {
                 break;
             };
-            all.push(admission);
+            match self.torn_pads.restore(admission.page, &mut admission.frame) {
+                true => admission.frame.release(),
+                false => all.push(admission),
+            }
         }
         let mut incoming: Vec<Incoming<'_>> = all
             .iter_mut()
@@ -524,9 +554,27 @@ impl Core {
         let mut pads = self.padding(&padding, room);
         let mut copies = copies(latches, room_for_latches, &mut Vec::new());
         let victim_is_dirty = admission.replaced.is_some_and(|victim| victim.dirty);
-        let mut batch = eviction_batch(admission, &mut evicted, &mut copies, &mut pads);
-        let mut outcomes = self.transfer.write(&mut batch).into_iter();
+        let (frames, padded) = (&self.frames, pads.len());
+        let mut batch = eviction_batch(frames, admission, &mut evicted, &mut copies, &mut pads);
+        let mut outcomes = self.transfer.write(&mut batch);
+        let first_pad = batch.len() - batch.len().min(padded);
+        let of_pads = outcomes.split_off(first_pad);
+        let failed_pads: Vec<bool> = batch[first_pad..]
+            .iter()
+            .zip(of_pads)
+            .map(|(pad, outcome)| pad.reached_storage && outcome.is_err())
+            .collect();
         drop(batch);
+        for ((page, lsn, copy), failed) in pads.iter_mut().zip(failed_pads) {
+            if failed {
+                tracing::warn!(
+                    page,
+                    "a page that no caller has changed could not be written"
+                );
+                self.torn_pads.retain(*page, *lsn, copy.bytes_mut());
+            }
+        }
+        let mut outcomes = outcomes.into_iter();
         let of_victim = if victim_is_dirty {
             outcomes.next()
         } else {
@@ -594,7 +642,9 @@ impl Core {
         let outcomes = self.transfer.read(&mut incoming, ReadCause::Padding);
         drop(incoming);
         let read = pages.iter().zip(room).zip(outcomes);
-        read.filter_map(|((&page, copy), outcome)| Some((page, outcome.ok()?, copy)))
+        // A torn page may look whole if pages have no checksums.
+        read.filter(|((page, _), _)| !self.torn_pads.contains(**page))
+            .filter_map(|((&page, copy), outcome)| Some((page, outcome.ok()?, copy)))
             .collect()
     }
 
@@ -625,6 +675,8 @@ impl Core {
                     lsn: taken.lsn,
                     bytes: copy.bytes_mut(),
                     cause,
+                    changed: self.frames.changed_at(taken.frame),
+                    reached_storage: false,
                 })
                 .collect();
             let outcomes = self.transfer.write(&mut outgoing);
@@ -734,6 +786,7 @@ pub(crate) struct Written {
 
 /// The writes of a victim and of all pages that are written with it, in the order in which their outcomes are taken.
 fn eviction_batch<'b>(
+    frames: &Frames,
     admission: &'b mut Admission<'_>,
     evicted: &'b mut [Eviction<'_>],
     copies: &'b mut [(CopySlot<'_>, CopyInFlight)],
@@ -744,6 +797,8 @@ fn eviction_batch<'b>(
         batch.push(Outgoing {
             page: victim.page,
             lsn: victim.lsn,
+            changed: frames.changed_at(admission.frame.frame()),
+            reached_storage: false,
             bytes: admission.frame.bytes_mut(),
             cause: WriteCause::Eviction,
         });
@@ -752,6 +807,8 @@ fn eviction_batch<'b>(
         batch.push(Outgoing {
             page: eviction.page,
             lsn: eviction.lsn,
+            changed: frames.changed_at(eviction.frame.frame()),
+            reached_storage: false,
             bytes: eviction.frame.bytes_mut(),
             cause: WriteCause::Eviction,
         });
@@ -762,6 +819,8 @@ fn eviction_batch<'b>(
             lsn: taken.lsn,
             bytes: copy.bytes_mut(),
             cause: WriteCause::Cluster,
+            changed: frames.changed_at(taken.frame),
+            reached_storage: false,
         });
     }
     for (page, lsn, copy) in padding {
@@ -770,6 +829,8 @@ fn eviction_batch<'b>(
             lsn: *lsn,
             bytes: copy.bytes_mut(),
             cause: WriteCause::Eviction,
+            changed: Instant::now(),
+            reached_storage: false,
         });
     }
     batch
@@ -814,6 +875,17 @@ impl<'c> Waiting<'c> {
         }
     }
 
+    /// True while this thread, as a reader, lets waiting writers go first.
+    fn is_polite(&self) -> bool {
+        self.since.elapsed() < POLITENESS
+    }
+
+    /// Gives up the place in the queue of writers, because the thread goes on to wait for something else: readers of
+    /// the page that is in the frame by now need not let it go first.
+    fn leave_queue(&mut self) {
+        self.queued = None;
+    }
+
     fn too_long(&self, page: u64) -> PoolError {
         PoolError::Latched {
             page,
@@ -830,10 +902,14 @@ impl<'c> Waiting<'c> {
     ) -> Result<(), PoolError> {
         let core = self.core;
         core.transfer.counters.waits_for_latches.add(1);
-        match core
-            .frames
-            .wait(frame, awaited, &mut self.queued, self.deadline)
-        {
+        let deadline = match awaited {
+            WaitCondition::Shared {
+                polite_since: Some(_),
+            } => self.deadline.min(self.since + POLITENESS),
+            _ => self.deadline,
+        };
+        let in_time = core.frames.wait(frame, awaited, &mut self.queued, deadline);
+        match in_time || deadline < self.deadline {
             true => Ok(()),
             false => Err(self.too_long(page)),
         }
@@ -846,6 +922,7 @@ impl<'c> Waiting<'c> {
         page: u64,
     ) -> Result<(), PoolError> {
         self.core.transfer.counters.waits_for_writes.add(1);
+        self.leave_queue();
         while policy.is_being_evicted(page) {
             if self
                 .core
@@ -877,5 +954,99 @@ impl<'c> Waiting<'c> {
                 return Ok(());
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::AtomicU64 as Count;
+
+    use ebbpool_policy::{Frame, Page, Policy};
+
+    use super::*;
+    use crate::options::PoolOptions;
+    use crate::storage::MemoryStorage;
+
+    #[test]
+    fn a_writer_that_goes_on_to_wait_for_a_frame_is_no_longer_in_the_queue_for_another() {
+        let pool = PoolOptions::new(2)
+            .background(false)
+            .patience(Duration::from_millis(1))
+            .open(MemoryStorage::new(512))
+            .expect("a pool");
+        let core = &*pool.core;
+        let _pinned = [1, 2].map(|page| pool.fix_read(page).expect("a page"));
+        let frame = core.table.find(1, &core.frames).expect("it is resident");
+        let mut waiting = Waiting::new(core);
+        // It waits for page 1, which is fixed. Then the page is evicted, as far as the writer knows.
+        let waited = waiting.for_latch(frame, 1, WaitCondition::Exclusive);
+        assert!(matches!(waited, Err(PoolError::Latched { page: 1, .. })));
+        assert!(
+            core.frames.fix(frame, true).is_err(),
+            "readers let it go first"
+        );
+        let reason = FetchReason::Fix(Access::Write);
+        let fetched = core.fetch((3, UNKNOWN_CLASS), reason, None, &mut waiting);
+        assert!(matches!(fetched, Err(PoolError::AllPinned { .. })));
+        assert!(core.frames.fix(frame, true).is_ok(), "it waits no longer");
+    }
+
+    /// FIFO, which counts the pool's questions.
+    struct CountsQuestions {
+        frames: Vec<Frame>,
+        questions: Arc<Count>,
+    }
+
+    impl Policy for CountsQuestions {
+        fn hit(&mut self, _: Frame, _: Access) {}
+        fn admit(&mut self, frame: Frame, _: Page, _: Access) {
+            self.frames.push(frame);
+        }
+        fn evicted(&mut self, frame: Frame) {
+            self.frames.retain(|&it| it != frame);
+        }
+        fn cleaned(&mut self, _: Frame) {}
+        fn victim<F: Fn(Frame) -> bool>(
+            &mut self,
+            _: Option<(Page, Access)>,
+            may_evict: F,
+        ) -> Option<Frame> {
+            let mut frames = self.frames.iter().copied();
+            frames.find(|&frame| {
+                self.questions.fetch_add(1, Ordering::Relaxed);
+                may_evict(frame)
+            })
+        }
+    }
+
+    #[test]
+    fn a_reserve_of_all_frames_takes_a_number_of_questions_that_grows_with_the_frames() {
+        const FRAMES: u32 = 10_000;
+        let questions = Arc::new(Count::new(0));
+        let policy = CountsQuestions {
+            frames: Vec::new(),
+            questions: Arc::clone(&questions),
+        };
+        let pool = PoolOptions::new(FRAMES)
+            .own_policy(policy)
+            .background(false)
+            .dirty_budget(1.0, Duration::ZERO)
+            .open(MemoryStorage::new(512))
+            .expect("a pool");
+        for page in 0..u64::from(FRAMES) {
+            let fixed = match page % 2 {
+                0 => pool.fix_write(page).map(drop),
+                _ => pool.fix_read(page).map(drop),
+            };
+            fixed.expect("a page");
+        }
+        let core = &*pool.core;
+        let all = core
+            .policy()
+            .next_dirty(FRAMES as usize, false, &core.frames);
+        assert_eq!(all.len(), FRAMES as usize / 2);
+        let asked = questions.load(Ordering::Relaxed);
+        assert!(asked < 10 * u64::from(FRAMES), "{asked} questions");
     }
 }

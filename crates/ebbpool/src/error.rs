@@ -21,6 +21,12 @@ pub enum PoolError {
         /// Bytes of a page.
         page_size: usize,
     },
+    /// There is no memory for the table of the [`dense_pages`](crate::PoolOptions::dense_pages).
+    #[error("there is no memory for the table of {pages} dense pages, with 4 bytes for each")]
+    TableMemory {
+        /// The number of dense pages requested.
+        pages: usize,
+    },
     /// A page could not be read. It is not resident, and the caller may try again.
     #[error("page {page} cannot be read: {source}")]
     Read {

@@ -67,6 +67,7 @@ mod sync;
 mod table;
 mod thread_number;
 mod throttle;
+mod torn_pads;
 mod transfer;
 
 pub use checkpoint::Checkpoint;

@@ -21,7 +21,7 @@ impl Entries for Chained {
 #[test]
 fn in_a_chain_of_any_length_each_page_is_found_under_the_lock() {
     const FRAMES: u32 = 300;
-    let table = PageTable::new(FRAMES, 0, [17, 0x1234_5678_9abc_def1]);
+    let table = PageTable::new(FRAMES, 0, [17, 0x1234_5678_9abc_def1]).expect("there is memory");
     let first: *const AtomicU32 = table.chain(0);
     let in_one_chain = (0..).filter(|&page| std::ptr::eq(table.chain(page), first));
     let pages: Vec<u64> = in_one_chain.take(FRAMES as usize).collect();

@@ -45,6 +45,7 @@ pub struct PoolOptions {
     pub(crate) log: Arc<dyn Log>,
     pub(crate) double_write: Option<Box<dyn Storage>>,
     pub(crate) identity: u64,
+    pub(crate) padding_at_risk: bool,
     pub(crate) costs: Option<OperationCosts>,
     pub(crate) patience: Duration,
     pub(crate) dense_pages: usize,
@@ -75,6 +76,8 @@ pub(crate) struct Limits {
     pub(crate) dirty_budget: usize,
     /// The same number for the check in fixes for writing.
     pub(crate) dirty_budget_of_fixes: usize,
+    /// Blocks are written whole for a policy that says so.
+    pub(crate) pads: bool,
 }
 
 impl Limits {
@@ -109,6 +112,7 @@ impl PoolOptions {
             log: Arc::new(NoLog),
             double_write: None,
             identity: 0,
+            padding_at_risk: false,
             costs: None,
             patience: Duration::from_secs(10),
             dense_pages: 0,
@@ -182,6 +186,15 @@ impl PoolOptions {
     /// identity. The identity 0 stands for none: then the caller has to make sure that data and area belong together.
     pub fn identity(mut self, identity: u64) -> Self {
         self.identity = identity;
+        self
+    }
+
+    /// Whether a policy may write blocks whole (`bplru:padding=true`) without a double-write area; false by default.
+    /// Then a crash may damage pages that no caller has changed, and that no log can restore. This is for measurements
+    /// and for storages that survive no crash. Without the option such a policy is refused, and a policy of your own
+    /// does not have its blocks written whole.
+    pub fn padding_at_risk(mut self, allowed: bool) -> Self {
+        self.padding_at_risk = allowed;
         self
     }
 
@@ -329,7 +342,20 @@ impl PoolOptions {
                 storage.describe()
             ));
         }
+        if let PolicyChoice::Spec(spec) = &self.policy
+            && spec.pads()
+            && !self.pads()
+        {
+            return refused(format!(
+                "{spec} writes pages that no caller has changed, and a crash during such a write may damage them; open the pool with a double-write area, or take the policy without padding"
+            ));
+        }
         Ok(())
+    }
+
+    /// True if blocks are written whole for a policy that says so: an image restores a page that is torn then.
+    fn pads(&self) -> bool {
+        self.double_write.is_some() || self.padding_at_risk
     }
 
     pub(crate) fn limits(&self) -> Limits {
@@ -345,6 +371,7 @@ impl PoolOptions {
             }
         };
         Limits {
+            pads: self.pads(),
             patience: self.patience.min(LONGEST),
             dirty_budget,
             dirty_budget_of_fixes: match self.throttle_at_fix {

@@ -10,7 +10,7 @@ use std::time::Duration;
 use ebbpool_policy::{PageClass, UNKNOWN_CLASS};
 
 use crate::background::{self, Signal, WriterSettings};
-use crate::checkpoint::Checkpoint;
+use crate::checkpoint::{Checkpoint, CheckpointOutcome};
 use crate::classed::ClassedPool;
 use crate::contained::ContainedStorage;
 use crate::core::{Core, Waiting};
@@ -33,6 +33,7 @@ use crate::sync::thread::{self, JoinHandle};
 use crate::sync::{AtomicU64, Condvar, Mutex, Ordering, hash_key};
 use crate::table::PageTable;
 use crate::throttle::Throttle;
+use crate::torn_pads::TornPads;
 use crate::transfer::Transfer;
 
 /// The number of batches of write-backs whose images the double-write area stores before the storage has to be synced
@@ -48,7 +49,7 @@ const DOUBLE_WRITE_BATCHES: u64 = 8;
 /// Dropping a pool writes nothing: changes of dirty pages are lost unless a log has them. [`Pool::close`] writes
 /// them.
 pub struct Pool {
-    core: Arc<Core>,
+    pub(crate) core: Arc<Core>,
     threads: Vec<JoinHandle<()>>,
     next_page: AtomicU64,
     free_pages: Mutex<BTreeSet<u64>>,
@@ -59,20 +60,30 @@ impl PoolOptions {
     ///
     /// # Errors
     ///
-    /// [`PoolError::Options`] if the options make no sense, [`PoolError::Memory`] if there is no memory for the
-    /// frames, and any error of the storage.
-    pub fn open(mut self, storage: impl Storage + 'static) -> Result<Pool, PoolError> {
+    /// [`PoolError::Options`] if the options make no sense, [`PoolError::Memory`] and [`PoolError::TableMemory`] if
+    /// there is no memory for the frames or for the table, and any error of the storage.
+    pub fn open(self, storage: impl Storage + 'static) -> Result<Pool, PoolError> {
+        self.open_with(storage, spawn)
+    }
+
+    /// The same, with the function that starts a thread.
+    fn open_with(
+        mut self,
+        storage: impl Storage + 'static,
+        spawn: impl Fn(&str, Work) -> io::Result<JoinHandle<()>>,
+    ) -> Result<Pool, PoolError> {
         self.check(&storage)?;
         let storage: Box<dyn Storage> = Box::new(ContainedStorage(storage));
         let page_size = storage.page_size();
         let frames = Frames::new(self.frames, self.batch.max(1), page_size)?;
         storage.register(frames.memory());
+        let limits = self.limits();
         let area = self.open_area(&*storage)?;
         let pages = storage.pages().map_err(|source| PoolError::Storage {
             what: "the storage cannot say how long it is",
             source,
         })?;
-        let (limits, throttle) = (self.limits(), Throttle::new(self.most_delay()));
+        let throttle = Throttle::new(self.most_delay());
         let settings = WriterSettings {
             reserve: self.reserve(),
             max_dirty_age: self.max_dirty_age,
@@ -87,6 +98,9 @@ impl PoolOptions {
             false => (None, None),
         };
         let table = PageTable::new(self.frames, self.dense_pages, hash_key());
+        let table = table.ok_or(PoolError::TableMemory {
+            pages: self.dense_pages,
+        })?;
         let transfer = Transfer::new(storage, area, self.format, self.log, self.costs);
         let mut policy = self.policy.into_policy(self.frames);
         policy.costs(transfer.costs().into());
@@ -95,6 +109,7 @@ impl PoolOptions {
             table,
             rings: Rings::new(),
             replacement: Mutex::new(Replacement::new(policy, self.listener, self.exact_hits)),
+            torn_pads: TornPads::default(),
             eviction_ended: Condvar::new(),
             transfer,
             limits,
@@ -104,13 +119,14 @@ impl PoolOptions {
             signal: self.background.then(Signal::default),
             pages: AtomicU64::new(pages),
         });
-        let threads = start_threads(&core, settings, ranges)?;
-        Ok(Pool {
+        let mut pool = Pool {
             core,
-            threads,
+            threads: Vec::new(),
             next_page: AtomicU64::new(pages),
             free_pages: Mutex::new(BTreeSet::new()),
-        })
+        };
+        pool.start_threads(settings, ranges, spawn)?;
+        Ok(pool)
     }
 
     /// Opens the double-write area, if there is one, and restores the pages that a crash tore.
@@ -128,37 +144,41 @@ impl PoolOptions {
     }
 }
 
-/// Starts the background writer, if the pool has one, and the thread that reads ahead, if there are ranges to read.
-fn start_threads(
-    core: &Arc<Core>,
-    settings: WriterSettings,
-    ranges: Option<Receiver<Range<u64>>>,
-) -> Result<Vec<JoinHandle<()>>, PoolError> {
-    let mut threads = Vec::new();
-    if core.signal.is_some() {
-        let writer = Arc::clone(core);
-        threads.push(spawn("ebbpool-write", move || {
-            background::write(&writer, settings, || stats(&writer).publish());
-        })?);
-    }
-    if let Some(ranges) = ranges {
-        let reader = Arc::clone(core);
-        threads.push(spawn("ebbpool-read", move || {
-            background::read(&reader, &ranges);
-        })?);
-    }
-    Ok(threads)
-}
+/// The work of a thread of the pool.
+type Work = Box<dyn FnOnce() + Send>;
 
-fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>, PoolError> {
-    let named = thread::Builder::new().name(name.into());
-    named.spawn(work).map_err(|source| PoolError::Storage {
-        what: "a thread of the pool cannot be started",
-        source,
-    })
+fn spawn(name: &str, work: Work) -> io::Result<JoinHandle<()>> {
+    thread::Builder::new().name(name.into()).spawn(work)
 }
 
 impl Pool {
+    /// Starts the background writer, if the pool has one, and the thread that reads ahead, if there are ranges to
+    /// read. If the second cannot be started, dropping the pool ends the first.
+    fn start_threads(
+        &mut self,
+        settings: WriterSettings,
+        ranges: Option<Receiver<Range<u64>>>,
+        spawn: impl Fn(&str, Work) -> io::Result<JoinHandle<()>>,
+    ) -> Result<(), PoolError> {
+        let start = |name, work| {
+            spawn(name, work).map_err(|source| PoolError::Storage {
+                what: "a thread of the pool cannot be started",
+                source,
+            })
+        };
+        if self.core.signal.is_some() {
+            let writer = Arc::clone(&self.core);
+            let work = move || background::write(&writer, settings, || stats(&writer).publish());
+            self.threads.push(start("ebbpool-write", Box::new(work))?);
+        }
+        if let Some(ranges) = ranges {
+            let reader = Arc::clone(&self.core);
+            let work = move || background::read(&reader, &ranges);
+            self.threads.push(start("ebbpool-read", Box::new(work))?);
+        }
+        Ok(())
+    }
+
     /// The number of bytes of a page that belong to the caller.
     pub fn payload_size(&self) -> usize {
         self.core.transfer.storage().page_size() - self.payload()
@@ -360,6 +380,7 @@ impl Pool {
     pub fn free(&self, page: u64) -> Result<(), PoolError> {
         self.drop_page(page, false)?;
         self.core.frames.discarded().forget(page);
+        self.core.torn_pads.forget(page);
         self.free_pages.lock().insert(page);
         Ok(())
     }
@@ -426,11 +447,16 @@ impl Pool {
     /// abandoned and there is no log: all others are written then.
     pub fn checkpoint(&self) -> Result<Checkpoint, PoolError> {
         let _span = tracing::debug_span!("checkpoint").entered();
-        let (checkpoint, abandoned) = self.core.checkpoint()?;
-        match abandoned {
+        match self.core.checkpoint()? {
             // Without a log the changes of the page are nowhere else.
-            Some(page) if checkpoint.covered == Lsn::MAX => Err(PoolError::Abandoned { page }),
-            _ => Ok(checkpoint),
+            CheckpointOutcome::Complete {
+                checkpoint: Checkpoint {
+                    covered: Lsn::MAX, ..
+                },
+                abandoned: Some(page),
+            } => Err(PoolError::Abandoned { page }),
+            CheckpointOutcome::Complete { checkpoint, .. } => Ok(checkpoint),
+            CheckpointOutcome::Incomplete { pages } => Ok(Checkpoint { covered: 0, pages }),
         }
     }
 
@@ -455,10 +481,13 @@ impl Pool {
     pub fn close(self) -> Result<(), (Pool, PoolError)> {
         loop {
             match self.core.checkpoint() {
-                Ok((_, Some(page))) => return Err((self, PoolError::Abandoned { page })),
-                // A page could not be written meanwhile: the next checkpoint tries again.
-                Ok((Checkpoint { covered: 0, .. }, None)) => {}
-                Ok(_) => return Ok(()),
+                Ok(CheckpointOutcome::Complete {
+                    abandoned: Some(page),
+                    ..
+                }) => return Err((self, PoolError::Abandoned { page })),
+                Ok(CheckpointOutcome::Complete { .. }) => return Ok(()),
+                // Without callers only reading ahead evicts pages, and that ends: the next checkpoint tries again.
+                Ok(CheckpointOutcome::Incomplete { .. }) => {}
                 Err(error) => return Err((self, error)),
             }
         }
@@ -518,5 +547,23 @@ fn stats(core: &Core) -> Stats {
         write_latency: counters.write_latency.quantiles(),
         sync_latency: counters.sync_latency.quantiles(),
         poisoned: core.transfer.poisoned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::storage::MemoryStorage;
+
+    #[test]
+    fn a_pool_whose_second_thread_cannot_be_started_ends_the_first_and_drops_its_storage() {
+        let storage = Arc::new(MemoryStorage::new(512));
+        let refuses_readers = |name: &str, work| match name {
+            "ebbpool-read" => Err(io::ErrorKind::WouldBlock.into()),
+            name => spawn(name, work),
+        };
+        let opened = PoolOptions::new(8).open_with(Arc::clone(&storage), refuses_readers);
+        assert!(matches!(opened, Err(PoolError::Storage { .. })));
+        assert_eq!(Arc::strong_count(&storage), 1, "a thread has it still");
     }
 }

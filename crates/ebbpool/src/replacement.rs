@@ -130,6 +130,10 @@ struct Epochs {
 /// A search for a dirty page is long after this number of questions.
 const LONG_SEARCH: u64 = 64;
 
+/// The background writer's searches for its reserve end after this number of questions for each frame, because other
+/// threads wait for the policy's lock meanwhile.
+const MOST_QUESTIONS_PER_FRAME: u64 = 8;
+
 /// The number of epochs in as many misses as the pool has frames. Longer epochs change what policies decide
 /// (`docs/pool.md`), shorter ones save less.
 const EPOCHS: u32 = 32;
@@ -141,9 +145,19 @@ pub(crate) struct PoolView<'f> {
     pub(crate) table: &'f PageTable,
     /// The number of pages in storage, for padding.
     pub(crate) pages: u64,
-    /// Misses take a clean victim rather than a dirty one that the policy would evict a little earlier. The background
-    /// writer writes the dirty one soon.
-    pub(crate) prefers_clean: bool,
+    /// Blocks are written whole if the policy says so.
+    pub(crate) pads: bool,
+    pub(crate) dirty_victims: DirtyVictims,
+}
+
+/// When a miss takes a dirty victim.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum DirtyVictims {
+    AsThePolicySays,
+    /// If the policy would evict no clean page a little later. The background writer writes the dirty one soon.
+    WithoutCleanSoon,
+    /// If no clean page can be evicted: a dirty one could not be written.
+    WithoutClean,
 }
 
 impl Replacement {
@@ -285,6 +299,8 @@ impl Replacement {
     }
 
     fn report_evicted(&mut self, frame: Frame) {
+        // The next page in the frame may be written without an error.
+        self.unwritable.remove(&frame);
         self.policy_view[frame as usize] = PolicyView::Absent;
         self.policy.evicted(frame);
     }
@@ -364,10 +380,14 @@ impl Replacement {
             };
             let victim = self.policy.victim(incoming, &may_evict).map(|frame| {
                 let is_dirty = frames.state(frame) == FrameState::Dirty;
-                let clean = match pool.prefers_clean && is_dirty {
-                    true => clean_victim(&mut *self.policy, incoming, frames, &may_evict),
-                    false => None,
+                let most_dirty = match pool.dirty_victims {
+                    _ if !is_dirty => return frame,
+                    DirtyVictims::AsThePolicySays => return frame,
+                    DirtyVictims::WithoutCleanSoon => LONG_SEARCH,
+                    DirtyVictims::WithoutClean => u64::MAX,
                 };
+                let policy = &mut *self.policy;
+                let clean = clean_victim(policy, incoming, frames, most_dirty, &may_evict);
                 clean.unwrap_or(frame)
             });
             match victim {
@@ -530,7 +550,8 @@ impl Replacement {
     }
 
     /// The dirty pages among the next victims, each followed by those that are best written with it. Looks at the
-    /// next `count` victims, or at the next `count` dirty ones with `dirty_only`.
+    /// next `count` victims, or at the next `count` dirty ones with `dirty_only`; at fewer if the searches become long
+    /// because the policy writes pages together.
     pub(crate) fn next_dirty(
         &mut self,
         count: usize,
@@ -539,28 +560,48 @@ impl Replacement {
     ) -> Vec<Frame> {
         let visited: RefCell<HashSet<Frame>> = RefCell::default();
         let mut dirty = Vec::new();
+        let mut questions = 0;
+        // Each search of a small reserve passes over the victims that were found before.
+        let long_search = match dirty_only {
+            true => LONG_SEARCH,
+            false => 4 * LONG_SEARCH,
+        };
         for _ in 0..count {
             let budget = VictimSearchBudget::new(frames);
-            // A search that passes over many clean pages would do so again for each dirty page. So it collects the
-            // dirty pages that it meets, unless the policy writes pages together, which it decides for victims only.
-            let collects = dirty_only && !self.writes_together;
+            if !dirty_only && questions > MOST_QUESTIONS_PER_FRAME * u64::from(frames.count()) {
+                break;
+            }
+            // A search that passes over many pages would do so again for each victim. So it collects the victims that
+            // it meets, unless the policy writes pages together, which it decides for victims only.
+            let collects = !self.writes_together;
             let collected = RefCell::new(Vec::new());
             let may_evict = |frame: Frame| {
-                let state = frames.state(frame);
-                let eligible = !dirty_only || state == FrameState::Dirty;
+                let is_dirty = frames.state(frame) == FrameState::Dirty;
+                let eligible = !dirty_only || is_dirty;
                 let evictable =
                     eligible && frames.is_evictable(frame) && !visited.borrow().contains(&frame);
-                let long = collects && budget.questions() > LONG_SEARCH;
-                if evictable && long && dirty.len() + collected.borrow().len() + 1 < count {
+                let found = match dirty_only {
+                    true => dirty.len() + collected.borrow().len(),
+                    false => visited.borrow().len(),
+                };
+                let long = collects && budget.questions() > long_search;
+                if evictable && long && found + 1 < count {
                     visited.borrow_mut().insert(frame);
-                    collected.borrow_mut().push(frame);
+                    if is_dirty {
+                        collected.borrow_mut().push(frame);
+                    }
                     return budget.is_exhausted();
                 }
                 budget.is_exhausted() || evictable
             };
             let victim = self.policy.victim(None, &may_evict);
+            questions += budget.questions();
             dirty.append(&mut collected.borrow_mut());
-            let Some(frame) = victim.filter(|_| dirty.len() < count) else {
+            let is_full = match dirty_only {
+                true => dirty.len() >= count,
+                false => visited.borrow().len() >= count,
+            };
+            let Some(frame) = victim.filter(|_| !is_full) else {
                 break;
             };
             visited.borrow_mut().insert(frame);
@@ -679,7 +720,9 @@ impl Driver for MissDriver<'_, '_> {
     }
 
     fn write_block(&mut self, block: u64, _victim: Frame, _others: &[Frame]) {
-        if let Some(victim) = &mut self.victim {
+        if let Some(victim) = &mut self.victim
+            && self.pool.pads
+        {
             let others = &mut self.also_evicted;
             self.block = self
                 .replacement
@@ -754,19 +797,20 @@ impl VictimSearchBudget {
     }
 }
 
-/// Asks the policy for a clean victim, which it would evict after no more than [`LONG_SEARCH`] dirty ones. After these
-/// it may name a dirty one, so that the search ends as any other does.
+/// Asks the policy for a clean victim, which it would evict after no more than `most_dirty` dirty ones. After these it
+/// may name a dirty one, so that the search ends as any other does.
 fn clean_victim(
     policy: &mut (dyn DynPolicy + Send),
     incoming: Option<(u64, Access)>,
     frames: &Frames,
+    most_dirty: u64,
     may_evict: &dyn Fn(Frame) -> bool,
 ) -> Option<Frame> {
-    let dirty = Cell::new(0);
+    let (dirty, budget) = (Cell::new(0), VictimSearchBudget::new(frames));
     let may_evict = |frame| {
         let is_dirty = frames.state(frame) == FrameState::Dirty;
         dirty.set(dirty.get() + u64::from(is_dirty));
-        (!is_dirty || dirty.get() > LONG_SEARCH) && may_evict(frame)
+        (!is_dirty || dirty.get() > most_dirty || budget.is_exhausted()) && may_evict(frame)
     };
     let clean = policy.victim(incoming, &may_evict)?;
     (frames.state(clean) == FrameState::Clean).then_some(clean)

@@ -4,7 +4,9 @@
 
 #[cfg(not(feature = "simulation"))]
 mod plain {
-    pub(crate) use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+    pub(crate) use std::sync::atomic::{
+        AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence,
+    };
     pub(crate) use std::sync::mpsc;
     pub(crate) use std::thread;
     pub(crate) use std::time::Instant;
@@ -14,6 +16,10 @@ mod plain {
 
 #[cfg(not(feature = "simulation"))]
 pub(crate) use plain::*;
+
+// The simulation runs one thread at a time, and each sees what all others have stored.
+#[cfg(feature = "simulation")]
+pub(crate) use std::sync::atomic::fence;
 
 #[cfg(feature = "simulation")]
 pub(crate) use ebbpool_simulation::{

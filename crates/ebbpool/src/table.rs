@@ -35,17 +35,23 @@ pub(crate) struct PageTable {
 }
 
 impl PageTable {
-    /// A table for this number of frames. Pages below `dense` are not hashed; for the others `key` should be random.
-    pub(crate) fn new(frames: u32, dense: usize, key: [u64; 2]) -> Self {
+    /// A table for this number of frames; `None` if there is no memory for it. Pages below `dense` are not hashed; for
+    /// the others `key` should be random.
+    pub(crate) fn new(frames: u32, dense: usize, key: [u64; 2]) -> Option<Self> {
         let chains = (frames as usize * 2).next_power_of_two().max(2);
-        let empty = |count: usize| (0..count).map(|_| AtomicU32::new(NONE)).collect();
-        PageTable {
-            dense: empty(dense),
-            chains: empty(chains),
+        let empty = |count: usize| {
+            let mut entries = Vec::new();
+            entries.try_reserve_exact(count).ok()?;
+            entries.extend((0..count).map(|_| AtomicU32::new(NONE)));
+            Some(entries.into_boxed_slice())
+        };
+        Some(PageTable {
+            dense: empty(dense)?,
+            chains: empty(chains)?,
             shift: 64 - chains.trailing_zeros(),
             // An even factor would lose the upper bits of numbers.
             key: [key[0], key[1] | 1],
-        }
+        })
     }
 
     #[inline]

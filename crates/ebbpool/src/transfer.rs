@@ -24,6 +24,10 @@ pub(crate) struct Outgoing<'a> {
     pub(crate) lsn: Lsn,
     pub(crate) bytes: &'a mut [u8],
     pub(crate) cause: WriteCause,
+    /// When the first of the changes was made that storage does not have.
+    pub(crate) changed: Instant,
+    /// Set by the write: what is in storage may be torn if the write failed.
+    pub(crate) reached_storage: bool,
 }
 
 /// A page on its way from storage.
@@ -48,6 +52,7 @@ pub(crate) struct Transfer {
     fixed: Option<OperationCosts>,
     measured: Mutex<MeasuredCosts>,
     recent: Mutex<RecentWrites>,
+    unsynced: UnsyncedChanges,
     pub(crate) counters: Counters,
 }
 
@@ -68,6 +73,7 @@ impl Transfer {
             fixed,
             measured: Mutex::new(MeasuredCosts::default()),
             recent: Mutex::new(RecentWrites::new()),
+            unsynced: UnsyncedChanges::default(),
             counters: Counters::new(),
         }
     }
@@ -255,14 +261,23 @@ impl Transfer {
         }
         let results: Vec<io::Result<()>> = writes.into_iter().map(|write| write.outcome).collect();
         for (&at, result) in order.iter().zip(results) {
-            let page = &pages[at];
+            let page = &mut pages[at];
+            page.reached_storage = true;
             self.counters.write(page.cause).add(1);
             self.remember(page.page, page.lsn, &result);
-            if let Err(source) = result {
-                let page = page.page;
-                outcomes[at] = Err(PoolError::Write { page, source });
+            match result {
+                Ok(()) => self.unsynced.note(page.changed),
+                Err(source) => {
+                    let page = page.page;
+                    outcomes[at] = Err(PoolError::Write { page, source });
+                }
             }
         }
+    }
+
+    /// How old the oldest change is that was written, and not synced since.
+    pub(crate) fn unsynced_for(&self) -> Option<Duration> {
+        self.unsynced.since().map(|since| since.elapsed())
     }
 
     /// Pages written to the double-write area.
@@ -317,12 +332,16 @@ impl Transfer {
     fn sync_storage(&self) -> Result<(), SyncError> {
         self.syncs.sync(|| {
             let mark = self.area.as_ref().map(|area| (area, area.mark()));
+            let unsynced = self.unsynced.take();
             let start = Instant::now();
             let synced = self.storage.sync();
             self.counters.syncs.add(1);
             self.counters.sync_latency.record(start.elapsed());
             if let (Ok(()), Some((area, mark))) = (&synced, mark) {
                 area.note_synced(mark);
+            }
+            if let (Err(_), Some(since)) = (&synced, unsynced) {
+                self.unsynced.note(since);
             }
             synced
         })
@@ -359,6 +378,30 @@ impl Transfer {
         }
         *reported_at = operations;
         Some(self.costs().into())
+    }
+}
+
+/// Changes that were written and may not survive a crash, since no sync has begun after they were written. Whether their
+/// pages are clean, or no longer resident, makes no difference.
+#[derive(Debug, Default)]
+struct UnsyncedChanges(Mutex<Option<Instant>>);
+
+impl UnsyncedChanges {
+    /// A page was written whose first change was made at this time. The caller notes that after the write, so that a
+    /// sync which began during the write, and may not cover it, does not take the note.
+    fn note(&self, changed: Instant) {
+        let mut since = self.0.lock();
+        *since = Some(since.map_or(changed, |since| since.min(changed)));
+    }
+
+    /// When the oldest of them was made.
+    fn since(&self) -> Option<Instant> {
+        *self.0.lock()
+    }
+
+    /// A sync that covers them begins.
+    fn take(&self) -> Option<Instant> {
+        self.0.lock().take()
     }
 }
 

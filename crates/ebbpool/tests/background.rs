@@ -7,7 +7,7 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use ebbpool::storage::{MemoryStorage, Read, Storage, Write};
+use ebbpool::storage::{FaultyDisk, MemoryStorage, Read, Storage, Write};
 use ebbpool::{Pool, PoolOptions, PoolScan, ReadCause, Stats, WriteCause};
 use metrics::{Counter, Gauge, Histogram, Key, KeyName, Metadata, Recorder, SharedString, Unit};
 
@@ -130,6 +130,33 @@ fn no_page_stays_dirty_for_longer_than_the_loss_window() {
     assert_eq!((stats.dirty, stats.writes()), (0, 1));
     assert!(stats.syncs > 0);
     assert!(is_in_storage(&storage, 3));
+}
+
+#[test]
+fn changes_of_a_page_that_was_evicted_survive_a_crash_after_the_loss_window() {
+    let disk = FaultyDisk::new(1);
+    let pool = PoolOptions::new(4)
+        .policy("lru")
+        .expect("a policy")
+        .clean_reserve(0)
+        .read_ahead(0)
+        .max_dirty_age(Duration::from_secs(1))
+        .open(disk.pages("data", PAGE_SIZE))
+        .expect("a pool");
+    change(&pool, 1);
+    for page in 100..108 {
+        drop(pool.fix_read(page).expect("a page"));
+    }
+    let stats = wait_for(&pool, |stats| stats.syncs > 0);
+    assert_eq!((stats.dirty, stats.syncs), (0, 1));
+    for seed in 0..20 {
+        let copy = disk.fork(seed);
+        copy.crash(seed);
+        copy.restart();
+        let pool = PoolOptions::new(4).open(copy.pages("data", PAGE_SIZE));
+        let pool = pool.expect("a pool");
+        assert_eq!(pool.fix_read(1).expect("a page")[0], 1, "seed {seed}");
+    }
 }
 
 #[test]

@@ -118,7 +118,9 @@ fn the_recorder_receives_the_classes_of_all_fixes() {
         (2, true, 8),
         (3, false, UNKNOWN_CLASS),
         (1, false, 9),
+        (4, true, u32::MAX),
         (5, false, 5),
+        (20, true, 6),
         (6, true, UNKNOWN_CLASS),
     ];
     assert_eq!(*fixes, expected);

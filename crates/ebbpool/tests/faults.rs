@@ -863,6 +863,20 @@ fn too_many_frames_for_the_memory_are_an_error() {
     }
 }
 
+#[test]
+fn too_many_dense_pages_for_the_memory_are_an_error() {
+    let disk = FaultyDisk::new(1);
+    for pages in [usize::MAX, 1 << 56] {
+        match options(10)
+            .dense_pages(pages)
+            .open(disk.pages("data", PAGE))
+        {
+            Err(PoolError::TableMemory { pages: found }) => assert_eq!(found, pages),
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
 // 10.
 
 /// A log whose `force` fails, or succeeds without an effect.
@@ -1068,6 +1082,33 @@ fn pool_with_log(disk: &FaultyDisk, end: Lsn) -> (Pool, Arc<LogWithEnd>) {
     (pool, end)
 }
 
+/// In a thread of its own, so that a close that never ends fails the test.
+fn closed(pool: Pool) -> Result<(), PoolError> {
+    let (sender, receiver) = channel();
+    std::thread::spawn(move || sender.send(pool.close().map_err(|(_, error)| error)));
+    receiver
+        .recv_timeout(Duration::from_secs(60))
+        .expect("it ends")
+}
+
+#[test]
+fn a_pool_closes_after_the_page_of_the_logs_first_record_was_discarded() {
+    for panics in [true, false] {
+        let disk = FaultyDisk::new(1);
+        let (pool, log) = pool_with_log(&disk, 0);
+        put(&pool, 1, 1).unwrap();
+        pool.flush(1).unwrap();
+        log.0.store(1, Ordering::SeqCst);
+        match panics {
+            true => panics_while_changing(&pool, 1),
+            false => put_at(&pool, 1, 2, 1),
+        }
+        pool.discard(1).unwrap();
+        assert_eq!(covered(&pool), 0);
+        closed(pool).unwrap();
+    }
+}
+
 fn covered(pool: &Pool) -> Lsn {
     pool.checkpoint().unwrap().covered
 }
@@ -1199,6 +1240,117 @@ fn pages_are_read_while_others_cannot_be_written() {
     pool.close().map_err(|(_, error)| error).unwrap();
     let pool = self::pool(&disk, 2);
     (0..4).for_each(|page| assert_eq!(get(&pool, page).unwrap(), 1));
+}
+
+#[test]
+fn no_read_fails_with_another_pages_error_while_there_are_clean_pages() {
+    for policy in ["lru", "ebb"] {
+        let disk = FaultyDisk::new(1);
+        let pool = options(256).policy(policy).unwrap();
+        let pool = pool.open(disk.pages("data", PAGE)).unwrap();
+        for page in 0..100 {
+            put(&pool, page, 1).unwrap();
+        }
+        disk.inject(Fault::failing(DiskOperation::Write, ENOSPC).forever());
+        for page in 1000..3000 {
+            assert_eq!(get(&pool, page).unwrap(), 0, "{policy}");
+        }
+        assert_eq!(pool.stats().dirty, 100);
+        disk.heal();
+        pool.close().map_err(|(_, error)| error).unwrap();
+    }
+}
+
+#[test]
+fn a_frame_is_evicted_again_after_its_unwritable_page_was_freed() {
+    let disk = FaultyDisk::new(1);
+    let pool = pool(&disk, 4);
+    put(&pool, 1, 1).unwrap();
+    disk.inject(Fault::failing(DiskOperation::Write, EIO));
+    for page in 2..8 {
+        get(&pool, page).unwrap();
+    }
+    assert_eq!(pool.stats().failed_writes, 1);
+    pool.free(1).unwrap();
+    for page in 100..120 {
+        get(&pool, page).unwrap();
+    }
+    assert!(pool.read_optimistically(100).is_none());
+}
+
+/// Page 0 is changed and evicted, and with it pages 1 to 3 are written, which no caller has changed.
+fn pads_a_block(pool: &Pool) -> Vec<PoolError> {
+    put(pool, 0, 9).unwrap();
+    (8..40).filter_map(|page| get(pool, page).err()).collect()
+}
+
+#[test]
+fn a_page_that_pads_a_block_and_could_not_be_written_stays_in_memory_until_it_is_written() {
+    let disk = FaultyDisk::new(1);
+    let open = |area| {
+        let pool = options(8).policy("bplru:block=4,padding=true").unwrap();
+        let pool = pool.double_write(disk.pages(area, PAGE));
+        pool.open(disk.pages("data", PAGE)).unwrap()
+    };
+    let pool = open("area");
+    (0..64).for_each(|page| put(&pool, page, page as u8).unwrap());
+    pool.close().map_err(|(_, error)| error).unwrap();
+    for (nth, flushed) in [(1, true), (1, false), (2, false)] {
+        let pool = open("area");
+        let torn = Fault::torn_write(EIO).of("data").at_page(2);
+        disk.inject(torn.clone());
+        assert!(pads_a_block(&pool).is_empty());
+        assert_eq!(pool.stats().failed_writes, 1);
+        if nth == 2 {
+            disk.inject(torn.forever());
+            let error = pool.checkpoint().unwrap_err();
+            assert!(matches!(error, PoolError::Write { page: 2, .. }), "{error}");
+            disk.heal();
+        }
+        if flushed {
+            pool.flush(2).unwrap();
+        } else {
+            pool.checkpoint().unwrap();
+        }
+        assert_eq!(get(&pool, 2).unwrap(), 2);
+        drop(pool);
+        // Without the area: the page in place is whole.
+        let pool = self::pool(&disk, 8);
+        assert_eq!(get(&pool, 2).unwrap(), 2);
+        drop(pool);
+    }
+    // The power fails before the page is written again.
+    let pool = open("area");
+    disk.inject(Fault::torn_write(EIO).of("data").at_page(2));
+    assert!(pads_a_block(&pool).is_empty());
+    drop(pool);
+    restarted(&disk, 3);
+    let pool = open("area");
+    (1..64).for_each(|page| assert_eq!(get(&pool, page).unwrap(), page as u8));
+}
+
+#[test]
+fn a_policy_that_pads_needs_a_double_write_area() {
+    for policy in [
+        "bplru:block=4,padding=true",
+        "ace:policy=(bplru:block=4,padding=true),batch=3",
+    ] {
+        let disk = FaultyDisk::new(1);
+        let with = || options(8).policy(policy).unwrap();
+        match with().open(disk.pages("data", PAGE)) {
+            Err(PoolError::Options(why)) => assert!(why.contains("double-write area"), "{why}"),
+            other => panic!("{other:?}"),
+        }
+        let area = disk.pages("area", PAGE);
+        with()
+            .double_write(area)
+            .open(disk.pages("data", PAGE))
+            .unwrap();
+        with()
+            .padding_at_risk(true)
+            .open(disk.pages("data", PAGE))
+            .unwrap();
+    }
 }
 
 // 14. Foreign code that panics.

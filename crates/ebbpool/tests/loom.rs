@@ -1,11 +1,34 @@
-//! The frame word and the page table under every interleaving of a few threads, up to a bound on preemptions, and
+//! The frame word, the page table, the set of dirty frames and the LSNs of changes, alone and together as they share
+//! frames, under every interleaving of a few threads, up to a bound on preemptions, and
 //! under every value that the memory model allows a load to return.
 
 #![allow(unsafe_code)]
 
 mod sync {
-    pub(crate) use loom::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+    pub(crate) use loom::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
+
+    /// A lock whose `lock` returns the guard, as that of `parking_lot` does.
+    #[derive(Debug)]
+    pub(crate) struct Mutex<T>(loom::sync::Mutex<T>);
+
+    impl<T> Mutex<T> {
+        pub(crate) fn new(content: T) -> Self {
+            Mutex(loom::sync::Mutex::new(content))
+        }
+
+        pub(crate) fn lock(&self) -> loom::sync::MutexGuard<'_, T> {
+            self.0.lock().expect("no thread panics")
+        }
+    }
 }
+
+#[allow(dead_code)]
+#[path = "../src/frames/changes.rs"]
+mod changes;
+
+#[allow(dead_code)]
+#[path = "../src/frames/dirty.rs"]
+mod dirty;
 
 #[allow(dead_code)]
 #[path = "../src/table.rs"]
@@ -19,6 +42,8 @@ use loom::cell::UnsafeCell;
 use loom::sync::{Arc, Condvar, Mutex};
 use loom::thread;
 
+use changes::PageChanges;
+use dirty::DirtySet;
 use sync::{AtomicU32, AtomicU64, Ordering};
 use table::{Entries, PageTable};
 use word::{Epoch, FrameState, FrameWord, WaitCondition};
@@ -357,7 +382,12 @@ impl FrameWithWaiters {
             if self.frame.word.share(polite).is_ok() {
                 break;
             }
-            self.wait(WaitCondition::Shared { since }, &mut false);
+            self.wait(
+                WaitCondition::Shared {
+                    polite_since: Some(since),
+                },
+                &mut false,
+            );
         }
         let (_, changes) = self.frame.bytes();
         self.wake_if(self.frame.word.unshare());
@@ -503,7 +533,7 @@ fn two_chains() -> ([u64; 4], [u64; 4]) {
 impl Chained {
     fn holding(pages: &[u64], dense: usize) -> Arc<Self> {
         let chained = Chained {
-            table: PageTable::new(1, dense, KEY),
+            table: PageTable::new(1, dense, KEY).expect("there is memory"),
             pages: std::array::from_fn(|_| AtomicU64::new(0)),
             next: std::array::from_fn(|_| AtomicU32::new(u32::MAX)),
         };
@@ -667,5 +697,199 @@ fn bytes_copied_at_the_same_version_are_those_of_the_same_page() {
             frame.word.unexclude();
         }
         reader.join().expect("a reader");
+    });
+}
+
+/// Without a bound on preemptions.
+fn check_all(model: impl Fn() + Send + Sync + 'static) {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = None;
+    builder.check(model);
+}
+
+#[test]
+fn a_list_made_while_a_frame_is_inserted_hides_it_from_no_later_list() {
+    check_all(|| {
+        let set = Arc::new(DirtySet::new(1));
+        // The frame's word is all clear then, and its group's bit is set.
+        set.insert(0);
+        set.remove_unless(0, || false);
+        let lister = thread::spawn({
+            let set = Arc::clone(&set);
+            move || drop(set.frames())
+        });
+        set.insert(0);
+        lister.join().expect("a lister");
+        assert_eq!(set.frames(), [0]);
+        assert_eq!(set.count(), 1);
+    });
+}
+
+#[test]
+fn the_number_of_dirty_frames_is_never_below_zero() {
+    check_all(|| {
+        let set = Arc::new(DirtySet::new(1));
+        let [inserts, removes] = [Arc::clone(&set), Arc::clone(&set)];
+        let threads = [
+            thread::spawn(move || inserts.insert(0)),
+            thread::spawn(move || removes.remove_unless(0, || false)),
+        ];
+        assert!(set.count() <= 1, "{} of 1", set.count());
+        for thread in threads {
+            thread.join().expect("a thread");
+        }
+        assert_eq!(set.count(), set.frames().len());
+    });
+}
+
+/// A frame with the set of dirty frames and the LSNs of its changes, whose threads do what those of the pool do.
+struct Tracked {
+    word: FrameWord,
+    set: DirtySet,
+    changes: PageChanges,
+}
+
+impl Tracked {
+    /// A frame with a page that was changed, with this LSN.
+    fn changed(lsn: u64) -> Self {
+        let tracked = Tracked {
+            word: FrameWord::new(),
+            set: DirtySet::new(1),
+            changes: PageChanges::default(),
+        };
+        assert!(tracked.word.claim());
+        tracked.word.loaded(false);
+        tracked.word.unexclude();
+        assert!(tracked.change(lsn));
+        tracked
+    }
+
+    /// As `Frames::exclude` and `ExclusiveLatch::set_lsn`; false if the latch could not be taken.
+    fn change(&self, lsn: u64) -> bool {
+        let Ok(excluded) = self.word.exclude(Epoch::NONE) else {
+            return false;
+        };
+        if excluded.was_clean {
+            self.set.insert(0);
+        }
+        self.changes.note_first(lsn);
+        self.word.unexclude();
+        true
+    }
+
+    /// As `CopySlot::take`; false if the page is not dirty, or latched.
+    fn take_copy(&self) -> bool {
+        if self.word.share(false).is_err() {
+            return false;
+        }
+        let begun = self.word.begin_write();
+        if begun {
+            self.changes.took_off();
+        }
+        self.word.unshare();
+        begun
+    }
+
+    /// As `CopyInFlight::written`.
+    fn written(&self) {
+        self.changes.landed();
+        if self.word.written().clean {
+            self.became_clean();
+        }
+    }
+
+    /// As `CopyInFlight::failed`.
+    fn failed(&self) {
+        self.changes.turned_back();
+        self.word.write_failed();
+    }
+
+    fn became_clean(&self) {
+        let is_changed = || self.word.state().is_changed();
+        self.set.remove_unless(0, is_changed);
+    }
+
+    /// As `ClaimedFrame::begin_load`; false if the page cannot be evicted.
+    fn evict(&self) -> bool {
+        if self.word.claim_victim().is_none() {
+            return false;
+        }
+        self.word.begin_load();
+        self.became_clean();
+        self.changes.forget();
+        self.word.loaded(false);
+        self.word.unexclude();
+        true
+    }
+
+    /// As `Frames::first_unwritten`.
+    fn first_unwritten(&self) -> Option<u64> {
+        let dirty = self.set.frames();
+        let lsn = dirty.first().map(|_| self.changes.first_unwritten());
+        lsn.filter(|&lsn| lsn > 0)
+    }
+}
+
+#[test]
+fn the_set_has_exactly_the_dirty_frames_after_a_landing_a_change_and_an_eviction() {
+    check(3, || {
+        let tracked = Arc::new(Tracked::changed(1));
+        assert!(tracked.take_copy());
+        let lands = thread::spawn({
+            let tracked = Arc::clone(&tracked);
+            move || tracked.written()
+        });
+        tracked.change(2);
+        let evicted = tracked.evict();
+        assert!(tracked.set.count() <= 1, "{} of 1", tracked.set.count());
+        lands.join().expect("a thread");
+        let dirty = tracked.word.state().is_changed();
+        assert!(!(evicted && dirty));
+        assert_eq!(tracked.set.frames().len(), usize::from(dirty));
+        assert_eq!(tracked.set.count(), usize::from(dirty));
+    });
+}
+
+#[test]
+fn a_list_made_while_a_copy_lands_has_a_page_that_was_changed_before() {
+    check(3, || {
+        let tracked = Arc::new(Tracked::changed(1));
+        assert!(tracked.take_copy());
+        let lands = thread::spawn({
+            let tracked = Arc::clone(&tracked);
+            move || tracked.written()
+        });
+        assert!(tracked.change(2));
+        // As a checkpoint that begins after the change.
+        assert_eq!(tracked.set.frames(), [0]);
+        assert!(matches!(tracked.first_unwritten(), Some(1 | 2)));
+        lands.join().expect("a thread");
+        assert_eq!(tracked.first_unwritten(), Some(2));
+    });
+}
+
+#[test]
+fn no_first_change_is_overlooked_while_a_copy_takes_off_and_fails() {
+    check(3, || {
+        let tracked = Arc::new(Tracked::changed(1));
+        let writes = thread::spawn({
+            let tracked = Arc::clone(&tracked);
+            move || {
+                let begun = tracked.take_copy();
+                if begun {
+                    tracked.failed();
+                }
+                begun
+            }
+        });
+        let changed = tracked.change(2);
+        assert_eq!(tracked.first_unwritten(), Some(1));
+        let _begun = writes.join().expect("a thread");
+        assert_eq!(
+            tracked.first_unwritten(),
+            Some(1),
+            "changed again: {changed}"
+        );
+        assert_eq!(tracked.word.state(), FrameState::Dirty);
     });
 }

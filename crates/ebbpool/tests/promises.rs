@@ -1,7 +1,7 @@
 //! Guarantees that hold for all page numbers, options and threads of callers.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Barrier};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -113,7 +113,11 @@ fn a_block_is_written_whole_with_room_for_one_copy() {
     let storage = MemoryStorage::new(PAGE_SIZE);
     storage.grow(16).expect("memory");
     let options = options(3).policy("bplru:padding=true,block=4");
-    let pool = options.expect("a policy").batch(1).open(storage);
+    let options = options
+        .expect("a policy")
+        .batch(1)
+        .double_write(MemoryStorage::new(PAGE_SIZE));
+    let pool = options.open(storage);
     let pool = Arc::new(pool.expect("a pool"));
     put(&pool, 0, 42).expect("a page");
     put(&pool, 1, 43).expect("a page");
@@ -185,6 +189,60 @@ fn a_writer_gets_a_page_that_is_never_without_readers() {
         stop.store(true, Ordering::Relaxed);
     });
     assert_eq!(get(&pool, 1), 20);
+}
+
+/// A thread fixes a page for reading that it has fixed for reading, beside a writer that waits.
+#[test]
+fn a_page_is_fixed_for_reading_twice_beside_a_writer_that_waits() {
+    let pool = options(4)
+        .patience(Duration::MAX)
+        .open(MemoryStorage::new(PAGE_SIZE))
+        .expect("a pool");
+    let pool = Arc::new(pool);
+    let first = pool.fix_read(1).expect("a page");
+    let writer = writer_that_waits(&pool, 1);
+    let reader = Arc::clone(&pool);
+    let second = thread::spawn(move || reader.fix_read(1).map(drop));
+    wait_until("the second fix", || second.is_finished());
+    drop(first);
+    wait_until("the writer", || writer.is_finished());
+}
+
+fn writer_that_waits(pool: &Arc<Pool>, page: u64) -> thread::JoinHandle<()> {
+    let waits = pool.stats().waits_for_latches;
+    let writes = Arc::clone(pool);
+    let writer = thread::spawn(move || put(&writes, page, 1).expect("a page"));
+    wait_until("a writer that waits", || {
+        pool.stats().waits_for_latches > waits
+    });
+    writer
+}
+
+/// Two threads fix two pages for reading in opposite orders, and a writer waits for each.
+#[test]
+fn readers_in_opposite_orders_do_not_wait_for_each_others_writers_for_ever() {
+    let pool = options(4)
+        .patience(Duration::MAX)
+        .open(MemoryStorage::new(PAGE_SIZE))
+        .expect("a pool");
+    let pool = Arc::new(pool);
+    let both = Arc::new(Barrier::new(2));
+    let readers = [(1, 2), (2, 1)].map(|(first, second)| {
+        let (pool, both) = (Arc::clone(&pool), Arc::clone(&both));
+        thread::spawn(move || {
+            let guard = pool.fix_read(first).expect("a page");
+            both.wait();
+            let writer = writer_that_waits(&pool, first);
+            both.wait();
+            drop(pool.fix_read(second).expect("a page"));
+            drop(guard);
+            wait_until("the writer", || writer.is_finished());
+        })
+    });
+    for reader in readers {
+        wait_until("a reader", || reader.is_finished());
+        reader.join().expect("no panic");
+    }
 }
 
 #[test]

@@ -129,6 +129,7 @@ fn in_the_pool_at(
         .expect("a policy")
         .background(false)
         .dirty_budget(1.0, Duration::ZERO)
+        .padding_at_risk(true)
         .batch(20)
         .exact_hits(exact_hits)
         .fixed_costs(costs)

@@ -302,6 +302,45 @@ fn a_file_is_opened_once_by_any_name_and_in_any_process() {
     assert!(opened_by_another_process(&path));
 }
 
+/// The environment variable with the path for the process that is aborted.
+const PATH_TO_ABORT: &str = "EBBPOOL_TEST_PATH_TO_ABORT";
+
+/// Not a test by itself, but the body of the process that [`a_file_opens_at_once_after_its_process_was_aborted`] starts.
+#[test]
+fn the_process_that_is_aborted() {
+    let Some(path) = std::env::var_os(PATH_TO_ABORT) else {
+        return;
+    };
+    let storage = FileStorage::open(Path::new(&path), &options(Engine::Auto, true, 4096));
+    let pool = ebbpool::PoolOptions::new(64).open(storage.expect("it opens"));
+    let pool = pool.expect("a pool");
+    for _ in 0..200 {
+        pool.allocate().expect("a page").fill(1);
+    }
+    pool.checkpoint().expect("a checkpoint");
+    std::process::abort();
+}
+
+#[test]
+fn a_file_opens_at_once_after_its_process_was_aborted() {
+    use std::os::unix::process::ExitStatusExt;
+
+    let directory = directory();
+    let path = directory.path().join("pages");
+    let test = std::env::current_exe().expect("the test's program");
+    for round in 0..40 {
+        let ended = std::process::Command::new(&test)
+            .args(["the_process_that_is_aborted", "--exact", "--nocapture"])
+            .env(PATH_TO_ABORT, &path)
+            .stdout(std::process::Stdio::null())
+            .status()
+            .expect("it runs");
+        assert_eq!(ended.signal(), Some(6), "SIGABRT");
+        let opened = FileStorage::open(&path, &options(Engine::Auto, true, 4096));
+        opened.unwrap_or_else(|error| panic!("after {round} crashes: {error}"));
+    }
+}
+
 #[test]
 fn the_file_of_a_pool_and_its_area_cannot_be_opened_again() {
     use ebbpool::PoolOptions;

@@ -405,6 +405,8 @@ impl ReplaySession<'_> {
             .read_ahead(request.read_ahead)
             // With exact hits the counts are those of `Lab::run`.
             .exact_hits(true)
+            // A replay overwrites what is there, and restores nothing after a crash.
+            .padding_at_risk(true)
             .dense_pages(self.extent.pages.min(MOST_DENSE_PAGES) as usize);
         if !request.background {
             options = options.clean_reserve(0).dirty_budget(1.0, Duration::ZERO);

@@ -54,6 +54,24 @@ impl Sieve {
     }
 }
 
+impl Sieve {
+    /// The frame that a search from `start` would return. No page loses its bit, and the hand stays.
+    fn next_victim(
+        &self,
+        start: Option<Frame>,
+        may_evict: impl Fn(Frame) -> bool,
+    ) -> Option<Frame> {
+        let from = |at: Option<Frame>| std::iter::successors(at, |&at| self.lists.mruward(at));
+        let evictable = || {
+            from(start)
+                .chain(from(self.lists.lru(0)))
+                .filter(|&frame| may_evict(frame))
+        };
+        let unvisited = evictable().find(|&frame| !self.visited[frame as usize]);
+        unvisited.or_else(|| evictable().next())
+    }
+}
+
 impl Policy for Sieve {
     const LOOKS_AT_PAGES: bool = false;
 
@@ -65,10 +83,13 @@ impl Policy for Sieve {
     #[inline]
     fn victim<F: Fn(Frame) -> bool>(
         &mut self,
-        _incoming: Option<(Page, Access)>,
+        incoming: Option<(Page, Access)>,
         may_evict: F,
     ) -> Option<Frame> {
         let start = self.hand.or(self.lists.lru(0));
+        if incoming.is_none() {
+            return self.next_victim(start, &may_evict);
+        }
         // Two whole rounds after the rest of the first: one clears the last bits, one finds the
         // victim.
         let victim = self
@@ -94,4 +115,32 @@ impl Policy for Sieve {
     }
 
     fn cleaned(&mut self, _frame: Frame) {}
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn questions_of_the_background_writer_use_up_no_second_chance() {
+        let mut sieve = Sieve::new((), 4);
+        (0..4).for_each(|frame| sieve.admit(frame, frame.into(), Access::Read));
+        for frame in [0, 2] {
+            sieve.hit(frame, Access::Read);
+        }
+        let incoming = Some((9, Access::Read));
+        for pinned in [None, Some(1), Some(3)] {
+            let may_evict = |frame| Some(frame) != pinned;
+            let asked = [(); 3].map(|()| sieve.victim(None, may_evict));
+            assert_eq!(
+                (sieve.hand, &sieve.visited[..]),
+                (None, &[true, false, true, false][..])
+            );
+            let expected = if pinned == Some(1) { 3 } else { 1 };
+            assert_eq!(asked, [Some(expected); 3]);
+        }
+        // All others are pinned, and the page was hit.
+        assert_eq!(sieve.victim(None, |frame| frame == 2), Some(2));
+        assert_eq!(sieve.victim(incoming, |_| true), Some(1));
+    }
 }

@@ -93,9 +93,7 @@ pub(crate) struct CopyInFlight {
 impl CopyInFlight {
     /// The copy has reached storage; true if the page is clean now.
     pub(crate) fn written(self, frames: &Frames) -> bool {
-        // Before another copy can be taken.
-        let changes = &frames.changes[self.frame as usize];
-        changes.in_flight.store(0, Ordering::Release);
+        frames.changes[self.frame as usize].landed();
         let landed = frames.header(self.frame).word.written();
         if landed.clean {
             frames.became_clean(self.frame);
@@ -108,9 +106,7 @@ impl CopyInFlight {
 
     /// The copy has not reached storage.
     pub(crate) fn failed(self, frames: &Frames) {
-        // Before the page is dirty again: a checkpoint that finds it dirty reads the first LSN then.
-        let changes = &frames.changes[self.frame as usize];
-        changes.note_first(changes.in_flight.load(Ordering::Acquire));
+        frames.changes[self.frame as usize].turned_back();
         if frames.header(self.frame).word.write_failed().wake {
             frames.wake(self.frame);
         }

@@ -1,6 +1,6 @@
 //! The set of dirty frames, so that a checkpoint need not look at the others.
 
-use crate::sync::{AtomicU64, AtomicUsize, Mutex, Ordering};
+use crate::sync::{AtomicU64, AtomicUsize, Mutex, Ordering, fence};
 
 const BITS: usize = u64::BITS as usize;
 
@@ -26,25 +26,30 @@ impl DirtySet {
         }
     }
 
-    /// The number of dirty frames.
+    /// The number of dirty frames. For a moment it may be too large, but never too small.
     pub(crate) fn count(&self) -> usize {
         self.count.load(Ordering::Relaxed)
     }
 
-    pub(super) fn insert(&self, frame: u32) {
+    pub(crate) fn insert(&self, frame: u32) {
         let (word, bit) = word_and_bit(frame as usize);
-        if self.frames[word].fetch_or(bit, Ordering::AcqRel) & bit == 0 {
-            self.count.fetch_add(1, Ordering::Relaxed);
+        // Before a thread that removes the frame can count it off.
+        self.count.fetch_add(1, Ordering::Relaxed);
+        if self.frames[word].fetch_or(bit, Ordering::AcqRel) & bit != 0 {
+            self.count.fetch_sub(1, Ordering::Relaxed);
         }
+        // One of two threads sees what the other has stored: this one the group's bit, which `forget_word` has cleared,
+        // or that one the frame's. Without the fences in both a processor may load before it stores.
+        fence(Ordering::SeqCst);
         let (group, bit) = word_and_bit(word);
         if self.some[group].load(Ordering::Acquire) & bit == 0 {
             self.some[group].fetch_or(bit, Ordering::AcqRel);
         }
     }
 
-    /// Removes a frame, unless it is dirty again by then. A list that is made at the same time contains the frame if
-    /// it is dirty: otherwise a checkpoint would overlook a page.
-    pub(super) fn remove_unless(&self, frame: u32, is_dirty: impl FnOnce() -> bool) {
+    /// Removes a frame, unless it is dirty by then. A list that is made at the same time contains the frame if it is
+    /// dirty: otherwise a checkpoint would overlook a page. A caller that makes the frame clean does so before the call.
+    pub(crate) fn remove_unless(&self, frame: u32, is_dirty: impl FnOnce() -> bool) {
         let _removal = self.removal.lock();
         self.remove(frame);
         if is_dirty() {
@@ -52,7 +57,9 @@ impl DirtySet {
         }
     }
 
-    pub(super) fn remove(&self, frame: u32) {
+    /// Under the lock: otherwise a frame that is removed between another thread's question whether it is dirty and its
+    /// insertion would stay.
+    fn remove(&self, frame: u32) {
         let (word, bit) = word_and_bit(frame as usize);
         if self.frames[word].fetch_and(!bit, Ordering::AcqRel) & bit != 0 {
             self.count.fetch_sub(1, Ordering::Relaxed);
@@ -81,6 +88,7 @@ impl DirtySet {
     fn forget_word(&self, group: usize, word: usize) {
         let (_, bit) = word_and_bit(word);
         self.some[group].fetch_and(!bit, Ordering::AcqRel);
+        fence(Ordering::SeqCst);
         if self.frames[word].load(Ordering::Acquire) != 0 {
             self.some[group].fetch_or(bit, Ordering::AcqRel);
         }
@@ -97,32 +105,4 @@ fn ones(mut word: u64) -> impl Iterator<Item = usize> {
         word &= word.wrapping_sub(1);
         at
     })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use proptest::prelude::*;
-    use std::collections::BTreeSet;
-
-    proptest! {
-        #[test]
-        fn dirty_frames_are_a_set(steps in prop::collection::vec((0..9000u32, any::<bool>(), any::<bool>()), 0..300)) {
-            let set = DirtySet::new(9000);
-            let mut model = BTreeSet::new();
-            for (frame, insert, look) in steps {
-                if insert {
-                    set.insert(frame);
-                    model.insert(frame);
-                } else {
-                    set.remove(frame);
-                    model.remove(&frame);
-                }
-                if look {
-                    prop_assert_eq!(set.frames(), model.iter().copied().collect::<Vec<_>>());
-                }
-                prop_assert_eq!(set.count(), model.len());
-            }
-        }
-    }
 }

@@ -289,9 +289,9 @@ impl<'f> ClaimedFrame<'f> {
     pub(crate) fn begin_load(&mut self, page: u64) {
         let header = self.frames.header(self.frame);
         let details = self.frames.details(self.frame);
-        self.frames.dirty.remove(self.frame);
-        self.frames.changes[self.frame as usize].forget();
         header.word.begin_load();
+        self.frames.became_clean(self.frame);
+        self.frames.changes[self.frame as usize].forget();
         header.page.store(page, Ordering::Relaxed);
         details.lsn.store(0, Ordering::Relaxed);
         details.admissions.fetch_add(1, Ordering::Relaxed);
@@ -307,9 +307,7 @@ impl<'f> ClaimedFrame<'f> {
         header.word.loaded(false);
         header.word.change();
         self.frames.became_dirty(self.frame);
-        self.frames.changes[self.frame as usize]
-            .first
-            .store(first_lsn, Ordering::Release);
+        self.frames.changes[self.frame as usize].set_first(first_lsn);
     }
 
     /// The page is loaded, with the LSN that it was written with.
@@ -318,6 +316,14 @@ impl<'f> ClaimedFrame<'f> {
         let details = self.frames.details(self.frame);
         details.lsn.store(lsn, Ordering::Relaxed);
         header.word.loaded(fresh);
+    }
+
+    /// The same for a page that is not as in storage, although no caller has changed it.
+    pub(crate) fn loaded_dirty(&mut self, lsn: Lsn) {
+        self.loaded(lsn, false);
+        if self.frames.header(self.frame).word.change() {
+            self.frames.became_dirty(self.frame);
+        }
     }
 
     /// Makes this a shared latch: the caller and other threads may read the page.
@@ -340,9 +346,10 @@ impl<'f> ClaimedFrame<'f> {
 
     /// Empties the frame.
     pub(crate) fn vacate(self) {
-        self.frames.dirty.remove(self.frame);
         self.frames.changes[self.frame as usize].forget();
-        if self.frames.header(self.frame).word.vacate() {
+        let wake = self.frames.header(self.frame).word.vacate();
+        self.frames.became_clean(self.frame);
+        if wake {
             self.frames.wake(self.frame);
         }
     }

@@ -1,7 +1,10 @@
 //! Frames: their memory, their state, and the latches, which give the only access to their bytes.
 
+mod changes;
 mod copies;
 mod dirty;
+#[cfg(test)]
+mod dirty_against_set;
 mod discarded;
 mod latches;
 mod memory;
@@ -9,6 +12,7 @@ mod waiting;
 mod word;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use crossbeam_utils::CachePadded;
 
@@ -17,6 +21,7 @@ use crate::log::Lsn;
 use crate::sync::{AtomicU32, AtomicU64, Instant, Ordering};
 use crate::table::Entries;
 
+use changes::PageChanges;
 pub(crate) use copies::{CopyInFlight, CopySlot};
 pub(crate) use dirty::DirtySet;
 use discarded::DiscardedPages;
@@ -42,59 +47,6 @@ struct FrameDetails {
     admissions: AtomicU32,
     /// The next frame in the page table's chain.
     next: AtomicU32,
-}
-
-/// The LSNs of a page's changes since it was last written.
-#[derive(Debug, Default)]
-struct PageChanges {
-    /// The LSN of the first change since the last copy was taken; 0 if there is none.
-    first: AtomicU64,
-    /// The LSN of the first change that only the copy in flight has. After a failed write it stays; then `first` is
-    /// no larger.
-    in_flight: AtomicU64,
-    /// When the page was first changed, in milliseconds since the pool was opened, without the upper bits.
-    since_ms: AtomicU32,
-}
-
-impl PageChanges {
-    /// The LSN of the first change that may not be in storage; 0 if there is none.
-    fn first_unwritten(&self) -> Lsn {
-        // In this order: if a copy is taken in between, `in_flight` has the LSN by then.
-        let first = self.first.load(Ordering::Acquire);
-        let in_flight = self.in_flight.load(Ordering::Acquire);
-        match (first, in_flight) {
-            (0, lsn) | (lsn, 0) => lsn,
-            (first, in_flight) => first.min(in_flight),
-        }
-    }
-
-    /// A copy with all changes so far was taken.
-    fn took_off(&self) {
-        self.in_flight
-            .store(self.first.load(Ordering::Acquire), Ordering::Release);
-        self.first.store(0, Ordering::Release);
-    }
-
-    fn forget(&self) {
-        self.first.store(0, Ordering::Release);
-        self.in_flight.store(0, Ordering::Release);
-    }
-
-    /// Notes that the page has a change of this LSN that storage does not have. The thread that changes the page and
-    /// the one whose copy could not be written may call this at the same time: the smaller LSN stays.
-    #[inline]
-    fn note_first(&self, lsn: Lsn) {
-        let mut first = self.first.load(Ordering::Relaxed);
-        while lsn != 0 && (first == 0 || lsn < first) {
-            let noted =
-                self.first
-                    .compare_exchange(first, lsn, Ordering::AcqRel, Ordering::Relaxed);
-            match noted {
-                Ok(_) => return,
-                Err(now) => first = now,
-            }
-        }
-    }
 }
 
 /// All frames, and memory for copies in flight.
@@ -225,16 +177,20 @@ impl Frames {
 
     /// How long a dirty page has been dirty, in milliseconds.
     pub(crate) fn dirty_for_ms(&self, frame: u32) -> u32 {
-        let since = self.changes[frame as usize]
-            .since_ms
-            .load(Ordering::Relaxed);
+        let since = self.changes[frame as usize].since_ms();
         self.now_ms().wrapping_sub(since)
+    }
+
+    /// When a dirty page was first changed since it was clean.
+    pub(crate) fn changed_at(&self, frame: u32) -> Instant {
+        let ago = Duration::from_millis(self.dirty_for_ms(frame).into());
+        Instant::now().checked_sub(ago).unwrap_or(self.opened)
     }
 
     /// The LSN of a page's first change that is not in storage; 0 if there is none. The caller makes sure that no
     /// copy is in flight.
     pub(crate) fn first_lsn(&self, frame: u32) -> Lsn {
-        self.changes[frame as usize].first.load(Ordering::Acquire)
+        self.changes[frame as usize].first()
     }
 
     /// The LSN of the earliest change that may not be in storage, of all pages that are dirty, are being written, or
@@ -250,8 +206,7 @@ impl Frames {
     }
 
     fn became_dirty(&self, frame: u32) {
-        let since = &self.changes[frame as usize].since_ms;
-        since.store(self.now_ms(), Ordering::Relaxed);
+        self.changes[frame as usize].begin(self.now_ms());
         self.dirty.insert(frame);
     }
 

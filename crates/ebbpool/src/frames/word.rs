@@ -57,7 +57,8 @@
 //! stops waiting, because it has the latch or because it gives up, clears it
 //! ([`last_writer_stopped`](FrameWord::last_writer_stopped)). No other transition touches it. A reader that finds the bit set
 //! waits for one turn of a writer, which it recognises by the version, and then takes its latch. So writers do not
-//! starve beside readers, nor readers beside writers.
+//! starve beside readers, nor readers beside writers. The reader waits so for a limited time only, because the writer may
+//! wait for a page that this reader, or one that waits for it, has fixed.
 //!
 //! The *mark* is the [`Epoch`] in which a hit was last reported to the policy, and *written* says whether a write
 //! was. [`fix`](FrameWord::fix) and [`exclude`](FrameWord::exclude) set them to the epoch that the caller passes. A
@@ -123,9 +124,9 @@ impl FrameState {
 /// What a thread waits for when it cannot take a latch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum WaitCondition {
-    /// The shared latch. `since` is the version when the thread first tried: it lets waiting writers go first until
-    /// the version changes.
-    Shared { since: u32 },
+    /// The shared latch. The thread lets waiting writers go first until the version is no longer `polite_since`, which
+    /// is the one when it first tried; `None` if it no longer lets them go first.
+    Shared { polite_since: Option<u32> },
     /// The exclusive latch, to change the page.
     Exclusive,
     /// The exclusive latch of a page without a copy in flight, to drop the page.
@@ -595,8 +596,9 @@ fn awaits(word: u64, awaited: WaitCondition) -> bool {
     let state = state(word);
     let excluded = word & EXCLUSIVE != 0;
     match awaited {
-        WaitCondition::Shared { since } => {
-            let lets_go_first = word & WRITER_WAITS != 0 && (word >> VERSION_SHIFT) as u32 == since;
+        WaitCondition::Shared { polite_since } => {
+            let version = (word >> VERSION_SHIFT) as u32;
+            let lets_go_first = word & WRITER_WAITS != 0 && polite_since == Some(version);
             let full = word & SHARED == SHARED;
             excluded || full || lets_go_first || state == FrameState::Loading
         }

@@ -14,6 +14,8 @@ use std::sync::Arc;
 
 use super::threads::{Positioned, Threads};
 #[cfg(target_os = "linux")]
+use super::uring::owner::OwnerMark;
+#[cfg(target_os = "linux")]
 use super::uring::{Addressed, Rings};
 use super::{Read, Storage, Write};
 use crate::frames::FrameMemory;
@@ -33,6 +35,8 @@ const LONGEST_RUN: usize = 256 << 10;
 /// [`Storage::describe`] says which engine and which kind of I/O is used.
 #[derive(Debug)]
 pub struct FileStorage {
+    #[cfg(target_os = "linux")]
+    owner: Option<OwnerMark>,
     path: PathBuf,
     file: File,
     sizes: Sizes,
@@ -111,7 +115,8 @@ impl FileStorage {
     /// Makes room for writes; those without room get an error as their outcome, and are not carried out.
     fn make_room(&self, writes: &mut [Write<'_>]) {
         let last = writes.iter().map(|write| write.page).max().unwrap_or(0);
-        let Err(error) = self.extent.grow(&self.file, last.saturating_add(1)) else {
+        let pages = last.saturating_add(1);
+        let Err(error) = self.extent.grow_to_write(&self.file, pages) else {
             return;
         };
         let pages = self.extent.pages();
@@ -124,7 +129,10 @@ impl FileStorage {
 impl Drop for FileStorage {
     fn drop(&mut self) {
         self.extent.close(&self.file);
-        // The lock belongs to the open file, and the kernel closes a ring's file only after some time.
+        // First, so that the next owner can mark the file as soon as it has the lock.
+        #[cfg(target_os = "linux")]
+        drop(self.owner.take());
+        // The lock belongs to the open file, which a child process may hold open.
         let _ = self.file.unlock();
     }
 }

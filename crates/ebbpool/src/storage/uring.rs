@@ -6,6 +6,7 @@
 // The kernel gets addresses, and the compiler cannot see what it does with them.
 #![allow(unsafe_code)]
 
+pub(super) mod owner;
 mod ring;
 
 use std::collections::VecDeque;

@@ -11,7 +11,8 @@ use super::raw::Raw;
 #[derive(Debug)]
 pub(super) struct Extent {
     page_size: u64,
-    /// In bytes; it only grows.
+    /// In bytes; it only grows. If the last page is cut off, the file may be longer, up to that page's end: as soon as
+    /// the page is to be written, this is its end.
     length: AtomicU64,
     /// It is a block device, whose length does not change.
     fixed: bool,
@@ -97,6 +98,19 @@ impl Extent {
         Ok(())
     }
 
+    /// Makes the file long enough for `pages` pages that are about to be written, which may be longer by the rest of a
+    /// page that was cut off.
+    pub(super) fn grow_to_write(&self, raw: &impl Raw, pages: u64) -> io::Result<()> {
+        self.grow(raw, pages)?;
+        let end = pages.saturating_mul(self.page_size);
+        if !self.fixed && end > self.length.load(Ordering::Acquire) {
+            // Under the lock, so that no growth that fails meanwhile makes the file as short as it was.
+            let _ahead = self.ahead.lock();
+            self.length.fetch_max(end, Ordering::AcqRel);
+        }
+        Ok(())
+    }
+
     pub(super) fn sync(&self, raw: &impl Raw) -> io::Result<()> {
         if !self.grown.swap(false, Ordering::AcqRel) {
             return raw.sync_data();
@@ -136,6 +150,7 @@ impl ReservedBlocks {
     /// Reserves blocks beyond `to`, if that can be done.
     fn reserve(&mut self, raw: &impl Raw, from: u64, to: u64) {
         let end = to.saturating_add((to / 16).clamp(LEAST_AHEAD, MOST_AHEAD));
+        let length = raw.length();
         let reserved = uninterrupted(|| raw.reserve(from.max(self.end), end));
         match reserved {
             Ok(()) => self.end = end,
@@ -143,7 +158,7 @@ impl ReservedBlocks {
             // There is not enough room to reserve blocks ahead, but perhaps enough for the new length: keep nothing
             // reserved.
             Err(_) => {
-                let _ = raw.truncate(from);
+                shorten(raw, from, length);
                 self.end = 0;
             }
         }
@@ -166,15 +181,23 @@ fn is_refusal(error: &io::Error) -> bool {
 }
 
 fn lengthen(raw: &impl Raw, from: u64, to: u64) -> io::Result<()> {
+    let length = raw.length();
     let Err(error) = uninterrupted(|| raw.allocate(from, to)) else {
         return Ok(());
     };
     if is_refusal(&error) {
         return raw.truncate(to);
     }
-    // Blocks that were reserved before the disk was full are freed; if that fails too, the first error matters.
-    let _ = raw.truncate(from);
+    shorten(raw, from, length);
     Err(error)
+}
+
+/// Frees the blocks that were reserved before the disk was full, and no byte that the file had before: it had `length`
+/// bytes, and `from` as far as this program knows. If that fails too, the first error matters.
+fn shorten(raw: &impl Raw, from: u64, length: io::Result<u64>) {
+    if let Ok(length) = length {
+        let _ = raw.truncate(from.max(length));
+    }
 }
 
 #[cfg(test)]
@@ -182,6 +205,7 @@ mod tests {
     use super::*;
     use crate::storage::file::scripted::{Call, Scripted};
     use rustix::io::Errno;
+    use std::io::IoSlice;
 
     #[test]
     fn a_full_disk_is_noticed_early_and_leaves_the_file_as_it_was() {
@@ -267,6 +291,36 @@ mod tests {
         (1..=2).for_each(|pages| extent.grow(&raw, pages).expect("it grows"));
         raw.truncate(3 * 4096).expect("it is longer");
         extent.close(&raw);
+        assert_eq!(raw.bytes().len(), 3 * 4096);
+    }
+
+    #[test]
+    fn a_growth_that_fails_cuts_off_no_byte_of_a_page_that_was_written() {
+        for (full, ahead) in [(Call::Allocate, false), (Call::Reserve, true)] {
+            // The last page has 1,808 of its 4,096 bytes.
+            let raw = Scripted::of(10_000);
+            let extent = Extent::new(&raw, 4096, false).expect("a length");
+            extent.grow_to_write(&raw, 3).expect("it has three pages");
+            let page = [IoSlice::new(&[7; 4096])];
+            assert_eq!(raw.write_at(&page, 8192).expect("written"), 4096);
+            if ahead {
+                extent.ahead.lock().grew = true;
+                raw.fails(Call::Allocate, 1, Errno::NOSPC);
+            }
+            raw.fails(full, 1, Errno::NOSPC);
+            extent.grow(&raw, 1000).expect_err("full");
+            assert_eq!(raw.bytes().len(), 12_288);
+            assert!(raw.bytes()[8192..].iter().all(|&byte| byte == 7));
+        }
+    }
+
+    #[test]
+    fn a_growth_that_fails_cuts_off_no_byte_that_another_program_appended() {
+        let raw = Scripted::of(8192);
+        let extent = Extent::new(&raw, 4096, false).expect("a length");
+        raw.truncate(3 * 4096).expect("it is longer");
+        raw.fails(Call::Allocate, 1, Errno::NOSPC);
+        extent.grow(&raw, 100).expect_err("full");
         assert_eq!(raw.bytes().len(), 3 * 4096);
     }
 

@@ -4,6 +4,8 @@ use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io;
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use rustix::fs::OFlags;
 use rustix::io::Errno;
@@ -14,6 +16,8 @@ use super::{FileStorage, TransferEngine};
 use crate::storage::threads::Threads;
 #[cfg(target_os = "linux")]
 use crate::storage::uring::Rings;
+#[cfg(target_os = "linux")]
+use crate::storage::uring::owner::{OwnerMark, has_owner};
 
 /// How operations are passed to the system.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -166,15 +170,7 @@ pub(super) fn open(path: &Path, options: &FileOptions) -> Result<FileStorage, Op
         Some(found) if !found.is_file() => return Err(OpenError::NotAFile(path.into())),
         _ => false,
     };
-    let (file, mut buffered) =
-        open_file(path, options, is_device).map_err(|error| match error.kind() {
-            io::ErrorKind::ResourceBusy => OpenError::InUse(path.into()),
-            _ => failed("open it")(error),
-        })?;
-    lock(&file, options.read_only).map_err(|error| match error {
-        TryLockError::WouldBlock => OpenError::InUse(path.into()),
-        TryLockError::Error(error) => failed("lock it")(error),
-    })?;
+    let (file, mut buffered) = open_and_lock(path, options, is_device)?;
     if found.is_none() {
         make_name_durable(path).map_err(failed("sync its directory"))?;
     }
@@ -207,6 +203,8 @@ pub(super) fn open(path: &Path, options: &FileOptions) -> Result<FileStorage, Op
         EngineError::Threads(error) => failed("start threads for it")(error),
     })?;
     Ok(FileStorage {
+        #[cfg(target_os = "linux")]
+        owner: OwnerMark::new(path),
         path: path.into(),
         file,
         sizes: Sizes { page, block },
@@ -216,6 +214,50 @@ pub(super) fn open(path: &Path, options: &FileOptions) -> Result<FileStorage, Op
         buffered,
         queue_depth: options.queue_depth,
     })
+}
+
+/// How long opening waits for the last transfers of a process that has ended.
+const LAST_TRANSFERS: Duration = Duration::from_secs(5);
+
+/// The file, locked, and why its I/O is buffered, if it is. After the owner has ended without closing the file, this waits
+/// until the kernel has ended its transfers.
+fn open_and_lock(
+    path: &Path,
+    options: &FileOptions,
+    is_device: bool,
+) -> Result<(File, Option<String>), OpenError> {
+    let failed = |what| {
+        move |source| OpenError::Io {
+            path: path.into(),
+            what,
+            source,
+        }
+    };
+    let deadline = Instant::now() + LAST_TRANSFERS;
+    let mut pause = Duration::from_millis(1);
+    loop {
+        match open_file(path, options, is_device) {
+            Ok((file, buffered)) => match lock(&file, options.read_only) {
+                Ok(()) => return Ok((file, buffered)),
+                Err(TryLockError::WouldBlock) => {}
+                Err(TryLockError::Error(error)) => return Err(failed("lock it")(error)),
+            },
+            // Another program uses the device.
+            Err(error) if error.kind() == io::ErrorKind::ResourceBusy => {}
+            Err(error) => return Err(failed("open it")(error)),
+        }
+        if has_owner(path) || Instant::now() >= deadline {
+            return Err(OpenError::InUse(path.into()));
+        }
+        thread::sleep(pause);
+        pause = (pause * 2).min(Duration::from_millis(16));
+    }
+}
+
+/// Only transfers of io_uring hold a lock after their process has ended.
+#[cfg(not(target_os = "linux"))]
+fn has_owner(_path: &Path) -> bool {
+    true
 }
 
 #[cfg(any(target_os = "linux", target_os = "android", target_os = "freebsd"))]

@@ -19,17 +19,15 @@ const MOST_RINGS: usize = 16;
 /// The longest buffer that the kernel registers.
 const LONGEST_BUFFER: usize = 1 << 30;
 
-/// The index of the file in a ring's table of files.
-const THE_FILE: types::Fixed = types::Fixed(0);
-
 /// A ring for one file.
 struct Ring {
     ring: IoUring,
     /// The requested depth: the kernel's queue is longer if this is not a power of two.
     depth: usize,
+    /// It is not registered with the ring: the file's lock is held as long as the file is open, and after a crash the
+    /// kernel closes rings, and the files that are registered with them, only after some time. So each transfer holds the
+    /// file open while it is under way, and no longer.
     file: RawFd,
-    /// The file is registered.
-    fixed_file: bool,
     /// The memory whose buffers are registered. The ring holds a reference to it, because the kernel has registered
     /// its pages, and after it is freed the same addresses would be other pages.
     memory: Option<Arc<FrameMemory>>,
@@ -58,12 +56,10 @@ impl Ring {
             return Err(io::ErrorKind::Unsupported.into());
         }
         let file = file.as_raw_fd();
-        let fixed_file = ring.submitter().register_files(&[file]).is_ok();
         Ok(Ring {
             ring,
             depth: depth as usize,
             file,
-            fixed_file,
             memory: None,
         })
     }
@@ -107,57 +103,37 @@ impl Ring {
     }
 
     fn entry(&self, operation: Operation) -> squeue::Entry {
-        /// Builds an operation on the file, named by its index in the table or by its descriptor.
-        macro_rules! on_file {
-            ($file:ident => $built:expr) => {
-                if self.fixed_file {
-                    let $file = THE_FILE;
-                    $built
-                } else {
-                    let $file = types::Fd(self.file);
-                    $built
-                }
-            };
-        }
+        let file = types::Fd(self.file);
         // No operation is longer: pages are shorter, and runs of pages are lists.
         let short = |bytes: usize| u32::try_from(bytes).unwrap_or(u32::MAX);
         match operation {
             Operation::Read { to, bytes, offset } => match self.buffer(to, bytes) {
-                Some(number) => on_file!(file => {
-                    opcode::ReadFixed::new(file, to, short(bytes), number).offset(offset).build()
-                }),
-                None => on_file!(file => {
-                    opcode::Read::new(file, to, short(bytes)).offset(offset).build()
-                }),
+                Some(number) => opcode::ReadFixed::new(file, to, short(bytes), number)
+                    .offset(offset)
+                    .build(),
+                None => opcode::Read::new(file, to, short(bytes))
+                    .offset(offset)
+                    .build(),
             },
             Operation::Write {
                 from,
                 bytes,
                 offset,
             } => match self.buffer(from, bytes) {
-                Some(number) => on_file!(file => {
-                    opcode::WriteFixed::new(file, from, short(bytes), number).offset(offset).build()
-                }),
-                None => on_file!(file => {
-                    opcode::Write::new(file, from, short(bytes)).offset(offset).build()
-                }),
+                Some(number) => opcode::WriteFixed::new(file, from, short(bytes), number)
+                    .offset(offset)
+                    .build(),
+                None => opcode::Write::new(file, from, short(bytes))
+                    .offset(offset)
+                    .build(),
             },
             Operation::WriteVectored {
                 list,
                 count,
                 offset,
-            } => on_file!(file => {
-                opcode::Writev::new(file, list, short(count)).offset(offset).build()
-            }),
-        }
-    }
-}
-
-impl Drop for Ring {
-    fn drop(&mut self) {
-        // The kernel closes rings in the background; the file has to be free at once.
-        if self.fixed_file {
-            let _ = self.ring.submitter().unregister_files();
+            } => opcode::Writev::new(file, list, short(count))
+                .offset(offset)
+                .build(),
         }
     }
 }
