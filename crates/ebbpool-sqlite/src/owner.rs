@@ -157,13 +157,13 @@ fn identity_of(file: &File) -> Option<FileIdentity> {
 pub(crate) fn identity_of_descriptor(descriptor: i32) -> Option<FileIdentity> {
     // SAFETY: all zeros are a value of the structure, which the call fills.
     let (status, found) = unsafe {
-        let mut status: libc::stat = std::mem::zeroed();
-        let found = libc::fstat(descriptor, &mut status) == 0;
+        let mut status: libc::stat64 = std::mem::zeroed();
+        let found = libc::fstat64(descriptor, &mut status) == 0;
         (status, found)
     };
     found.then_some(FileIdentity {
-        device: status.st_dev as u64,
-        inode: status.st_ino as u64,
+        device: status.st_dev,
+        inode: status.st_ino,
     })
 }
 
