@@ -107,7 +107,8 @@ pub struct Lockstep<'a> {
     pub is_dirty: bool,
     /// Faults, cuts or kills have happened, so that bytes say nothing.
     is_disturbed: bool,
-    /// Statements were run in one world only since all connections were opened: its WAL has other frames.
+    /// The worlds' WALs have other frames: statements were run in one world only, or plain SQLite has left a WAL, because the last
+    /// connection that was closed only reads, where the library has none.
     pub is_loose: bool,
     /// Connections whose databases' files do not show a committed state while they write.
     has_memory_journal: [bool; CONNECTIONS],
@@ -353,6 +354,8 @@ impl Lockstep<'_> {
         let traffic = || (self.bench.ours.traffic(), self.bench.plain.traffic());
         self.created.get_or_insert_with(traffic);
         if is_last && !self.bench.ours.has_cut() {
+            let wal = format!("{}-wal", self.plain.path(database));
+            self.is_loose |= !self.bench.plain.content(&wal).is_empty();
             self.closed(database)?;
         }
         Ok(())
@@ -1007,21 +1010,20 @@ impl Lockstep<'_> {
     pub fn recover(&mut self, database: Database) -> Run<Vec<String>> {
         for _ in 0..5 {
             let answer = self.look(database);
-            if self.bench.ours.take_cut() {
+            let mut is_cut = self.bench.ours.take_cut();
+            let has_failed = !is_cut && self.has_pending_fault() && self.failures() > 0;
+            if has_failed {
+                // Closing it may have failed.
+                self.work_again();
+                is_cut = self.bench.ours.take_cut();
+            }
+            if is_cut {
                 self.bench.ours.revive();
                 continue;
             }
             match answer {
-                Ok(dump) => {
-                    if self.has_pending_fault() && self.failures() > 0 {
-                        // Closing it may have failed.
-                        self.work_again();
-                    }
-                    return Ok(dump);
-                }
-                Err(_) if self.has_pending_fault() && self.failures() > 0 => {
-                    self.work_again();
-                }
+                Ok(dump) => return Ok(dump),
+                Err(_) if has_failed => {}
                 Err(why) => return Err(format!("{database:?} cannot be recovered: {why}").into()),
             }
         }
