@@ -12,8 +12,9 @@ use rusqlite::{Connection, OpenFlags, ffi};
 use tempfile::TempDir;
 
 use crate::actor::{Reply, Request};
+use crate::bench::Bench;
 use crate::history::{History, open_scratch};
-use crate::lockstep::{Bench, Run, Stop};
+use crate::lockstep::{Run, Stop};
 use crate::price::{self, Circumstances, Price, Tally};
 use crate::sql::{self, Outcome};
 use crate::trace;
