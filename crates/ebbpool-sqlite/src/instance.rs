@@ -49,12 +49,52 @@ pub(crate) struct Databases {
     by_path: HashMap<String, Arc<Shared>>,
     /// Those that take part in a transaction over several files, by the name of its super-journal.
     together: HashMap<String, Vec<Arc<Shared>>>,
+    /// Handles that SQLite's own VFS serves.
+    passed: Vec<PassedHandle>,
+    /// Those that a child of `fork` has inherited.
+    inherited: Vec<PassedHandle>,
 }
+
+/// A handle of the VFS below that may have locks, and the path of its database.
+struct PassedHandle {
+    path: String,
+    file: *mut ffi::File,
+}
+
+// SAFETY: only a child uses the handle, while it is in the table, and its other uses there are refused.
+#[allow(unsafe_code)]
+unsafe impl Send for PassedHandle {}
 
 impl Databases {
     /// Forgets all databases, in a child of `fork`: closing them would write the parent's files.
     pub(crate) fn forget(&mut self) {
+        let mut inherited = std::mem::take(&mut self.inherited);
+        inherited.append(&mut self.passed);
         std::mem::forget(std::mem::take(self));
+        self.inherited = inherited;
+    }
+
+    /// Notes a handle that the VFS below serves from now on.
+    pub(crate) fn note_passed(&mut self, path: &str, file: *mut ffi::File) {
+        let path = path.to_owned();
+        self.passed.push(PassedHandle { path, file });
+    }
+
+    /// The VFS below does not serve a handle any more, or it is closed.
+    pub(crate) fn forget_passed(&mut self, file: *mut ffi::File) {
+        for handles in [&mut self.passed, &mut self.inherited] {
+            handles.retain(|handle| handle.file != file);
+        }
+    }
+
+    /// Gives up the locks of a database that the VFS below counts for handles which this process has inherited, and which can do nothing
+    /// any more: the system has none of them for a child.
+    #[allow(unsafe_code)]
+    fn give_up_inherited(&mut self, path: &str) {
+        for handle in self.inherited.extract_if(.., |handle| handle.path == path) {
+            // SAFETY: the handle is open, because closing takes it out of the table.
+            unsafe { ((*(*handle.file).methods).xUnlock)(handle.file, 0) };
+        }
     }
 
     /// Has a database take part in no transaction over several.
@@ -182,6 +222,7 @@ impl Instance {
         loop {
             let (shared, is_known) = {
                 let mut databases = self.lock_databases();
+                databases.give_up_inherited(path);
                 let known = databases.by_path.get(path).cloned();
                 let is_known = known.is_some();
                 let shared = known
