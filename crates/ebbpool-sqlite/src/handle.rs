@@ -213,6 +213,10 @@ pub(crate) unsafe extern "C" fn close(file: *mut File) -> c_int {
         if open.kind == Kind::Main {
             let unlocked = passed::unlock_or(&mut open, 0, unlock_main);
             let passed = passed::stop(&mut open);
+            if let Some(base) = &mut open.base {
+                let file = base.handle();
+                open.instance.lock_databases().forget_passed(file);
+            }
             // Before the lock goes with the last handle: closing a descriptor drops locks of the usual kind.
             open.base = None;
             let left = open.instance.leave(&open.shared, open.number);

@@ -1,21 +1,20 @@
 //! One VFS of SQLite's, its databases, and the threads that end their windows.
 
+mod recovery;
+
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use crate::code::{Answer, Code};
-use crate::disk::{BaseFile, BaseVfs};
-use crate::encrypted;
+use crate::disk::BaseVfs;
 use crate::family::Family;
 use crate::ffi::{self, Api};
-use crate::fork;
-use crate::mirror::{self, Shadow};
-use crate::options::{LogKind, Options};
-use crate::owner::{self, FileIdentity};
+use crate::options::Options;
+use crate::owner::FileIdentity;
 use crate::shared::{Shared, State};
-use crate::store::{Store, Taking};
+use crate::store::Store;
 use crate::sync::{lock, lock_within};
 use crate::vfs::guarded;
 
@@ -50,12 +49,52 @@ pub(crate) struct Databases {
     by_path: HashMap<String, Arc<Shared>>,
     /// Those that take part in a transaction over several files, by the name of its super-journal.
     together: HashMap<String, Vec<Arc<Shared>>>,
+    /// Handles that SQLite's own VFS serves.
+    passed: Vec<PassedHandle>,
+    /// Those that a child of `fork` has inherited.
+    inherited: Vec<PassedHandle>,
 }
+
+/// A handle of the VFS below that may have locks, and the path of its database.
+struct PassedHandle {
+    path: String,
+    file: *mut ffi::File,
+}
+
+// SAFETY: only a child uses the handle, while it is in the table, and its other uses there are refused.
+#[allow(unsafe_code)]
+unsafe impl Send for PassedHandle {}
 
 impl Databases {
     /// Forgets all databases, in a child of `fork`: closing them would write the parent's files.
     pub(crate) fn forget(&mut self) {
+        let mut inherited = std::mem::take(&mut self.inherited);
+        inherited.append(&mut self.passed);
         std::mem::forget(std::mem::take(self));
+        self.inherited = inherited;
+    }
+
+    /// Notes a handle that the VFS below serves from now on.
+    pub(crate) fn note_passed(&mut self, path: &str, file: *mut ffi::File) {
+        let path = path.to_owned();
+        self.passed.push(PassedHandle { path, file });
+    }
+
+    /// The VFS below does not serve a handle any more, or it is closed.
+    pub(crate) fn forget_passed(&mut self, file: *mut ffi::File) {
+        for handles in [&mut self.passed, &mut self.inherited] {
+            handles.retain(|handle| handle.file != file);
+        }
+    }
+
+    /// Gives up the locks of a database that the VFS below counts for handles which this process has inherited, and which can do nothing
+    /// any more: the system has none of them for a child.
+    #[allow(unsafe_code)]
+    fn give_up_inherited(&mut self, path: &str) {
+        for handle in self.inherited.extract_if(.., |handle| handle.path == path) {
+            // SAFETY: the handle is open, because closing takes it out of the table.
+            unsafe { ((*(*handle.file).methods).xUnlock)(handle.file, 0) };
+        }
     }
 
     /// Has a database take part in no transaction over several.
@@ -183,6 +222,7 @@ impl Instance {
         loop {
             let (shared, is_known) = {
                 let mut databases = self.lock_databases();
+                databases.give_up_inherited(path);
                 let known = databases.by_path.get(path).cloned();
                 let is_known = known.is_some();
                 let shared = known
@@ -400,199 +440,6 @@ impl Instance {
                 }
                 State::Lost => return Err(Code::CANT_OPEN),
             }
-        }
-    }
-
-    /// Makes the files this process's alone, after SQLite has brought them to a state without journal and WAL.
-    ///
-    /// # Errors
-    ///
-    /// `BUSY` if another process has the database, or a handle of this one that SQLite's own VFS serves.
-    pub(crate) fn own(&self, shared: &Shared) -> Answer<()> {
-        let mut writer = shared.writer()?;
-        {
-            let mut inner = shared.lock()?;
-            match &inner.state {
-                // SQLite's own VFS serves it, or is to.
-                State::Free if inner.passing > 0 || inner.refusal.is_some() => {
-                    return Err(Code::BUSY);
-                }
-                State::Free => inner.is_owning = true,
-                _ => return Ok(()),
-            }
-        }
-        let taken = self.take_over(shared);
-        let mut inner = shared.lock()?;
-        inner.is_owning = false;
-        let (store, mut family) = taken.inspect_err(|code| {
-            if *code == Code::CANT_OPEN {
-                let text = format!(
-                    "{0}: its log belongs to another version of it, was deleted, or a later release of Ebbpool has written it; see: ebbpool sqlite check {0}",
-                    shared.path
-                );
-                self.log(*code, &text);
-            }
-        })?;
-        family.options.window = inner.window().unwrap_or(family.options.window);
-        shared.set_due(family.next_work());
-        inner.identity = FileIdentity::of(&shared.path);
-        inner.state = State::Owned(Box::new(family));
-        *writer = Some(store);
-        drop(inner);
-        shared.publish_health(self.now());
-        self.arm_for(shared);
-        Ok(())
-    }
-
-    fn take_over(&self, shared: &Shared) -> Answer<(Store, Family)> {
-        let flags = ffi::OPEN_READWRITE | ffi::OPEN_MAIN_DB;
-        let mut file = BaseFile::open(self.base, &shared.path, flags)?;
-        let lock = self.lock_recovered(shared, &mut file)?;
-        let taken = self.take_files(shared, file, lock);
-        taken.map_err(|(code, file)| {
-            if let Some(mut file) = file {
-                file.unlock();
-            }
-            code
-        })
-    }
-
-    /// Locks the database when it has no journal and no WAL, and has SQLite take them in where it has.
-    fn lock_recovered(&self, shared: &Shared, file: &mut BaseFile) -> Answer<owner::OwnerLock> {
-        let (journal, wal) = (
-            format!("{}-journal", shared.path),
-            format!("{}-wal", shared.path),
-        );
-        let is_left = || Ok(self.has_hot_journal(&journal)? || self.base.exists(&wal)?);
-        let mut recovered = Ok(());
-        // A process that was killed may have cut `-wal` off, and no sync has made that durable: after a power cut it would be
-        // back.
-        let mut has_recovered = self.base.exists(&format!("{}-ebb", shared.path))?;
-        for _ in 0..3 {
-            if is_left()? {
-                recovered = self.recover(&shared.path);
-                has_recovered = true;
-            }
-            let lock = owner::lock_alone(&shared.path, file)?;
-            let mut finish = || {
-                encrypted::take_in_wal(self.base, &shared.path, file)?;
-                if is_left()? {
-                    // Another process was here in between.
-                    return Ok(false);
-                }
-                if has_recovered {
-                    // A process that was killed may have written what no sync has made durable.
-                    if file.length()? == 0 {
-                        // The sync may have failed that was to make it empty, and the next one would do nothing.
-                        file.truncate(0)?;
-                    }
-                    file.sync()?;
-                    self.forget_recovered(&journal, &wal)?;
-                }
-                Ok(true)
-            };
-            match finish() {
-                Ok(true) => return Ok(lock),
-                Ok(false) => {}
-                Err(code) => {
-                    file.unlock();
-                    return Err(code);
-                }
-            }
-            drop(lock);
-            file.unlock();
-        }
-        recovered.and(Err(Code::BUSY))
-    }
-
-    /// Makes it durable that SQLite has deleted a journal and a WAL: after a power cut they would be taken in once more,
-    /// although the database in place has become newer. The caller holds the database locked.
-    fn forget_recovered(&self, journal: &str, wal: &str) -> Answer<()> {
-        for (path, kind) in [(journal, ffi::OPEN_MAIN_JOURNAL), (wal, ffi::OPEN_WAL)] {
-            let flags = ffi::OPEN_READWRITE | ffi::OPEN_CREATE | kind;
-            let mut file = BaseFile::open(self.base, path, flags)?;
-            file.truncate(0)?;
-            file.sync()?;
-            drop(file);
-            self.base.delete(path, true)?;
-        }
-        Ok(())
-    }
-
-    /// True if a journal would roll a transaction back. Other journals stay where SQLite is to make them persist.
-    fn has_hot_journal(&self, journal: &str) -> Answer<bool> {
-        if !self.base.exists(journal)? {
-            return Ok(false);
-        }
-        let mut first = [0];
-        BaseFile::open(
-            self.base,
-            journal,
-            ffi::OPEN_READONLY | ffi::OPEN_MAIN_JOURNAL,
-        )?
-        .read(0, &mut first)?;
-        Ok(first != [0])
-    }
-
-    fn take_files(
-        &self,
-        shared: &Shared,
-        file: BaseFile,
-        lock: owner::OwnerLock,
-    ) -> Result<(Store, Family), (Code, Option<BaseFile>)> {
-        let mut random = [0u8; 8];
-        self.base.randomness(&mut random);
-        let random = u64::from_le_bytes(random);
-        let (base, path, database, shadow) = mirror::divide(self.base, &shared.path, file)
-            .map_err(|(file, code)| (code, Some(file)))?;
-        let options = &shared.options;
-        let taking = Taking {
-            database,
-            lock: Some(lock),
-        };
-        let open = || {
-            let mut store = Store::take_over(base, &path, options, taking, random)?;
-            let mut family = Family::new(base, &mut store, *options, self.now())?;
-            if options.log == LogKind::Wal && store.kind() == LogKind::Deltas {
-                if let Some(pages) = family.pool() {
-                    store.bring_in_place(&pages, false)?;
-                }
-                store.use_wal()?;
-                family.note_places();
-            }
-            Ok((store, family))
-        };
-        match open() {
-            Ok((store, mut family)) => {
-                family.shadow = shadow;
-                Ok((store, family))
-            }
-            Err(code) => Err((code, shadow.and_then(Shadow::into_real))),
-        }
-    }
-
-    /// Has SQLite itself roll a journal back and take a WAL in, on the VFS below.
-    #[allow(unsafe_code)]
-    fn recover(&self, path: &str) -> Answer<()> {
-        let Ok(path) = std::ffi::CString::new(path) else {
-            return Err(Code::CANT_OPEN);
-        };
-        let statements = c"PRAGMA locking_mode=EXCLUSIVE; SELECT 1 FROM sqlite_master LIMIT 1; PRAGMA wal_checkpoint(TRUNCATE);";
-        let flags = ffi::OPEN_READWRITE | ffi::OPEN_PRIVATECACHE;
-        let (api, null) = (&self.api, std::ptr::null());
-        let mut database = std::ptr::null_mut();
-        // A child of fork() must not inherit a lock that SQLite's own VFS has in the middle of this.
-        let _gate = fork::gate();
-        // SAFETY: these are SQLite's own functions; the texts end with a zero, and the connection is closed once, also where
-        // opening it failed, as SQLite asks for.
-        unsafe {
-            let vfs = (*self.base.0).zName;
-            let mut code = (api.open_v2)(path.as_ptr(), &mut database, flags, vfs);
-            if code == ffi::OK {
-                code = (api.exec)(database, statements.as_ptr(), null, null, null);
-            }
-            (api.close)(database);
-            Code::check(code)
         }
     }
 

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use rusqlite::{Connection, ErrorCode};
 use support::real::{
     Child, PATIENCE, beside, copy_of, count, directory, error_code, integrity, is_alone,
-    kill_myself, open, plain, run_victim, status, try_count,
+    kill_myself, open, plain, run_victim, set_journal, status, try_count,
 };
 
 /// How long a child may take. What takes longer hangs.
@@ -175,6 +175,57 @@ fn a_child_has_a_database_as_soon_as_its_parent_has_closed_it() {
         std::fs::write(&closed, "").unwrap();
         assert_eq!(child.wait(SOON), Some(0), "{options}");
         assert_eq!(count(&plain(&path)), 5, "{options}");
+    }
+}
+
+/// SQLite's own VFS serves a connection that only reads, and a child has that one's table of locks.
+#[test]
+fn a_child_has_a_database_as_soon_as_its_parent_that_reads_has_closed_it() {
+    if !is_alone("a_child_has_a_database_as_soon_as_its_parent_that_reads_has_closed_it") {
+        return;
+    }
+    for mode in ["wal", "delete"] {
+        let (directory, path) = directory();
+        let database = plain(&path);
+        set_journal(&database, mode);
+        with_table(&database);
+        insert(&database).unwrap();
+        drop(database);
+        let reader = open(&path, "mode=ro").unwrap();
+        if mode == "delete" {
+            // Without a WAL it has a lock only in a transaction.
+            reader.execute_batch("BEGIN").unwrap();
+        }
+        assert_eq!(count(&reader), 1);
+        let closed = directory.path().join("closed");
+        let child = Child::fork(|| {
+            // SAFETY: the child gives its copy of the connection up, and never drops the original.
+            let inherited = unsafe { std::ptr::read(&reader) };
+            let own = open(&path, "window=0").unwrap();
+            assert_eq!(
+                error_code(insert(&own)),
+                Some(ErrorCode::DatabaseBusy),
+                "beside the parent"
+            );
+            let read = error_code(try_count(&inherited));
+            // In a transaction SQLite answers from its cache.
+            assert!(mode == "delete" || read == Some(ErrorCode::ApiMisuse));
+            while !closed.exists() {
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            insert(&own).unwrap();
+            drop(inherited);
+            insert(&own).unwrap();
+            own.close().unwrap();
+            insert_patiently(&path, "window=0").unwrap();
+            0
+        });
+        std::thread::sleep(Duration::from_millis(100));
+        assert_eq!(count(&reader), 1);
+        drop(reader);
+        std::fs::write(&closed, "").unwrap();
+        assert_eq!(child.wait(SOON), Some(0), "{mode}");
+        assert_eq!(count(&plain(&path)), 4, "{mode}");
     }
 }
 

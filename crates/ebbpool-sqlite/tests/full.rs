@@ -276,10 +276,15 @@ fn refused_commits(
     bench.forget();
     let plain = bench.open_plain().unwrap();
     check_ids(&plain, &expected, "plain SQLite")?;
-    let ok: String = plain
-        .query_row("PRAGMA integrity_check", [], |row| row.get(0))
-        .unwrap();
-    if ok == "ok" { Ok(()) } else { Err(ok) }
+    check_pages(&plain)
+}
+
+fn check_pages(database: &Connection) -> Result<(), String> {
+    let answer = database.query_row("PRAGMA integrity_check", [], |row| row.get(0));
+    match answer {
+        Ok(ok) if ok == "ok" => Ok(()),
+        other => Err(other.unwrap_or_else(|error: rusqlite::Error| error.to_string())),
+    }
 }
 
 fn check_ids(database: &Connection, expected: &[i64], when: &str) -> Result<(), String> {
@@ -332,4 +337,118 @@ fn what_was_refused_does_not_keep_readers_away() {
             }
         }
     }
+}
+
+/// SQLite takes the `-wal` of a crash in, and the sync after that fails: the next opening finds no `-wal`, and the disk still has it.
+#[test]
+fn a_recovery_whose_sync_has_failed_is_made_durable_by_the_next_opening() {
+    let bench = Bench::new("recovery");
+    let mut failures = Vec::new();
+    for before in ["plain", "window=0", "window=0&log=wal"] {
+        for after in ["window=0", "window=0&log=wal"] {
+            for nth in 1..6 {
+                for is_killed in [false, true] {
+                    for (rows, is_closed) in [(0, true), (2, true), (2, false)] {
+                        for seed in 1..5 {
+                            let recovery = Recovery {
+                                before,
+                                after,
+                                nth,
+                                is_killed,
+                                rows,
+                                is_closed,
+                                seed,
+                            };
+                            if let Err(why) = recovery.run(&bench) {
+                                failures.push(format!("{recovery:?}: {why}"));
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+    assert!(failures.is_empty(), "{}", failures.join("\n"));
+}
+
+/// A database that is recovered twice.
+#[derive(Debug)]
+struct Recovery {
+    /// Options of the connection before the crash, or `plain`.
+    before: &'static str,
+    /// Options of those after it.
+    after: &'static str,
+    /// The sync of the first recovery that fails.
+    nth: u64,
+    /// The process ends then.
+    is_killed: bool,
+    /// Rows that are inserted after the second recovery.
+    rows: i64,
+    /// The database is closed before the power fails again.
+    is_closed: bool,
+    /// Which changes that are in no sync survive the second crash.
+    seed: u64,
+}
+
+impl Recovery {
+    fn run(&self, bench: &Bench) -> Result<(), String> {
+        let disk = FaultyDisk::new(10);
+        let first = match self.before {
+            "plain" => plain_on(bench, &disk),
+            options => table_on(bench, &disk, "wal", options),
+        };
+        for id in 0..3 {
+            first.execute("INSERT INTO t VALUES (?1, 1)", [id]).unwrap();
+        }
+        crash(bench, &disk, 11, Some(first));
+        disk.inject(Fault::failing(DiskOperation::Sync, EIO).nth(self.nth));
+        let _ = bench
+            .open(self.after)
+            .map(|database| check_pages(&database));
+        disk.heal();
+        if self.is_killed {
+            bench.forget();
+        }
+        let expected: Vec<i64> = (0..3 + self.rows).collect();
+        let text = |error: rusqlite::Error| error.to_string();
+        let second = bench.open(self.after).map_err(text)?;
+        for id in 3..3 + self.rows {
+            second
+                .execute("INSERT INTO t VALUES (?1, 1)", [id])
+                .map_err(text)?;
+        }
+        check_ids(&second, &expected, "recovered")?;
+        if self.is_closed {
+            drop(second);
+            crash(bench, &disk, self.seed, None);
+            let plain = bench.open_plain().map_err(text)?;
+            check_ids(&plain, &expected, "closed")?;
+            check_pages(&plain)?;
+            return plain.execute_batch("DELETE FROM t").map_err(text);
+        }
+        crash(bench, &disk, self.seed, Some(second));
+        let third = bench.open(self.after).map_err(text)?;
+        check_ids(&third, &expected, "recovered after a second crash")?;
+        check_pages(&third)
+    }
+}
+
+fn crash(bench: &Bench, disk: &FaultyDisk, seed: u64, open: Option<Connection>) {
+    disk.crash(seed);
+    drop(open);
+    disk.restart();
+    bench.forget();
+}
+
+fn plain_on(bench: &Bench, disk: &FaultyDisk) -> Connection {
+    bench.forget();
+    bench.machine.insert(disk);
+    let plain = bench.open_plain().unwrap();
+    plain
+        .execute_batch("PRAGMA synchronous=FULL; CREATE TABLE t (id INTEGER PRIMARY KEY, x)")
+        .unwrap();
+    plain
+        .query_row("PRAGMA journal_mode=wal", [], |_| Ok(()))
+        .unwrap();
+    plain
 }

@@ -9,10 +9,11 @@ use super::{Kind, Open};
 use crate::code::{Answer, Code};
 use crate::disk::BaseFile;
 use crate::ffi;
+use crate::fork;
 
-/// The file of the VFS below, if it serves the handle.
+/// The file of the VFS below, if it serves the handle, and no child of `fork` has inherited that.
 pub(super) fn file(open: &mut Open) -> Option<&mut BaseFile> {
-    match open.is_passed {
+    match open.is_passed && open.shared.is_own() {
         true => open.base.as_mut(),
         false => None,
     }
@@ -33,6 +34,11 @@ pub(super) fn lock_or(
     if !open.is_passed && open.level == 0 && open.kind == Kind::Main {
         let only_reads = open.is_read_only && !needs_recovery(open)?;
         open.is_passed = open.instance.is_passed(&open.shared, only_reads)?;
+        if let Some(base) = file(open) {
+            let handle = base.handle();
+            let mut databases = open.instance.lock_databases();
+            databases.note_passed(&open.shared.path, handle);
+        }
         if open.is_passed && !open.is_read_only {
             open.shared.publish_commit(open.instance.now());
         }
@@ -40,7 +46,9 @@ pub(super) fn lock_or(
     let Some(base) = file(open) else {
         return member(open, level);
     };
+    let gate = fork::gate();
     let locked = base.lock(level);
+    drop(gate);
     if locked.is_ok() {
         open.level = level;
     }
@@ -57,7 +65,9 @@ pub(super) fn unlock_or(
     let Some(base) = file(open) else {
         return member(open, level);
     };
+    let gate = fork::gate();
     let unlocked = base.unlock_to(level);
+    drop(gate);
     open.level = open.level.min(level);
     stop_if_free(open)?;
     unlocked
@@ -72,10 +82,14 @@ fn stop_if_free(open: &mut Open) -> Answer<()> {
 
 /// The VFS below serves the handle no longer.
 pub(super) fn stop(open: &mut Open) -> Answer<()> {
-    match std::mem::take(&mut open.is_passed) {
-        true => open.instance.has_passed(&open.shared),
-        false => Ok(()),
+    if !std::mem::take(&mut open.is_passed) {
+        return Ok(());
     }
+    if let Some(base) = &mut open.base {
+        let file = base.handle();
+        open.instance.lock_databases().forget_passed(file);
+    }
+    open.instance.has_passed(&open.shared)
 }
 
 /// True if a handle of any process is about to write.
@@ -110,9 +124,11 @@ pub(super) unsafe fn shm_map(
     extend: c_int,
     out: *mut *mut c_void,
 ) -> c_int {
-    let Some(handle) = with_index(open) else {
-        return ffi::IOERR;
+    let handle = match with_index(open) {
+        Ok(handle) => handle,
+        Err(code) => return code.0,
     };
+    let _gate = fork::gate();
     open.has_index = true;
     // SAFETY: the handle is open, and the arguments are the caller's.
     unsafe { ((*(*handle).methods).xShmMap)(handle, region, bytes, extend, out) }
@@ -121,27 +137,34 @@ pub(super) unsafe fn shm_map(
 /// Locks slots of the WAL.
 pub(super) fn shm_lock(open: &mut Open, offset: c_int, count: c_int, flags: c_int) -> c_int {
     match with_index(open) {
-        // SAFETY: the handle is open.
-        Some(handle) => unsafe { ((*(*handle).methods).xShmLock)(handle, offset, count, flags) },
-        None => ffi::IOERR,
+        Ok(handle) => {
+            let _gate = fork::gate();
+            // SAFETY: the handle is open.
+            unsafe { ((*(*handle).methods).xShmLock)(handle, offset, count, flags) }
+        }
+        Err(code) => code.0,
     }
 }
 
 /// A barrier.
 pub(super) fn shm_barrier(open: &mut Open) {
-    if let Some(handle) = with_index(open) {
+    if let Ok(handle) = with_index(open) {
         // SAFETY: the handle is open.
         unsafe { ((*(*handle).methods).xShmBarrier)(handle) };
     }
 }
 
-/// Gives the index of the WAL back.
+/// Gives the index of the WAL back, also in a child that has inherited it: the VFS below requires that before it closes the handle.
 pub(super) fn shm_unmap(open: &mut Open, delete: c_int) -> c_int {
-    let Some(handle) = with_index(open) else {
+    let is_own = open.shared.is_own();
+    let Some(handle) = indexed(open) else {
         return ffi::OK;
     };
+    let gate = fork::gate();
+    let delete = if is_own { delete } else { 0 };
     // SAFETY: the handle is open.
     let code = unsafe { ((*(*handle).methods).xShmUnmap)(handle, delete) };
+    drop(gate);
     open.has_index = false;
     match stop_if_free(open) {
         Ok(()) => code,
@@ -149,8 +172,15 @@ pub(super) fn shm_unmap(open: &mut Open, delete: c_int) -> c_int {
     }
 }
 
-/// The handle of the VFS below, if that has indexes of WALs.
-fn with_index(open: &mut Open) -> Option<*mut ffi::File> {
+/// The handle of the VFS below, if that has indexes of WALs, for a process that has not inherited it.
+fn with_index(open: &mut Open) -> Answer<*mut ffi::File> {
+    match open.shared.is_own() {
+        true => indexed(open).ok_or(Code::IO),
+        false => Err(Code::MISUSE),
+    }
+}
+
+fn indexed(open: &mut Open) -> Option<*mut ffi::File> {
     let handle = open.base.as_mut()?.handle();
     // SAFETY: the handle is open.
     let version = unsafe { (*(*handle).methods).iVersion };

@@ -10,7 +10,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
-use crate::lockstep::{Bench, run};
+use crate::bench::Bench;
+use crate::lockstep::run;
 use crate::price::{PRICES, Tally};
 use crate::{generate, real, real_programs, setting, shrink, trace};
 

@@ -4,6 +4,7 @@
 //! Files, processes and power cuts are simulated, so that a program takes milliseconds and a seed repeats it.
 
 mod actor;
+mod bench;
 mod driver;
 mod generate;
 mod history;
@@ -21,7 +22,7 @@ mod trace;
 mod unusual;
 mod world;
 
-use lockstep::Bench;
+use bench::Bench;
 use price::Tally;
 
 fn setting(name: &str) -> Option<u64> {

@@ -191,5 +191,73 @@ pub fn programs() -> Vec<Program> {
                 Cut(138),
             ],
         },
+        // A connection that only reads was the last one that was closed, so that plain SQLite left its WAL.
+        Program {
+            seed: 15_052_554,
+            steps: vec![
+                open(0, X, 0),
+                Sql(0, "PRAGMA journal_mode=wal"),
+                Sql(0, "CREATE TABLE t (k INTEGER PRIMARY KEY, n INT, v TEXT)"),
+                Open(Opening {
+                    c: 3,
+                    database: X,
+                    process: 0,
+                    how: OursReadOnly,
+                    window: 0,
+                    options: "",
+                }),
+                Close(0),
+                Close(3),
+                open(0, X, 0),
+                Sql(0, "PRAGMA wal_checkpoint(RESTART)"),
+            ],
+        },
+        // The sync after a recovery had failed, and the next opening found no `-wal`, which the disk still had.
+        Program {
+            seed: 15_040_881,
+            steps: vec![
+                Open(Opening {
+                    c: 0,
+                    database: X,
+                    process: 0,
+                    how: Ours,
+                    window: 0,
+                    options: "log=wal&log_limit=20000",
+                }),
+                Sql(0, "CREATE TABLE t (k INTEGER PRIMARY KEY, n INT, v TEXT)"),
+                Sql(0, "CREATE INDEX t_n ON t(n)"),
+                CutLater(5, 969),
+                Full(0),
+                Sql(0, "INSERT INTO t VALUES (57, 0, 'refused')"),
+                Heal,
+                failing_sync(3),
+                open(0, X, 3),
+            ],
+        },
+        // The power failed once more when a recovered database, which could not be closed on a full disk, was closed again.
+        Program {
+            seed: 15_093_641,
+            steps: vec![
+                open(0, X, 0),
+                Sql(0, "PRAGMA journal_mode=wal"),
+                Sql(0, "CREATE TABLE t (k INTEGER PRIMARY KEY, n INT, v TEXT)"),
+                Sql(0, "CREATE INDEX t_n ON t(n)"),
+                open(2, Y, 0),
+                CutLater(15, 546),
+                Sql(2, "BEGIN IMMEDIATE"),
+                Fault(Wrong {
+                    of: Operation::DroppingSync,
+                    is_full: false,
+                    nth: 1,
+                    forever: true,
+                }),
+                Sql(0, "CREATE TABLE u AS SELECT * FROM t"),
+                Sql(2, "COMMIT"),
+                Time(5),
+                CutLater(12, 918),
+                Full(0),
+                open(2, Y, 0),
+            ],
+        },
     ]
 }

@@ -12,8 +12,9 @@ use rusqlite::{Connection, OpenFlags, ffi};
 use tempfile::TempDir;
 
 use crate::actor::{Reply, Request};
+use crate::bench::Bench;
 use crate::history::{History, open_scratch};
-use crate::lockstep::{Bench, Run, Stop};
+use crate::lockstep::{Run, Stop};
 use crate::price::{self, Circumstances, Price, Tally};
 use crate::sql::{self, Outcome};
 use crate::trace;
@@ -423,17 +424,13 @@ impl Real<'_> {
             process.inherited.contains(&c),
             process.opened.get(&c).copied(),
         );
-        if is_inherited && self.had_reader {
-            // SQLite's own VFS may serve it, and refuses nothing.
-            return Ok(());
-        }
         if is_inherited {
             let ours = self.ask(p, Request::Sql(c, text.into()))?;
-            // What needs no file is answered by SQLite itself, and what only reads by its own VFS.
+            // What needs no file is answered by SQLite itself.
             let is_refused = [ffi::SQLITE_MISUSE, ffi::SQLITE_ERROR, ffi::SQLITE_READONLY]
                 .contains(&ours.code());
             // A transaction that was open goes on in memory; its end must not reach the file.
-            let is_refused = is_refused || !ours.is_idle || text.starts_with("SELECT");
+            let is_refused = is_refused || !ours.is_idle;
             return match is_refused || !price::names_a_table(text) {
                 true => {
                     self.tally.pay(Price::Inherited);

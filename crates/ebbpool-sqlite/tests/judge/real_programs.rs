@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use fastrand::Rng;
 
-use crate::lockstep::Bench;
+use crate::bench::Bench;
 use crate::price::Tally;
 use crate::real::{CONNECTIONS, PROCESSES, RealProgram, RealStep, run};
 

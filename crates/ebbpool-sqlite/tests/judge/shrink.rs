@@ -2,7 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use crate::lockstep::{Bench, Finding, run};
+use crate::bench::Bench;
+use crate::lockstep::{Finding, run};
 use crate::price::Tally;
 use crate::step::{CONNECTIONS, Program, Step};
 
