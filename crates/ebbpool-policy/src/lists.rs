@@ -236,6 +236,34 @@ pub(crate) fn second_chance<const N: usize>(
     None
 }
 
+/// The number of frames that a search without an effect passes at most once it has found one: it repeats the walk each time,
+/// where a search with an effect shortens the next one.
+pub(crate) const LOOK_AHEAD: usize = 4096;
+
+/// The frame that a search with second chances would find next, without using one up: of the frames that may be evicted the
+/// first of those with the fewest chances left, where the search begins with the first of `frames`. In a large buffer it looks
+/// at the next few thousand frames only.
+pub(crate) fn fewest_chances(
+    frames: impl Iterator<Item = Frame>,
+    may_evict: impl Fn(Frame) -> bool,
+    chances: impl Fn(Frame) -> u8,
+) -> Option<Frame> {
+    let mut fewest: Option<(u8, Frame)> = None;
+    for (passed, frame) in frames.enumerate() {
+        if passed >= LOOK_AHEAD && fewest.is_some() {
+            break;
+        }
+        let left = chances(frame);
+        if fewest.is_none_or(|(fewest, _)| left < fewest) && may_evict(frame) {
+            fewest = Some((left, frame));
+            if left == 0 {
+                break;
+            }
+        }
+    }
+    fewest.map(|(_, frame)| frame)
+}
+
 /// Finds the clean frame nearest the LRU end of one list without walking the dirty frames at that
 /// end each time: everything on the LRU side of the cursor is dirty.
 ///
@@ -397,6 +425,31 @@ mod tests {
         assert_eq!(chosen, Some(0));
         assert_eq!(bits, [false, true, false]);
         assert_eq!(second_chance(&mut lists, 0, |_| false, |_| true), None);
+    }
+
+    #[test]
+    fn a_search_without_an_effect_finds_what_one_with_second_chances_would() {
+        let filled = || {
+            let mut lists = Lists::<1>::new(6);
+            (0..6).for_each(|frame| lists.push_mru(0, frame));
+            lists
+        };
+        for chances in [[1, 0, 1, 0, 2, 0], [1, 2, 1, 2, 1, 2], [3; 6]] {
+            for pinned in 0..6 {
+                let may_evict = |frame: Frame| frame != pinned;
+                let left = |frame: Frame| chances[frame as usize];
+                let next = fewest_chances(filled().frames(0), may_evict, left);
+                let (mut lists, mut left) = (filled(), chances);
+                let found = second_chance(&mut lists, 0, may_evict, |frame| {
+                    let left = &mut left[frame as usize];
+                    let spared = *left > 0;
+                    *left -= u8::from(spared);
+                    spared
+                });
+                assert_eq!(next, found, "{chances:?}, {pinned}");
+            }
+        }
+        assert_eq!(fewest_chances(filled().frames(0), |_| false, |_| 0), None);
     }
 
     #[test]

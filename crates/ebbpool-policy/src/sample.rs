@@ -13,6 +13,7 @@ const SEED: u64 = 2026;
 const DRAWS_PER_FRAME: u32 = 8;
 
 /// A source of random frames and choices.
+#[derive(Clone)]
 pub(crate) struct FrameSampler {
     random: SplitMix64,
 }
@@ -22,6 +23,18 @@ impl FrameSampler {
         FrameSampler {
             random: SplitMix64::seed_from_u64(SEED),
         }
+    }
+
+    /// What [`least`](Self::least) would return, with the same draws each time.
+    #[inline]
+    pub(crate) fn least_next<V: PartialOrd>(
+        &self,
+        frames: u32,
+        size: u32,
+        may_evict: impl Fn(Frame) -> bool,
+        value: impl Fn(Frame) -> V,
+    ) -> Option<Frame> {
+        self.clone().least(frames, size, may_evict, value)
     }
 
     /// A number from 0 to `end` - 1, all equally likely.

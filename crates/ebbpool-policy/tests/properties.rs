@@ -308,6 +308,55 @@ fn hints_change_nothing() {
     });
 }
 
+/// Policies whose later victims depend on the questions of a background writer, and why.
+const CHANGED_BY_QUESTIONS: [(&str, &str); 5] = [
+    (
+        "innodb",
+        "a search goes on where the last one stopped, as in the server",
+    ),
+    (
+        "lirs-wsr",
+        "the search moves dirty pages that it spares within the stacks",
+    ),
+    (
+        "ccf-lru",
+        "the search sorts the pages that it passes into the cold clean list",
+    ),
+    (
+        "ref",
+        "the search chooses the next victim blocks, which stay chosen",
+    ),
+    (
+        "ebb",
+        "the search gathers candidates, which it goes on to compare",
+    ),
+];
+
+/// True if questions of a background writer may change what the policy evicts. With clustering the first question chooses
+/// the victim cluster, which stays the victim until it is empty.
+fn is_changed_by_questions(spec: &PolicySpec) -> bool {
+    let name = spec.entry().name;
+    let clusters = spec.spelled("cluster").is_some_and(|size| size != "0");
+    let wrapped = || spec.wrapped().any(is_changed_by_questions);
+    clusters || CHANGED_BY_QUESTIONS.iter().any(|(is, _)| *is == name) || wrapped()
+}
+
+#[test]
+fn questions_of_the_background_writer_change_nothing() {
+    for_every_policy(|tested, case| {
+        if tested.registered && is_changed_by_questions(&parsed(tested, &case.spec)) {
+            return Ok(());
+        }
+        let asks = DriverBehaviour {
+            asks_often: true,
+            ..DriverBehaviour::default()
+        };
+        let plain = run(tested, case, DriverBehaviour::default())?;
+        prop_assert_eq!(plain, run(tested, case, asks)?);
+        Ok(())
+    });
+}
+
 #[test]
 fn ghosts_that_the_policy_has_forgotten_change_nothing() {
     for_every_policy(|tested, case| {

@@ -1,7 +1,7 @@
 //! Simulated threads. Outside a run they are plain ones.
 
 use std::any::Any;
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::io;
 use std::panic::{AssertUnwindSafe, Location, catch_unwind, resume_unwind};
 use std::sync::Arc;
@@ -31,6 +31,27 @@ enum Handle<T> {
     },
 }
 
+thread_local! {
+    /// The number of threads that the calling thread can still start before one is refused; `None` if none is.
+    static REFUSED: Cell<Option<u64>> = const { Cell::new(None) };
+}
+
+/// Does `work`. Of the threads that it starts in the calling thread, the one with this number, counted from 0, cannot be
+/// started, as if the system had no threads left.
+pub fn refusing<R>(number: u64, work: impl FnOnce() -> R) -> R {
+    REFUSED.set(Some(number));
+    let outcome = catch_unwind(AssertUnwindSafe(work));
+    REFUSED.set(None);
+    outcome.unwrap_or_else(|panic| resume_unwind(panic))
+}
+
+/// True if the calling thread cannot start the thread that it is about to start.
+fn is_refused() -> bool {
+    let left = REFUSED.get();
+    REFUSED.set(left.and_then(|left| left.checked_sub(1)));
+    left == Some(0)
+}
+
 impl Builder {
     /// A thread without a name.
     pub fn new() -> Self {
@@ -47,11 +68,14 @@ impl Builder {
     ///
     /// # Errors
     ///
-    /// If the system has no threads left.
+    /// If the system has no threads left, or the thread is to be [refused](refusing).
     pub fn spawn<T: Send + 'static>(
         self,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> io::Result<JoinHandle<T>> {
+        if is_refused() {
+            return Err(io::ErrorKind::WouldBlock.into());
+        }
         let Some(run) = world::blocking() else {
             let plain = std::thread::Builder::new();
             let plain = match self.name {

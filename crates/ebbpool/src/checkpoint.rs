@@ -138,6 +138,9 @@ impl Core {
                 Ok(_) | Err(LatchRefusal::Empty | LatchRefusal::Abandoned) => {
                     return Ok((false, written));
                 }
+                Err(LatchRefusal::Busy) if self.frames.page_in(frame) != page => {
+                    return Ok((false, written));
+                }
                 Err(LatchRefusal::Busy) => WaitCondition::Shared { polite_since: None },
             };
             let latched = std::mem::take(latches);

@@ -908,7 +908,9 @@ impl<'c> Waiting<'c> {
             } => self.deadline.min(self.since + POLITENESS),
             _ => self.deadline,
         };
-        let in_time = core.frames.wait(frame, awaited, &mut self.queued, deadline);
+        let in_time = core
+            .frames
+            .wait((frame, page), awaited, &mut self.queued, deadline);
         match in_time || deadline < self.deadline {
             true => Ok(()),
             false => Err(self.too_long(page)),
@@ -990,6 +992,27 @@ mod tests {
         let fetched = core.fetch((3, UNKNOWN_CLASS), reason, None, &mut waiting);
         assert!(matches!(fetched, Err(PoolError::AllPinned { .. })));
         assert!(core.frames.fix(frame, true).is_ok(), "it waits no longer");
+    }
+
+    #[test]
+    fn a_thread_does_not_wait_for_a_frame_that_its_page_has_left() {
+        let pool = PoolOptions::new(2)
+            .background(false)
+            .patience(Duration::from_millis(1))
+            .open(MemoryStorage::new(512))
+            .expect("a pool");
+        let core = &*pool.core;
+        let _pinned = pool.fix_read(2).expect("a page");
+        let frame = core.table.find(2, &core.frames).expect("it is resident");
+        for awaited in [WaitCondition::Exclusive, WaitCondition::Drop] {
+            let mut waiting = Waiting::new(core);
+            // Page 1 was in the frame when the thread looked.
+            waiting.for_latch(frame, 1, awaited).expect("it looks anew");
+            assert!(
+                core.frames.fix(frame, true).is_ok(),
+                "readers need not wait"
+            );
+        }
     }
 
     /// FIFO, which counts the pool's questions.

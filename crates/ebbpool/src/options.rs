@@ -305,6 +305,63 @@ impl PoolOptions {
         self
     }
 
+    /// The name and value of each option, for a test that the simulation draws all of them: an option that is added has to
+    /// be listed here.
+    #[cfg(feature = "simulation")]
+    #[doc(hidden)]
+    pub fn named_values(&self) -> Vec<(&'static str, String)> {
+        let PoolOptions {
+            frames,
+            policy,
+            format,
+            log,
+            double_write,
+            identity,
+            padding_at_risk,
+            costs,
+            patience,
+            dense_pages,
+            background,
+            reserve,
+            dirty_budget,
+            most_delay,
+            throttle_at_fix,
+            max_dirty_age,
+            read_ahead,
+            batch,
+            exact_hits,
+            listener,
+            sink,
+        } = self;
+        let policy = match policy {
+            PolicyChoice::Spec(spec) => spec.to_string(),
+            PolicyChoice::Own(_) => "the caller's own".to_string(),
+        };
+        vec![
+            ("frames", frames.to_string()),
+            ("policy", policy),
+            ("format", format!("{format:?}")),
+            ("log", (log.durable_lsn() != crate::Lsn::MAX).to_string()),
+            ("double_write", double_write.is_some().to_string()),
+            ("identity", identity.to_string()),
+            ("padding_at_risk", padding_at_risk.to_string()),
+            ("costs", format!("{costs:?}")),
+            ("patience", format!("{patience:?}")),
+            ("dense_pages", dense_pages.to_string()),
+            ("background", background.to_string()),
+            ("reserve", format!("{reserve:?}")),
+            ("dirty_budget", format!("{dirty_budget:?}")),
+            ("most_delay", format!("{most_delay:?}")),
+            ("throttle_at_fix", throttle_at_fix.to_string()),
+            ("max_dirty_age", format!("{max_dirty_age:?}")),
+            ("read_ahead", read_ahead.to_string()),
+            ("batch", batch.to_string()),
+            ("exact_hits", exact_hits.to_string()),
+            ("listener", listener.is_some().to_string()),
+            ("sink", sink.is_some().to_string()),
+        ]
+    }
+
     pub(crate) fn check(&self, storage: &dyn Storage) -> Result<(), PoolError> {
         let page_size = storage.page_size();
         let refused = |reason: String| Err(PoolError::Options(reason));

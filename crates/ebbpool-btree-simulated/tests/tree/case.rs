@@ -1,21 +1,12 @@
 //! The case of a seed: options, scripts, and faults.
 
+use std::time::Duration;
+
 use ebbpool_btree_simulated::Durability;
 use ebbpool_simulation::Random;
 
 use crate::disk::FaultRates;
-
-const POLICIES: [&str; 9] = [
-    "lru",
-    "ebb",
-    "clock",
-    "cflru",
-    "cfdc:cluster=4",
-    "casa",
-    "fd-buffer:group=1",
-    "2q",
-    "bplru:block=4",
-];
+use crate::policies::{draw, policies, spec};
 
 /// The kind of a case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -94,10 +85,85 @@ pub struct Load {
     pub panics: bool,
 }
 
+/// The options of the pool of one life.
+#[derive(Clone, Debug)]
+pub struct LifeOptions {
+    pub policy: String,
+    pub background: bool,
+    pub fixed_costs: bool,
+    pub reserve: Option<u32>,
+    pub budget: Option<(f64, Duration)>,
+    pub max_dirty_age: Option<Duration>,
+    pub patience: Duration,
+    pub read_ahead: u32,
+    pub batch: u32,
+    pub dense_pages: usize,
+    pub exact_hits: bool,
+}
+
+impl LifeOptions {
+    /// Options with which nothing happens in the background.
+    pub fn calm() -> Self {
+        LifeOptions {
+            policy: "lru".into(),
+            background: false,
+            fixed_costs: true,
+            reserve: None,
+            budget: None,
+            max_dirty_age: None,
+            patience: Duration::from_secs(10),
+            read_ahead: 32,
+            batch: 64,
+            dense_pages: 0,
+            exact_hits: false,
+        }
+    }
+
+    fn new(random: &mut Random, case: &Case) -> Self {
+        let mut all = policies();
+        all.retain(|policy| case.double_write || !spec(policy).pads());
+        let policy = draw(random, &all);
+        let shares = [None, Some(0.25), Some(0.5), Some(1.0)];
+        LifeOptions {
+            policy: match case.double_write || !spec(&policy).pads() {
+                true => policy,
+                // The pool refuses to put pages at risk that no caller has changed.
+                false => "bplru:block=4".into(),
+            },
+            background: case.kind != CaseKind::CutLog && random.one_in(2),
+            fixed_costs: random.one_in(2),
+            reserve: random.pick(&[None, Some(0), Some(2), Some(case.frames), Some(u32::MAX)]),
+            budget: random.pick(&shares).map(|share| {
+                let delay = random.pick(&[0, 50, 20_000]);
+                (share, Duration::from_micros(delay))
+            }),
+            max_dirty_age: random.one_in(4).then(|| match random.below(6) {
+                0 => Duration::ZERO,
+                1 => Duration::MAX,
+                _ => Duration::from_millis(random.pick(&[1, 10, 200])),
+            }),
+            patience: match random.one_in(4) {
+                true => Duration::MAX,
+                false => Duration::from_secs(10),
+            },
+            read_ahead: random.pick(&[0, 4, 32]),
+            batch: random.pick(&[1, 2, 8, 64]),
+            dense_pages: random.pick(&[0, 8, 64]),
+            exact_hits: random.one_in(6),
+        }
+    }
+}
+
 /// From one opening of the database to its end.
 #[derive(Clone, Debug)]
 pub struct Life {
-    pub background: bool,
+    pub options: LifeOptions,
+    /// The first attempt to open the database may fail, because the thread of this number cannot be started.
+    pub refused_thread: Option<u64>,
+    /// The file of pages has this number of bytes of a further page when it is opened.
+    pub tail: u64,
+    /// The power fails at the end, also if nothing went wrong. Otherwise only the process ends.
+    pub power_fails: bool,
     pub crash_at: Option<u64>,
     pub crash_seed: u64,
     pub closes: bool,
@@ -108,11 +174,37 @@ pub struct Life {
     pub scripts: Vec<Vec<Step>>,
 }
 
+impl Life {
+    /// The same life, each without one of the things that happen to it.
+    pub fn calmer(&self) -> Vec<Life> {
+        let with = |change: fn(&mut Life)| {
+            let mut life = self.clone();
+            change(&mut life);
+            life
+        };
+        let mut calmer = vec![
+            with(|life| life.options = LifeOptions::calm()),
+            with(|life| life.options.policy = "lru".into()),
+            with(|life| life.options.background = false),
+            with(|life| life.options.max_dirty_age = None),
+            with(|life| life.refused_thread = None),
+            with(|life| life.tail = 0),
+            with(|life| life.crash_at = None),
+            with(|life| life.power_fails = true),
+            with(|life| life.fault_rates = FaultRates::default()),
+            with(|life| life.load = None),
+            with(|life| life.load_afterwards = None),
+        ];
+        let own = format!("{self:?}");
+        calmer.retain(|life| format!("{life:?}") != own);
+        calmer
+    }
+}
+
 #[derive(Clone, Debug)]
 pub struct Case {
     pub seed: u64,
     pub kind: CaseKind,
-    pub policy: &'static str,
     pub frames: u32,
     pub page_size: usize,
     pub double_write: bool,
@@ -147,7 +239,6 @@ impl Case {
         let mut case = Case {
             seed,
             kind,
-            policy: random.pick(&POLICIES),
             frames: match kind {
                 // With few frames, pages are written long before a checkpoint.
                 CaseKind::CutLog => 16,
@@ -192,7 +283,13 @@ impl Case {
             panics: random.one_in(8),
         };
         Life {
-            background: self.kind != CaseKind::CutLog && random.one_in(2),
+            options: LifeOptions::new(random, self),
+            refused_thread: random.one_in(8).then(|| random.below(2)),
+            tail: match random.one_in(4) {
+                true => random.below(self.page_size as u64),
+                false => 0,
+            },
+            power_fails: !random.one_in(4),
             crash_at: (crashes && random.one_in(2)).then(|| 1 + random.below(120)),
             crash_seed: random.any(),
             closes: random.one_in(2),
@@ -285,13 +382,14 @@ fn fault_rates(random: &mut Random, calm: bool) -> FaultRates {
     };
     if !calm && random.one_in(2) {
         let often = random.pick(&[10, 40, 200]);
-        match random.below(7) {
+        match random.below(8) {
             0 => fault_rates.read_error = often,
             1 => fault_rates.write_error = often,
             2 => fault_rates.torn = often,
             3 => fault_rates.flipped = often,
             4 => fault_rates.sync_error = often,
             5 => fault_rates.panics = often,
+            6 => fault_rates.full = often.min(10),
             _ => fault_rates.log_error = often,
         }
     }

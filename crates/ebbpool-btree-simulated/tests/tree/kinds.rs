@@ -7,7 +7,7 @@ use std::time::Duration;
 use ebbpool::storage::FaultyDisk;
 use ebbpool_simulation::{random, thread};
 
-use crate::case::Case;
+use crate::case::{Case, LifeOptions};
 use crate::disk::{FaultLog, FaultRates};
 use crate::life::World;
 use crate::model::{Model, Tally};
@@ -19,13 +19,14 @@ pub fn a_writer_among_readers_of_a_long_value(case: &Arc<Case>) -> Tally {
         case: Arc::clone(case),
         disk: FaultyDisk::new(case.seed),
         model: Arc::<Model>::default(),
+        in_use: Arc::default(),
     };
     let slow = FaultRates {
         slow: 200,
         ..FaultRates::default()
     };
-    let parts = world.parts(&world.disk, slow, &Arc::new(FaultLog::default()));
-    let options = world.options(false);
+    let parts = world.parts(&world.disk, slow, &Arc::new(FaultLog::default()), None);
+    let options = world.options(&LifeOptions::calm());
     let options = options.pool(|pool| pool.patience(Duration::from_millis(300)));
     let database = options.open_on(parts).expect("nothing goes wrong");
     let long = vec![7; case.page_size * (40 + random() as usize % 60)];

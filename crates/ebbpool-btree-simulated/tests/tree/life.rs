@@ -1,8 +1,8 @@
 //! A run: several lives of the database, one after the other, each of which begins with a recovery.
 
-use ebbpool::{OperationCosts, Unit};
+use ebbpool::{OperationCosts, PoolError, Unit};
 use std::panic::{AssertUnwindSafe, catch_unwind, panic_any, resume_unwind};
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use ebbpool::storage::{DiskOperation, Fault, FaultyDisk, FaultyFile, page_lsn};
@@ -11,9 +11,9 @@ use ebbpool_btree_simulated::{
 };
 use ebbpool_simulation::{random, thread};
 
-use crate::case::{Case, CaseKind, Life, Load};
+use crate::case::{Case, CaseKind, Life, LifeOptions, Load};
 use crate::client::{Client, ScriptedPanic, StopReason};
-use crate::disk::{FaultLog, FaultRates, FaultyFileStorage};
+use crate::disk::{FaultLog, FaultRates, FaultyFileStorage, FileLock};
 use crate::model::{Effects, Model, Records, Tally, Value};
 
 /// The state that the lives of a run share.
@@ -21,6 +21,8 @@ pub struct World {
     pub case: Arc<Case>,
     pub disk: FaultyDisk,
     pub model: Arc<Model>,
+    /// A database uses the disk.
+    pub in_use: Arc<AtomicBool>,
 }
 
 pub fn run(case: &Arc<Case>) -> Tally {
@@ -30,16 +32,22 @@ pub fn run(case: &Arc<Case>) -> Tally {
         case: Arc::clone(case),
         disk: FaultyDisk::new(case.seed),
         model: Arc::default(),
+        in_use: Arc::default(),
     };
     for life in &case.lives {
-        match world.live(life) {
+        let untroubled = match world.live(life) {
             Err(StopReason::Reported) => {
                 world.model.state().tally.reported += 1;
                 return world.tally();
             }
-            Ok(()) | Err(StopReason::PowerOff) => {}
+            Ok(untroubled) => untroubled,
+            Err(StopReason::PowerOff) => false,
+        };
+        // After a sync that failed only a crash shows what is durable.
+        match untroubled && !life.power_fails {
+            true => world.disk.heal(),
+            false => world.crash(life.crash_seed),
         }
-        world.crash(life.crash_seed);
     }
     if world.last_look() == Err(StopReason::Reported) {
         world.model.state().tally.reported += 1;
@@ -100,22 +108,46 @@ impl World {
         self.model.state().tally.crashes += 1;
     }
 
-    pub fn options(&self, background: bool) -> DatabaseOptions {
+    pub fn options(&self, options: &LifeOptions) -> DatabaseOptions {
         let case = &self.case;
+        let options = options.clone();
         let costs = OperationCosts {
             read: 1.0,
             write: 8.0,
             unit: Unit::PageReads,
         };
         DatabaseOptions::new(case.frames)
-            .policy(case.policy)
+            .policy(&options.policy)
             .expect("the policy is known")
             .page_size(case.page_size)
             .double_write(case.double_write)
             .durability(case.durability)
             .checkpoint_every(case.checkpoint_every)
-            .background(background)
-            .pool(move |pool| pool.fixed_costs(costs))
+            .background(options.background)
+            .pool(move |mut pool| {
+                if options.fixed_costs {
+                    pool = pool.fixed_costs(costs);
+                }
+                if let Some(reserve) = options.reserve {
+                    pool = pool.clean_reserve(reserve);
+                }
+                if let Some((share, most_delay)) = options.budget {
+                    pool = pool.dirty_budget(share, most_delay);
+                }
+                if let Some(age) = options.max_dirty_age {
+                    pool = pool.max_dirty_age(age);
+                }
+                pool.patience(options.patience)
+                    .read_ahead(options.read_ahead)
+                    .batch(options.batch)
+                    .dense_pages(options.dense_pages)
+                    .exact_hits(options.exact_hits)
+            })
+    }
+
+    /// The lock of the disk's files, which one database at a time may use.
+    fn lock(&self) -> Option<FileLock> {
+        Some(FileLock::take(&self.in_use))
     }
 
     pub fn parts(
@@ -123,8 +155,9 @@ impl World {
         disk: &FaultyDisk,
         fault_rates: FaultRates,
         faults: &Arc<FaultLog>,
+        mut lock: Option<FileLock>,
     ) -> DatabaseParts {
-        let pages = |name: &'static str| FaultyFileStorage {
+        let mut pages = |name: &'static str| FaultyFileStorage {
             disk: disk.clone(),
             name,
             inner: disk.pages(name, self.case.page_size),
@@ -133,6 +166,8 @@ impl World {
             lost: Arc::new(|_| {}),
             page_map: None,
             in_flight: Mutex::default(),
+            reports_erases: true,
+            lock: lock.take(),
         };
         let log = |name| -> Box<dyn LogFile> {
             Box::new(TroubledLog {
@@ -161,11 +196,37 @@ impl World {
     }
 
     fn open(&self, life: &Life, faults: &Arc<FaultLog>) -> Result<Database, StopReason> {
-        let parts = self.parts(&self.disk, life.fault_rates, faults);
-        let opened = self.options(life.background).open_on(parts);
+        self.cut_off_page(life)?;
+        let open = || {
+            let parts = self.parts(&self.disk, life.fault_rates, faults, self.lock());
+            self.options(&life.options).open_on(parts)
+        };
+        if let Some(number) = life.refused_thread {
+            match thread::refusing(number, open) {
+                Ok(_) | Err(DatabaseError::Pool(PoolError::Storage { .. })) => {}
+                Err(error) => self.succeeds("a thread cannot be started", Err(error))?,
+            }
+        }
+        let opened = open();
         let database = self.succeeds("the database is opened", opened)?;
         self.disk.watch(&database.log(), page_lsn);
         Ok(database)
+    }
+
+    /// Makes the file of pages longer by a part of a page, as a crash during a growth may leave it.
+    fn cut_off_page(&self, life: &Life) -> Result<(), StopReason> {
+        let file = self.disk.bytes("data");
+        let longer = file.len().and_then(|length| match length {
+            0 => Ok(()),
+            length if life.tail > 0 && length.is_multiple_of(self.case.page_size as u64) => {
+                file.set_len(length + life.tail)
+            }
+            _ => Ok(()),
+        });
+        longer.map_err(|error| {
+            assert!(self.disk.is_off(), "the file cannot become longer: {error}");
+            StopReason::PowerOff
+        })
     }
 
     fn one_client(&self) -> bool {
@@ -190,7 +251,8 @@ impl World {
         Ok(())
     }
 
-    fn live(&self, life: &Life) -> Result<(), StopReason> {
+    /// True if nothing went wrong.
+    fn live(&self, life: &Life) -> Result<bool, StopReason> {
         if let Some(at) = life.crash_at {
             let crash = Fault::crash(DiskOperation::Change, life.crash_seed);
             self.disk.inject(crash.nth(at));
@@ -229,7 +291,7 @@ impl World {
         }
         if count > 0 {
             // The faults explain further errors, and the next life checks the content.
-            return Ok(());
+            return Ok(false);
         }
         let found = self.succeeds("all is read", contents(&database))?;
         self.compare(&found);
@@ -248,7 +310,7 @@ impl World {
             self.succeeds("the database is closed", database.close())?;
             self.model.durable_since(now);
         }
-        Ok(())
+        Ok(true)
     }
 
     fn compare(&self, found: &Records) {
@@ -345,8 +407,8 @@ impl World {
         let faults = Arc::new(FaultLog::default());
         let calm = FaultRates::default();
         let open = || {
-            self.options(false)
-                .open_on(self.parts(&disk, calm, &faults))
+            self.options(&LifeOptions::calm())
+                .open_on(self.parts(&disk, calm, &faults, None))
         };
         let Ok(database) = open() else {
             self.model.state().tally.cut_refused += 1;
@@ -395,8 +457,8 @@ impl World {
 
     fn last_look(&self) -> Result<(), StopReason> {
         let faults = Arc::new(FaultLog::default());
-        let parts = self.parts(&self.disk, FaultRates::default(), &faults);
-        let opened = self.options(false).open_on(parts);
+        let parts = self.parts(&self.disk, FaultRates::default(), &faults, self.lock());
+        let opened = self.options(&LifeOptions::calm()).open_on(parts);
         let mut database = self.succeeds("the database is opened for the last time", opened)?;
         self.judge(&mut database)?;
         self.succeeds("the database is closed for the last time", database.close())

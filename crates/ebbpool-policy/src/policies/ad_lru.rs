@@ -2,7 +2,7 @@
 
 use ebbpool_cost::Decimal;
 
-use crate::lists::{CleanCursor, Lists, second_chance};
+use crate::lists::{CleanCursor, Lists, fewest_chances, second_chance};
 use crate::parameters::{parameters, share_of};
 use crate::policy::{Access, Frame, Page, Policy};
 use crate::registry::Build;
@@ -86,13 +86,22 @@ impl AdLru {
         self.queues.remove(queue, frame);
     }
 
-    fn victim_of(&mut self, queue: usize, may_evict: impl Fn(Frame) -> bool) -> Option<Frame> {
+    fn victim_of(
+        &mut self,
+        queue: usize,
+        asks: bool,
+        may_evict: impl Fn(Frame) -> bool,
+    ) -> Option<Frame> {
         let tags = &mut self.tags;
         let clean = &mut self.clean[queue];
         let dirty = |frame: Frame| tags[frame as usize].dirty;
         let found = clean.find(&self.queues, dirty, &may_evict);
         if found.is_some() {
             return found;
+        }
+        if asks {
+            let chances = |frame: Frame| u8::from(tags[frame as usize].referenced);
+            return fewest_chances(self.queues.frames(queue), may_evict, chances);
         }
         // The cursor stays valid: it is at a clean frame or past the end, and only dirty frames
         // move.
@@ -115,14 +124,15 @@ impl Policy for AdLru {
     #[inline]
     fn victim<F: Fn(Frame) -> bool>(
         &mut self,
-        _incoming: Option<(Page, Access)>,
+        incoming: Option<(Page, Access)>,
         may_evict: F,
     ) -> Option<Frame> {
         let from_cold = self.queues.len(COLD) > self.min_cold
             || self.queues.find_from_lru(HOT, &may_evict).is_none();
         let (first, second) = if from_cold { (COLD, HOT) } else { (HOT, COLD) };
-        self.victim_of(first, &may_evict)
-            .or_else(|| self.victim_of(second, &may_evict))
+        let asks = incoming.is_none();
+        self.victim_of(first, asks, &may_evict)
+            .or_else(|| self.victim_of(second, asks, &may_evict))
     }
 
     #[inline]

@@ -250,13 +250,16 @@ impl Policy for Cacheus {
     #[inline]
     fn victim<F: Fn(Frame) -> bool>(
         &mut self,
-        _incoming: Option<(Page, Access)>,
+        incoming: Option<(Page, Access)>,
         may_evict: F,
     ) -> Option<Frame> {
         let recency = self.stacks.find_from_lru(QUEUE, &may_evict);
         let recency = recency.or_else(|| self.stacks.find_from_lru(REUSED, &may_evict))?;
         let frequency = self.frequency.least_where(may_evict)?;
-        Some(self.weights.choose(recency, frequency, &mut self.sampler))
+        Some(match incoming {
+            None => self.weights.next(recency, frequency, &self.sampler),
+            Some(_) => self.weights.choose(recency, frequency, &mut self.sampler),
+        })
     }
 
     #[inline]

@@ -3,6 +3,7 @@
 use std::hint::black_box;
 
 use super::directory::{Directory, T1, T2};
+use crate::lists::LOOK_AHEAD;
 use crate::policy::{Access, Frame, Ghost, Page, Policy};
 use crate::registry::Build;
 use crate::spec::{Entry, MemoryUse};
@@ -42,6 +43,38 @@ impl Build for Car {
     }
 }
 
+impl Car {
+    /// The frame that a search would return. No page loses its bit or moves.
+    fn next_victim(&self, may_evict: impl Fn(Frame) -> bool) -> Option<Frame> {
+        let lists = &self.directory.lists;
+        let target = self.directory.target().max(1.0);
+        let mut hands = [T1, T2].map(|list| lists.find_from_lru(list, &may_evict));
+        let mut left_in_t1 = lists.len(T1);
+        // A search moves pages with their bits set to T2's end, the first of them behind those that are there.
+        let (mut first_moved, mut moved) = (None, 0);
+        loop {
+            let list = match (hands[T1], hands[T2].or(first_moved)) {
+                (Some(_), Some(_)) if f64::from(left_in_t1) >= target => T1,
+                (Some(_), None) => T1,
+                _ => T2,
+            };
+            let Some(frame) = hands[list] else {
+                return first_moved;
+            };
+            if !self.referenced[frame as usize] {
+                return Some(frame);
+            }
+            first_moved = first_moved.or(Some(frame));
+            moved += 1;
+            if moved == LOOK_AHEAD {
+                return first_moved;
+            }
+            left_in_t1 -= u32::from(list == T1);
+            hands[list] = lists.find_from(lists.mruward(frame), &may_evict);
+        }
+    }
+}
+
 impl Policy for Car {
     #[inline]
     fn hit(&mut self, frame: Frame, _access: Access) {
@@ -70,9 +103,12 @@ impl Policy for Car {
     #[inline]
     fn victim<F: Fn(Frame) -> bool>(
         &mut self,
-        _incoming: Option<(Page, Access)>,
+        incoming: Option<(Page, Access)>,
         may_evict: F,
     ) -> Option<Frame> {
+        if incoming.is_none() {
+            return self.next_victim(&may_evict);
+        }
         let target = self.directory.target().max(1.0);
         let mut hands = [T1, T2].map(|list| self.directory.lists.find_from_lru(list, &may_evict));
         loop {

@@ -1,6 +1,6 @@
 //! Second chance.
 
-use crate::lists::{Lists, second_chance};
+use crate::lists::{Lists, fewest_chances, second_chance};
 use crate::policy::{Access, Frame, Page, Policy};
 use crate::registry::Build;
 use crate::spec::{CLUSTER, Entry, MemoryUse};
@@ -55,10 +55,14 @@ impl Policy for Clock {
     #[inline]
     fn victim<F: Fn(Frame) -> bool>(
         &mut self,
-        _incoming: Option<(Page, Access)>,
+        incoming: Option<(Page, Access)>,
         may_evict: F,
     ) -> Option<Frame> {
         let referenced = &mut self.referenced;
+        if incoming.is_none() {
+            let chances = |frame: Frame| u8::from(referenced[frame as usize]);
+            return fewest_chances(self.lists.frames(0), may_evict, chances);
+        }
         second_chance(&mut self.lists, 0, may_evict, |frame| {
             std::mem::take(&mut referenced[frame as usize])
         })

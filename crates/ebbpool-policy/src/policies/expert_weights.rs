@@ -59,6 +59,14 @@ impl ExpertWeights {
         victim
     }
 
+    /// The victim of the expert that [`choose`](Self::choose) would draw.
+    pub(super) fn next(&self, recency: Frame, frequency: Frame, sampler: &FrameSampler) -> Frame {
+        match sampler.clone().happens(self.recency) {
+            true => recency,
+            false => frequency,
+        }
+    }
+
     /// The expert that alone chose `frame` as the last victim. It answers once.
     #[inline]
     pub(super) fn take_chooser(&mut self, frame: Frame) -> Option<Expert> {

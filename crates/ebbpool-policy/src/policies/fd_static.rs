@@ -69,7 +69,7 @@ impl Policy for FdStatic {
         incoming: Option<(Page, Access)>,
         may_evict: F,
     ) -> Option<Frame> {
-        let access = incoming.map_or(Access::Read, |(_, access)| access);
+        let access = incoming.map(|(_, access)| access);
         self.pools.victim(access, may_evict)
     }
 

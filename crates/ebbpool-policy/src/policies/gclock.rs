@@ -2,7 +2,7 @@
 
 use prefetch_index::prefetch_index;
 
-use crate::lists::{Lists, second_chance};
+use crate::lists::{Lists, fewest_chances, second_chance};
 use crate::parameters::{parameters, whole};
 use crate::policy::{Access, Frame, Page, Policy};
 use crate::registry::Build;
@@ -78,10 +78,14 @@ impl Policy for Gclock {
     #[inline]
     fn victim<F: Fn(Frame) -> bool>(
         &mut self,
-        _incoming: Option<(Page, Access)>,
+        incoming: Option<(Page, Access)>,
         may_evict: F,
     ) -> Option<Frame> {
         let counters = &mut self.counters;
+        if incoming.is_none() {
+            let chances = |frame: Frame| counters[frame as usize];
+            return fewest_chances(self.lists.frames(0), may_evict, chances);
+        }
         second_chance(&mut self.lists, 0, may_evict, |frame| {
             let counter = &mut counters[frame as usize];
             let spared = *counter > 0;

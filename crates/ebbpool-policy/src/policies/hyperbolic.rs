@@ -92,7 +92,7 @@ impl Policy for Hyperbolic {
     #[inline]
     fn victim<F: Fn(Frame) -> bool>(
         &mut self,
-        _incoming: Option<(Page, Access)>,
+        incoming: Option<(Page, Access)>,
         may_evict: F,
     ) -> Option<Frame> {
         let Hyperbolic {
@@ -103,11 +103,16 @@ impl Policy for Hyperbolic {
             ..
         } = self;
         let may_evict = |frame: Frame| pages[frame as usize].references > 0 && may_evict(frame);
-        sampler.least(pages.len() as u32, self.sample, may_evict, |frame| {
+        let value = |frame: Frame| {
             let page = &pages[frame as usize];
             let age = (*now - page.at).max(1) as f64;
             costs[usize::from(page.dirty)] * f64::from(page.references) / age
-        })
+        };
+        let frames = pages.len() as u32;
+        match incoming {
+            None => sampler.least_next(frames, self.sample, may_evict, value),
+            Some(_) => sampler.least(frames, self.sample, may_evict, value),
+        }
     }
 
     #[inline]

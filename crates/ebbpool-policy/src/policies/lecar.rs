@@ -119,12 +119,15 @@ impl Policy for Lecar {
     #[inline]
     fn victim<F: Fn(Frame) -> bool>(
         &mut self,
-        _incoming: Option<(Page, Access)>,
+        incoming: Option<(Page, Access)>,
         may_evict: F,
     ) -> Option<Frame> {
         let recency = self.recency.find_from_lru(0, &may_evict)?;
         let frequency = self.frequency.least_where(may_evict)?;
-        Some(self.weights.choose(recency, frequency, &mut self.sampler))
+        Some(match incoming {
+            None => self.weights.next(recency, frequency, &self.sampler),
+            Some(_) => self.weights.choose(recency, frequency, &mut self.sampler),
+        })
     }
 
     #[inline]

@@ -264,7 +264,7 @@ impl Policy for Lhd {
     #[inline]
     fn victim<F: Fn(Frame) -> bool>(
         &mut self,
-        _incoming: Option<(Page, Access)>,
+        incoming: Option<(Page, Access)>,
         may_evict: F,
     ) -> Option<Frame> {
         let size = match self.reconfigurations > LEARNING {
@@ -275,7 +275,8 @@ impl Policy for Lhd {
         let may_evict = |frame: Frame| pages[frame as usize].resident && may_evict(frame);
         let density_of = |frame: Frame| densities.of(&pages[frame as usize], self.now);
         let frames = pages.len() as u32;
-        let sampled = self.sampler.least(frames, size, may_evict, density_of);
+        let mut sampler = self.sampler.clone();
+        let sampled = sampler.least(frames, size, may_evict, density_of);
         let mut victim = sampled.map(|frame| (density_of(frame), frame));
         for frame in self.recent.into_iter().flatten() {
             let density = density_of(frame);
@@ -284,6 +285,11 @@ impl Policy for Lhd {
             }
         }
         let (density, frame) = victim?;
+        if incoming.is_none() {
+            // The next search draws the same frames.
+            return Some(frame);
+        }
+        self.sampler = sampler;
         self.victims_density = DECAY * self.victims_density + (1.0 - DECAY) * f64::from(density);
         Some(frame)
     }

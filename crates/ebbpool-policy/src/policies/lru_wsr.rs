@@ -1,6 +1,6 @@
 //! LRU with write sequence reordering.
 
-use crate::lists::{Lists, second_chance};
+use crate::lists::{Lists, fewest_chances, second_chance};
 use crate::policy::{Access, Frame, Page, Policy};
 use crate::registry::Build;
 use crate::spec::{CLUSTER, Entry, MemoryUse};
@@ -54,10 +54,14 @@ impl Policy for LruWsr {
     #[inline]
     fn victim<F: Fn(Frame) -> bool>(
         &mut self,
-        _incoming: Option<(Page, Access)>,
+        incoming: Option<(Page, Access)>,
         may_evict: F,
     ) -> Option<Frame> {
         let (dirty, cold) = (&self.dirty, &mut self.cold);
+        if incoming.is_none() {
+            let chances = |frame: Frame| u8::from(dirty[frame as usize] && !cold[frame as usize]);
+            return fewest_chances(self.lists.frames(0), may_evict, chances);
+        }
         second_chance(&mut self.lists, 0, may_evict, |frame| {
             dirty[frame as usize] && !std::mem::replace(&mut cold[frame as usize], true)
         })

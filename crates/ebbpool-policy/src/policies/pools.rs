@@ -4,7 +4,7 @@ use prefetch_index::prefetch_index;
 
 use super::two_q;
 use crate::ghosts::GhostList;
-use crate::lists::{Lists, second_chance};
+use crate::lists::{Lists, fewest_chances, second_chance};
 use crate::parameters::words;
 use crate::policy::{Access, Frame, Page};
 
@@ -166,16 +166,18 @@ impl Pools {
     #[inline]
     pub(crate) fn victim(
         &mut self,
-        access: Access,
+        incoming: Option<Access>,
         may_evict: impl Fn(Frame) -> bool,
     ) -> Option<Frame> {
+        let asks = incoming.is_none();
+        let access = incoming.unwrap_or(Access::Read);
         let from_dirty = match access {
             Access::Read => self.len(DIRTY) > self.frames - self.target,
             Access::Write => self.len(CLEAN) <= self.target,
         };
         let first = usize::from(from_dirty);
-        self.victim_of(first, &may_evict)
-            .or_else(|| self.victim_of(1 - first, &may_evict))
+        self.victim_of(first, asks, &may_evict)
+            .or_else(|| self.victim_of(1 - first, asks, &may_evict))
     }
 
     #[inline]
@@ -193,10 +195,19 @@ impl Pools {
     }
 
     #[inline]
-    fn victim_of(&mut self, pool: usize, may_evict: impl Fn(Frame) -> bool) -> Option<Frame> {
+    fn victim_of(
+        &mut self,
+        pool: usize,
+        asks: bool,
+        may_evict: impl Fn(Frame) -> bool,
+    ) -> Option<Frame> {
         let (newcomers, main) = (list(pool, IN), list(pool, MAIN));
         match &self.order {
             PoolOrder::Lru => self.lists.find_from_lru(newcomers, may_evict),
+            PoolOrder::Clock if asks => {
+                let chances = |frame: Frame| u8::from(self.tags[frame as usize].referenced);
+                fewest_chances(self.lists.frames(newcomers), may_evict, chances)
+            }
             PoolOrder::Clock => {
                 let tags = &mut self.tags;
                 second_chance(&mut self.lists, newcomers, may_evict, |frame| {

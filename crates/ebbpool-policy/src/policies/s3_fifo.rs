@@ -5,7 +5,7 @@ use std::hint::black_box;
 use ebbpool_cost::Decimal;
 
 use crate::ghost_queues::GhostQueues;
-use crate::lists::{Lists, second_chance};
+use crate::lists::{Lists, fewest_chances, second_chance};
 use crate::parameters::{parameters, share_of};
 use crate::policy::{Access, Frame, Ghost, Page, Policy};
 use crate::registry::Build;
@@ -104,6 +104,24 @@ impl Build for S3Fifo {
 
 impl S3Fifo {
     #[inline]
+    /// The frame that a search would return. No page loses a hit or moves.
+    fn next_victim(&self, may_evict: impl Fn(Frame) -> bool) -> Option<Frame> {
+        let hits = |frame: Frame| self.slots[frame as usize].hits;
+        let of_main = || fewest_chances(self.lists.frames(MAIN), &may_evict, hits);
+        if self.lists.len(MAIN) > self.main_size
+            && let Some(victim) = of_main()
+        {
+            return Some(victim);
+        }
+        let is_next = |frame: Frame| hits(frame) < HITS_TO_MAIN && may_evict(frame);
+        let of_small = self.lists.find_from_lru(SMALL, is_next);
+        // A search would move the pages of the small queue behind those of the main one, where they begin without hits.
+        of_small
+            .or_else(|| of_main().filter(|&frame| hits(frame) == 0))
+            .or_else(|| self.lists.find_from_lru(SMALL, &may_evict))
+            .or_else(of_main)
+    }
+
     fn victim_of_small(&mut self, may_evict: impl Fn(Frame) -> bool) -> Option<Frame> {
         let mut at = self.lists.lru(SMALL);
         while let Some(frame) = at {
@@ -174,9 +192,12 @@ impl Policy for S3Fifo {
     #[inline]
     fn victim<F: Fn(Frame) -> bool>(
         &mut self,
-        _incoming: Option<(Page, Access)>,
+        incoming: Option<(Page, Access)>,
         may_evict: F,
     ) -> Option<Frame> {
+        if incoming.is_none() {
+            return self.next_victim(may_evict);
+        }
         if self.lists.len(MAIN) > self.main_size
             && let Some(victim) = self.victim_of_main(&may_evict)
         {

@@ -1,6 +1,6 @@
 //! SIEVE.
 
-use crate::lists::Lists;
+use crate::lists::{Lists, fewest_chances};
 use crate::policy::{Access, Frame, Page, Policy};
 use crate::registry::Build;
 use crate::spec::{Entry, MemoryUse};
@@ -62,13 +62,10 @@ impl Sieve {
         may_evict: impl Fn(Frame) -> bool,
     ) -> Option<Frame> {
         let from = |at: Option<Frame>| std::iter::successors(at, |&at| self.lists.mruward(at));
-        let evictable = || {
-            from(start)
-                .chain(from(self.lists.lru(0)))
-                .filter(|&frame| may_evict(frame))
-        };
-        let unvisited = evictable().find(|&frame| !self.visited[frame as usize]);
-        unvisited.or_else(|| evictable().next())
+        let frames = from(start).chain(from(self.lists.lru(0)));
+        fewest_chances(frames, may_evict, |frame| {
+            u8::from(self.visited[frame as usize])
+        })
     }
 }
 

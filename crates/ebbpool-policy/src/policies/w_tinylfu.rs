@@ -139,7 +139,7 @@ impl Policy for WTinyLfu {
     #[inline]
     fn victim<F: Fn(Frame) -> bool>(
         &mut self,
-        _incoming: Option<(Page, Access)>,
+        incoming: Option<(Page, Access)>,
         may_evict: F,
     ) -> Option<Frame> {
         let of_main = self
@@ -156,7 +156,9 @@ impl Policy for WTinyLfu {
         if self.frequency(candidate) <= self.frequency(last) {
             return Some(candidate);
         }
-        self.move_to(PROBATION, candidate);
+        if incoming.is_some() {
+            self.move_to(PROBATION, candidate);
+        }
         Some(last)
     }
 

@@ -176,7 +176,7 @@ impl Policy for Watt {
     #[inline]
     fn victim<F: Fn(Frame) -> bool>(
         &mut self,
-        _incoming: Option<(Page, Access)>,
+        incoming: Option<(Page, Access)>,
         may_evict: F,
     ) -> Option<Frame> {
         let Watt {
@@ -188,11 +188,16 @@ impl Policy for Watt {
             ..
         } = self;
         let may_evict = |frame: Frame| pages[frame as usize].accesses.len > 0 && may_evict(frame);
-        sampler.least(pages.len() as u32, self.sample, may_evict, |frame| {
+        let value = |frame: Frame| {
             let page = &pages[frame as usize];
             let writes = page.writes.frequency(*epoch, *first);
             page.accesses.frequency(*epoch, *first) + *asymmetry * writes
-        })
+        };
+        let frames = pages.len() as u32;
+        match incoming {
+            None => sampler.least_next(frames, self.sample, may_evict, value),
+            Some(_) => sampler.least(frames, self.sample, may_evict, value),
+        }
     }
 
     #[inline]

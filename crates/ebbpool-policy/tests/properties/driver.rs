@@ -42,6 +42,8 @@ pub struct DriverBehaviour {
     pub prefetches: bool,
     /// What it does with ghosts.
     pub ghosts: Ghosts,
+    /// Plays a background writer that asks for victims before each reference, the more often the more frames there are.
+    pub asks_often: bool,
     /// Passes requests with times and rings, writes in the background, and evicts early where the policy does.
     pub plays_server: bool,
 }
@@ -175,6 +177,17 @@ impl Driver {
         Ok(())
     }
 
+    /// Asks for the next victims, as a background writer does that looks for several dirty pages.
+    fn ask_for_victims(&mut self) -> Result<(), TestCaseError> {
+        let before = self.pinned;
+        for _ in 0..self.occupants.len().min(3) {
+            let victim = self.victim(None)?;
+            self.pinned |= victim.map_or(0, |frame| 1 << (frame % 64));
+        }
+        self.pinned = before;
+        self.victim(None).map(drop)
+    }
+
     pub fn reference(
         &mut self,
         page: usize,
@@ -185,6 +198,9 @@ impl Driver {
         let number = self.pages[page];
         if self.behaviour.prefetches {
             self.hint(page);
+        }
+        if self.behaviour.asks_often {
+            self.ask_for_victims()?;
         }
         let position = self.references;
         self.references += 1;

@@ -2,33 +2,13 @@
 
 use std::time::Duration;
 
+use ebbpool::policy::{PageClass, UNKNOWN_CLASS};
 use ebbpool_simulation::Random;
 
 use crate::disk::FaultRates;
 use crate::model::SLOTS;
-
-const POLICIES: [&str; 20] = [
-    "lru",
-    "ebb",
-    "cflru",
-    "fd-buffer:group=1",
-    "cfdc:cluster=4",
-    "bplru:block=4",
-    "clock",
-    "cflru-c",
-    "lru-wsr",
-    "casa",
-    "arc",
-    "2q",
-    "fab:block=4",
-    "lirs",
-    "s3-fifo",
-    "sieve",
-    "ace",
-    "lru-c",
-    "ad-lru",
-    "wa-landlord",
-];
+use crate::options::LifeOptions;
+use crate::policies::policies;
 
 /// 2^64 divided by the golden ratio, the key of the page table's hash in a simulation (`sync.rs` of the pool).
 const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
@@ -79,9 +59,25 @@ pub enum Step {
         write: bool,
         hold: u64,
     },
+    /// Fixes a page for reading once more while it has it.
+    Again {
+        page: u64,
+        hold: u64,
+    },
+    /// Holds two pages for reading at the same time, in any order.
+    TwoReads {
+        page: u64,
+        other: u64,
+        hold: u64,
+    },
     Optimistic {
         page: u64,
     },
+    /// Says that a page will be fixed soon.
+    Hint {
+        page: u64,
+    },
+    Throttle,
     Scan {
         from: u64,
         count: u64,
@@ -134,28 +130,62 @@ pub enum When {
 /// One life of the pool, from its opening to its end.
 #[derive(Clone, Debug)]
 pub struct Life {
-    pub frames: u32,
-    pub batch: u32,
-    pub background: bool,
-    pub read_ahead: u32,
-    pub reserve: u32,
-    pub budget: f64,
-    pub most_delay: Duration,
-    pub max_dirty_age: Option<Duration>,
-    pub dense_pages: usize,
-    pub patience: Duration,
-    pub fixed_costs: bool,
+    pub options: LifeOptions,
+    /// The first attempt to open the pool fails, because the thread of this number cannot be started.
+    pub refused_thread: Option<u64>,
+    /// The file has this number of bytes of a further page when it is opened.
+    pub tail: u64,
     /// The power fails at this change of the disk, counted from 1.
     pub crash_at: Option<u64>,
     pub crash_seed: u64,
-    pub closes: bool,
-    /// It ends as soon as its clients have ended, as if the process were killed.
-    pub stops: bool,
+    /// Once its clients have ended, it does nothing for this time.
+    pub lingers: Duration,
+    pub ending: Ending,
+    /// The power fails at the end. Otherwise only the process ends.
+    pub power_fails: bool,
     pub fault_rates: FaultRates,
-    /// The listener panics at this event, counted from 1.
-    pub listener_panics: Option<u64>,
     /// By client.
     pub scripts: Vec<Vec<Step>>,
+}
+
+impl Life {
+    /// The same life, each without one of the things that happen to it.
+    pub fn calmer(&self) -> Vec<Life> {
+        let with = |change: fn(&mut Life)| {
+            let mut life = self.clone();
+            change(&mut life);
+            life
+        };
+        let mut calmer = vec![
+            with(|life| life.refused_thread = None),
+            with(|life| life.tail = 0),
+            with(|life| life.crash_at = None),
+            with(|life| life.lingers = Duration::ZERO),
+            with(|life| life.ending = Ending::Stops),
+            with(|life| life.power_fails = true),
+            with(|life| life.fault_rates = FaultRates::default()),
+        ];
+        let own = format!("{self:?}");
+        calmer.retain(|life| format!("{life:?}") != own);
+        calmer.extend(self.options.calmer().into_iter().map(|options| Life {
+            options,
+            ..self.clone()
+        }));
+        calmer
+    }
+}
+
+/// How a life ends, if the power does not fail before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ending {
+    /// As soon as the clients have ended, as if the process were killed.
+    Stops,
+    /// All pages are checked, and a checkpoint is taken.
+    Checks,
+    /// The same, and then the pool is closed.
+    Closes,
+    /// A change of this page panics. The page is discarded and not redone, and the pool is closed.
+    Panics { page: u64, when: When },
 }
 
 /// The main subject of a case.
@@ -170,8 +200,20 @@ pub enum Kind {
     Syncs,
     /// As `General`, with writes that fail and tear the page, and a double-write area.
     Torn,
+    /// As `General`, without faults, and the age of changes is limited.
+    Window,
+    /// As `General`: pages are discarded and freed while writes fail, and afterwards every page must leave its frame.
+    Sweep,
+    /// As `General`: a few pages and frames, so that each page is written, changed and evicted all the time.
+    Landing,
     /// A writer among readers.
     Readers,
+    /// A writer waits for a page, and for a frame once the page has left its own.
+    Queue,
+    /// Some pages cannot be written, and others are read.
+    Unwritable,
+    /// A pool of many frames in which nothing happens.
+    Idle,
     /// A thread that waits because all pins of a page are taken.
     Pins,
     /// Fixes in sequence, with read-ahead.
@@ -180,13 +222,22 @@ pub enum Kind {
     Farewell,
 }
 
+impl Kind {
+    /// The number of kinds; `Farewell` is the last.
+    pub const ALL: usize = Kind::Farewell as usize + 1;
+}
+
 #[derive(Clone, Debug)]
 pub struct Case {
     pub seed: u64,
     pub kind: Kind,
-    pub policy: &'static str,
     pub page_size: usize,
     pub area: bool,
+    pub identity: u64,
+    /// The storage reports how often blocks were erased.
+    pub reports_erases: bool,
+    /// Clients state the classes of pages.
+    pub classes: bool,
     pub raw: bool,
     pub logged: bool,
     /// The pages that all clients use.
@@ -196,6 +247,14 @@ pub struct Case {
     /// The storage is grown for all pages at first.
     pub grown: bool,
     pub lives: Vec<Life>,
+}
+
+/// The class that clients state for a page.
+pub fn class_of(page: u64, classes: bool) -> PageClass {
+    match classes {
+        true => (page % 4) as PageClass,
+        false => UNKNOWN_CLASS,
+    }
 }
 
 impl Case {
@@ -208,31 +267,47 @@ impl Case {
             9..12 => Kind::Sequence,
             12 => Kind::Farewell,
             13..18 => Kind::Syncs,
-            18..23 => Kind::Torn,
+            18..25 => Kind::Torn,
+            25..33 => Kind::Window,
+            33..37 => Kind::Sweep,
+            37..41 => Kind::Queue,
+            41..43 => Kind::Unwritable,
+            43 => Kind::Idle,
+            44..50 => Kind::Landing,
             _ => Kind::General,
         };
         let count = match kind {
             Kind::Chain => 66 + random.below(60),
+            Kind::Landing => 2 + random.below(2),
             _ => random.pick(&[2, 4, 6, 8, 12, 20]),
         };
         let (pages, scattered) = numbers(&mut random, kind, count);
-        let raw = random.one_in(12) && !matches!(kind, Kind::Syncs | Kind::Torn);
-        let logged = !random.one_in(8);
+        let focused = matches!(
+            kind,
+            Kind::Syncs | Kind::Torn | Kind::Window | Kind::Landing
+        );
+        let raw = random.one_in(12) && !focused;
+        let logged = !random.one_in(if kind == Kind::Window { 2 } else { 8 });
         let lives = match kind {
             // A raw page has no checksum that shows whether it is whole after a crash.
-            Kind::General | Kind::Torn if !raw => 1 + random.below(3),
+            Kind::General | Kind::Torn | Kind::Window if !raw => match random.below(8) {
+                0 => 4 + random.below(3),
+                _ => 1 + random.below(3),
+            },
             _ => 1,
         };
         let mut case = Case {
             seed,
             kind,
-            policy: random.pick(&POLICIES),
             page_size: match kind {
                 // A page of one sector is not torn.
                 Kind::Torn => random.pick(&[1024, 2048]),
                 _ => random.pick(&[512, 512, 1024, 2048]),
             },
             area: kind == Kind::Torn || !raw && random.one_in(2),
+            identity: random.pick(&[0, 1, u64::MAX]),
+            reports_erases: random.one_in(8),
+            classes: random.one_in(2),
             raw,
             logged,
             pages,
@@ -241,22 +316,27 @@ impl Case {
             lives: Vec::new(),
         };
         let mix = Mix::new(&mut random, &case);
-        let calm = random.one_in(3);
+        let calm = matches!(kind, Kind::Window | Kind::Landing) || random.one_in(3);
+        let policies = policies();
         case.lives = (0..lives)
-            .map(|life| case.life(&mut random, &mix, calm, life + 1 == lives))
+            .map(|life| {
+                let options = LifeOptions::new(&mut random, &case, &policies);
+                case.life(&mut random, options, &mix, calm, life + 1 == lives)
+            })
             .collect();
         case
     }
 
-    fn life(&self, random: &mut Random, mix: &Mix, calm: bool, last: bool) -> Life {
-        let count = self.pages.len() as u64;
-        let frames = match self.kind {
-            Kind::Chain => count as u32 + random.below(20) as u32,
-            _ if random.one_in(6) => 24 + random.below(60) as u32,
-            _ => 1 + random.below(16) as u32,
-        };
+    fn life(
+        &self,
+        random: &mut Random,
+        options: LifeOptions,
+        mix: &Mix,
+        calm: bool,
+        last: bool,
+    ) -> Life {
         let clients = match self.kind {
-            Kind::Syncs => 2 + random.below(3),
+            Kind::Syncs | Kind::Landing => 2 + random.below(3),
             _ => 1 + random.below(4),
         };
         let length = match self.kind {
@@ -270,55 +350,81 @@ impl Case {
         let scripts = (0..clients).map(|_| script()).collect();
         let crashes = !last || random.one_in(2);
         let mut life = Life {
-            frames,
-            batch: 1 + random.below(4) as u32,
-            background: random.one_in(2),
-            read_ahead: random.pick(&[0, 4, 32]),
-            reserve: random.below(3) as u32,
-            budget: random.pick(&[0.25, 0.5, 0.9, 1.0]),
-            most_delay: Duration::from_micros(random.pick(&[0, 50, 20_000])),
-            max_dirty_age: random
-                .one_in(4)
-                .then(|| Duration::from_millis(random.pick(&[1, 10, 200]))),
-            dense_pages: random.pick(&[0, 0, 4, 64]),
-            patience: match random.below(40) {
-                0 => Duration::MAX,
-                1 => Duration::from_secs(1 << 40),
-                _ => Duration::from_secs(10),
+            options,
+            refused_thread: random.one_in(8).then(|| random.below(2)),
+            tail: match random.one_in(4) && !self.raw {
+                true => random.below(self.page_size as u64),
+                false => 0,
             },
-            fixed_costs: random.one_in(2),
             crash_at: (crashes && !self.raw && random.one_in(2)).then(|| 1 + random.below(80)),
             crash_seed: random.any(),
-            closes: random.one_in(2),
-            stops: !self.raw && random.one_in(3),
-            fault_rates: match self.kind {
-                Kind::Syncs => FaultRates {
-                    slow: 2000,
-                    sync_error: random.pick(&[2, 4, 8]),
-                    ..FaultRates::default()
-                },
-                Kind::Torn => FaultRates {
-                    slow: random.pick(&[0, 200]),
-                    torn: random.pick(&[2, 4, 8]),
-                    ..FaultRates::default()
-                },
-                _ => fault_rates(random, calm, self.raw),
+            lingers: match self.kind {
+                Kind::Window => Duration::from_millis(random.pick(&[0, 500, 1000])),
+                _ => Duration::from_millis(random.pick(&[0, 0, 0, 100, 600])),
             },
-            listener_panics: random.one_in(8).then(|| 1 + random.below(20)),
+            ending: self.ending(random),
+            power_fails: self.raw || !random.one_in(4),
+            fault_rates: self.fault_rates(random, calm),
             scripts,
         };
+        if self.kind == Kind::Window {
+            life.options.background = true;
+        }
         if self.is_tight(&life) {
             // Threads that hold all frames and wait for one more may wait in vain.
-            life.patience = Duration::from_millis(200);
+            life.options.patience = Duration::from_millis(200);
+        }
+        if self.kind == Kind::Sweep {
+            life.options.background = false;
+            life.options.policy = random.pick(&["lru", "fifo", "clock"]).into();
         }
         life
+    }
+
+    fn ending(&self, random: &mut Random) -> Ending {
+        match random.below(8) {
+            _ if self.kind == Kind::Sweep => Ending::Checks,
+            _ if self.kind == Kind::Landing => Ending::Checks,
+            0 | 1 if !self.raw => Ending::Stops,
+            2..6 if self.kind == Kind::Window => Ending::Stops,
+            2..4 => Ending::Checks,
+            4 if !self.raw => Ending::Panics {
+                page: page(random, self),
+                when: random.pick(&[When::BeforeAppend, When::AfterAppend, When::AfterSetLsn]),
+            },
+            _ => Ending::Closes,
+        }
+    }
+
+    fn fault_rates(&self, random: &mut Random, calm: bool) -> FaultRates {
+        match self.kind {
+            Kind::Syncs => FaultRates {
+                slow: 2000,
+                sync_error: random.pick(&[2, 4, 8]),
+                ..FaultRates::default()
+            },
+            Kind::Torn => FaultRates {
+                slow: random.pick(&[0, 200]),
+                torn: random.pick(&[2, 4, 8]),
+                ..FaultRates::default()
+            },
+            Kind::Landing => FaultRates {
+                slow: random.pick(&[0, 0, 50]),
+                ..FaultRates::default()
+            },
+            Kind::Sweep => FaultRates {
+                write_error: random.pick(&[2, 4]),
+                ..FaultRates::default()
+            },
+            _ => fault_rates(random, calm, self.raw),
+        }
     }
 
     /// True if guards and transfers can take all frames, so that a thread may wait for one in vain.
     pub fn is_tight(&self, life: &Life) -> bool {
         let clients = life.scripts.len() as u32;
         // Two frames for each client, and those that are latched at the same time to be written or read ahead.
-        life.frames < clients * 3 + 2 * life.batch + 8
+        life.options.frames < clients * 3 + 2 * life.options.batch + 8
     }
 }
 
@@ -362,7 +468,7 @@ fn fault_rates(random: &mut Random, calm: bool, raw: bool) -> FaultRates {
     }
     for _ in 0..random.below(3) {
         let often = random.pick(&[3, 8, 20, 60]);
-        match random.below(if raw { 2 } else { 8 }) {
+        match random.below(if raw { 2 } else { 9 }) {
             0 => fault_rates.read_error = often,
             1 => fault_rates.write_error = often,
             2 => fault_rates.torn = often,
@@ -370,6 +476,7 @@ fn fault_rates(random: &mut Random, calm: bool, raw: bool) -> FaultRates {
             4 => fault_rates.flipped = often,
             5 => fault_rates.sync_error = often,
             6 => fault_rates.panics = often,
+            7 => fault_rates.full = often.min(8),
             _ => fault_rates.log_error = often,
         }
     }
@@ -378,6 +485,90 @@ fn fault_rates(random: &mut Random, calm: bool, raw: bool) -> FaultRates {
 
 /// Draws a step of one kind.
 type MakeStep = fn(&mut Random, &Case) -> Step;
+
+/// How the steps of each kind are drawn.
+const STEPS: [MakeStep; 20] = [
+    |random, case| Step::Write {
+        page: page(random, case),
+        slot: random.below(SLOTS as u64),
+        value: random.any(),
+        hold: hold(random),
+        log_first: random.one_in(2),
+    },
+    |random, case| Step::Read {
+        page: page(random, case),
+        hold: hold(random),
+    },
+    |random, case| Step::Flush {
+        page: page(random, case),
+    },
+    |_, _| Step::Checkpoint,
+    |random, case| Step::New {
+        page: page(random, case),
+    },
+    |random, case| Step::Downgrade {
+        page: page(random, case),
+        value: random.any(),
+        hold: hold(random),
+    },
+    |random, case| Step::Two {
+        page: page(random, case),
+        other: page(random, case),
+        write: random.one_in(2),
+        hold: hold(random),
+    },
+    |random, case| Step::Optimistic {
+        page: page(random, case),
+    },
+    |random, case| Step::Scan {
+        from: random.below(case.pages.len() as u64),
+        count: 1 + random.below(8),
+    },
+    |_, _| Step::Allocate,
+    |random, _| Step::WriteOwn {
+        which: random.below(4),
+        value: random.any(),
+    },
+    |random, _| Step::Unlogged {
+        which: random.below(4),
+        value: random.any(),
+    },
+    |random, _| Step::Free {
+        which: random.below(4),
+    },
+    |_, _| Step::Commit,
+    |random, case| Step::Panic {
+        page: page(random, case),
+        value: random.any(),
+        when: random.pick(&[When::BeforeAppend, When::AfterAppend, When::AfterSetLsn]),
+        repair_after: random.pick(&[0, 0, 100, 5000]),
+    },
+    |random, case| Step::Discard {
+        page: page(random, case),
+        redo_after: random.pick(&[0, 0, 100, 5000]),
+    },
+    |random, case| Step::Again {
+        page: page(random, case),
+        hold: hold(random),
+    },
+    |random, case| Step::TwoReads {
+        page: page(random, case),
+        other: page(random, case),
+        hold: hold(random),
+    },
+    |random, case| match random.below(3) {
+        0 => Step::Throttle,
+        _ => Step::Hint {
+            page: page(random, case),
+        },
+    },
+    |random, _| match random.below(3) {
+        0 => Step::Stats,
+        _ => Step::Sleep {
+            time: random.pick(&[1, 50, 1000, 60_000]),
+        },
+    },
+];
 
 /// The kinds of steps of a case, and their frequencies: some cases have only a few kinds.
 struct Mix {
@@ -401,77 +592,19 @@ fn hold(random: &mut Random) -> u64 {
 
 impl Mix {
     fn new(random: &mut Random, case: &Case) -> Self {
-        let all: [fn(&mut Random, &Case) -> Step; 17] = [
-            |random, case| Step::Write {
-                page: page(random, case),
-                slot: random.below(SLOTS as u64),
-                value: random.any(),
-                hold: hold(random),
-                log_first: random.one_in(2),
-            },
-            |random, case| Step::Read {
-                page: page(random, case),
-                hold: hold(random),
-            },
-            |random, case| Step::Flush {
-                page: page(random, case),
-            },
-            |_, _| Step::Checkpoint,
-            |random, case| Step::New {
-                page: page(random, case),
-            },
-            |random, case| Step::Downgrade {
-                page: page(random, case),
-                value: random.any(),
-                hold: hold(random),
-            },
-            |random, case| Step::Two {
-                page: page(random, case),
-                other: page(random, case),
-                write: random.one_in(2),
-                hold: hold(random),
-            },
-            |random, case| Step::Optimistic {
-                page: page(random, case),
-            },
-            |random, case| Step::Scan {
-                from: random.below(case.pages.len() as u64),
-                count: 1 + random.below(8),
-            },
-            |_, _| Step::Allocate,
-            |random, _| Step::WriteOwn {
-                which: random.below(4),
-                value: random.any(),
-            },
-            |random, _| Step::Unlogged {
-                which: random.below(4),
-                value: random.any(),
-            },
-            |random, _| Step::Free {
-                which: random.below(4),
-            },
-            |_, _| Step::Commit,
-            |random, case| Step::Panic {
-                page: page(random, case),
-                value: random.any(),
-                when: random.pick(&[When::BeforeAppend, When::AfterAppend, When::AfterSetLsn]),
-                repair_after: random.pick(&[0, 0, 100, 5000]),
-            },
-            |random, case| Step::Discard {
-                page: page(random, case),
-                redo_after: random.pick(&[0, 0, 100, 5000]),
-            },
-            |random, _| match random.below(3) {
-                0 => Step::Stats,
-                _ => Step::Sleep {
-                    time: random.pick(&[1, 50, 1000, 60_000]),
-                },
-            },
-        ];
         let mut weights = Vec::new();
-        for (at, make) in all.into_iter().enumerate() {
-            let focused = matches!(case.kind, Kind::Syncs | Kind::Torn);
-            if focused && !matches!(at, 0 | 2 | 3) {
+        for (at, make) in STEPS.into_iter().enumerate() {
+            let focus: &[usize] = match case.kind {
+                Kind::Syncs => &[0, 2, 3],
+                // Reads evict pages that were written.
+                Kind::Torn => &[0, 1, 2, 3],
+                Kind::Window => &[0, 1, 17, 18, 19],
+                Kind::Sweep => &[0, 1, 9, 12, 15],
+                Kind::Landing => &[0, 1, 2],
+                _ => &[],
+            };
+            let focused = !focus.is_empty();
+            if focused && !focus.contains(&at) {
                 continue;
             }
             let always = at < 2 || focused;

@@ -7,11 +7,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use ebbpool::storage::{FaultyDisk, PowerOff};
-use ebbpool::{Log, Lsn, Pool, PoolError, PoolScan, ReadGuard, WriteGuard};
+use ebbpool::{ClassedPool, Log, Lsn, Pool, PoolError, PoolScan, ReadGuard, WriteGuard};
 use ebbpool_simulation::{step, thread};
 
-use crate::case::{Case, Life, Step, When};
+use crate::case::{Case, Life, Step, When, class_of};
 use crate::disk::FaultLog;
+use crate::fixes::FixCounts;
 use crate::model::{Content, Model};
 use crate::wal::{Record, Wal, ZEROS};
 
@@ -36,6 +37,7 @@ pub struct LifeState {
     pub faults: Arc<FaultLog>,
     /// By client, from life to life.
     pub scans: Arc<Mutex<Vec<PoolScan>>>,
+    pub fixes: FixCounts,
 }
 
 fn is_power_off(error: &PoolError) -> bool {
@@ -53,7 +55,7 @@ fn is_power_off(error: &PoolError) -> bool {
         .is_some_and(|it| it.to_string().contains(&off))
 }
 
-fn sleep(microseconds: u64) {
+pub fn sleep(microseconds: u64) {
     if microseconds > 0 {
         thread::sleep(Duration::from_micros(microseconds));
     }
@@ -62,6 +64,15 @@ fn sleep(microseconds: u64) {
 impl LifeState {
     fn options(&self) -> &Life {
         &self.case.lives[self.life]
+    }
+
+    fn background(&self) -> bool {
+        self.options().options.background
+    }
+
+    /// The pool, for a page of the class that clients state.
+    fn pool_of(&self, page: u64) -> ClassedPool<'_> {
+        self.pool.of_class(class_of(page, self.case.classes))
     }
 
     /// Checks that the faults so far explain an error of the pool.
@@ -131,8 +142,18 @@ impl LifeState {
                 write,
                 hold,
             } => self.two(page.min(other), page.max(other), write, hold),
+            Step::Again { page, hold } => self.again(page, hold),
+            Step::TwoReads { page, other, hold } => self.two_reads(page, other, hold),
             Step::Optimistic { page } => {
                 self.optimistic(page);
+                Ok(())
+            }
+            Step::Hint { page } => {
+                self.pool.prefetch(page, 0);
+                Ok(())
+            }
+            Step::Throttle => {
+                self.pool.throttle();
                 Ok(())
             }
             Step::Scan { from, count } => self.scan(client, from as usize, count),
@@ -171,7 +192,7 @@ impl LifeState {
     }
 
     fn fix_read(&self, page: u64) -> Result<Option<ReadGuard<'_>>, PowerIsOff> {
-        match self.pool.fix_read(page) {
+        match self.fixes.of(|| self.pool_of(page).fix_read(page)) {
             Ok(guard) => {
                 assert_eq!(guard.page(), page, "another page was fixed");
                 Ok(Some(guard))
@@ -180,9 +201,22 @@ impl LifeState {
         }
     }
 
+    pub fn fixed_to_write(&self, page: u64) -> Result<WriteGuard<'_>, PoolError> {
+        self.fixes.of(|| self.pool_of(page).fix_write(page))
+    }
+
+    pub fn fixed_new(&self, page: u64) -> Result<WriteGuard<'_>, PoolError> {
+        self.fixes.of(|| self.pool_of(page).fix_new(page))
+    }
+
+    /// The class of a page that is still to be allocated is not known.
+    fn allocated(&self) -> Result<WriteGuard<'_>, PoolError> {
+        self.fixes.of(|| self.pool.allocate())
+    }
+
     /// Fixes a page for writing; `None` also if another thread is going to repair it.
     fn fix_write(&self, page: u64) -> Result<Option<WriteGuard<'_>>, PowerIsOff> {
-        match self.pool.fix_write(page) {
+        match self.fixed_to_write(page) {
             Ok(guard) => {
                 assert_eq!(guard.page(), page, "another page was fixed");
                 let broken = self.model.page(page, |history| history.broken);
@@ -252,8 +286,17 @@ impl LifeState {
         if let Some(mut guard) = self.fix_write(page)? {
             self.change(&mut guard, slot, value, log_first);
             sleep(hold);
+            self.release(guard);
         }
         Ok(())
+    }
+
+    /// Unfixes a page that was changed: from now on the pool can write it.
+    fn release(&self, guard: WriteGuard<'_>) {
+        let page = guard.page();
+        let version = self.model.page(page, |history| history.version());
+        drop(guard);
+        self.model.released(page, version);
     }
 
     fn new_page(&self, page: u64) -> Result<(), PowerIsOff> {
@@ -261,7 +304,7 @@ impl LifeState {
         if self.model.page(page, |history| history.broken) {
             return Ok(());
         }
-        match self.pool.fix_new(page) {
+        match self.fixed_new(page) {
             Ok(mut guard) => {
                 assert!(
                     guard.iter().all(|&byte| byte == 0),
@@ -293,7 +336,9 @@ impl LifeState {
                 return Ok(());
             };
             self.change(&mut guard, 2, hold, true);
-            self.read(other, hold)
+            self.read(other, hold)?;
+            self.release(guard);
+            Ok(())
         } else {
             let Some(guard) = self.fix_read(page)? else {
                 return Ok(());
@@ -301,6 +346,26 @@ impl LifeState {
             self.model.check(page, &Content::of(&guard));
             self.write(other, 3, hold, hold, true)
         }
+    }
+
+    fn again(&self, page: u64, hold: u64) -> Result<(), PowerIsOff> {
+        let Some(guard) = self.fix_read(page)? else {
+            return Ok(());
+        };
+        sleep(hold);
+        self.read(page, 0)?;
+        self.model.check(page, &Content::of(&guard));
+        Ok(())
+    }
+
+    fn two_reads(&self, page: u64, other: u64, hold: u64) -> Result<(), PowerIsOff> {
+        let Some(guard) = self.fix_read(page)? else {
+            return Ok(());
+        };
+        sleep(hold);
+        self.read(other, hold)?;
+        self.model.check(page, &Content::of(&guard));
+        Ok(())
     }
 
     fn optimistic(&self, page: u64) {
@@ -349,7 +414,10 @@ impl LifeState {
         };
         for at in from..from + count as usize {
             let page = self.case.pages[at % self.case.pages.len()];
-            match self.pool.fix_scan(page, &mut scan) {
+            match self
+                .fixes
+                .of(|| self.pool_of(page).fix_scan(page, &mut scan))
+            {
                 Ok(guard) => self.model.check(page, &Content::of(&guard)),
                 Err(error) => self.judge(error)?,
             }
@@ -360,7 +428,7 @@ impl LifeState {
 
     fn allocate(&self, own: &mut Vec<u64>) -> Result<(), PowerIsOff> {
         let in_use = self.model.state().in_use.clone();
-        match self.pool.allocate() {
+        match self.allocated() {
             Ok(mut guard) => {
                 let page = guard.page();
                 // A page that was freed meanwhile may be allocated.
@@ -388,7 +456,7 @@ impl LifeState {
 
     /// Fills a page as a bulk load does: its content is durable afterwards, and the log does not have it.
     fn unlogged(&self, page: u64, value: u64) -> Result<(), PowerIsOff> {
-        let mut guard = match self.pool.fix_new(page) {
+        let mut guard = match self.fixed_new(page) {
             Ok(guard) => guard,
             Err(error) => return self.judge(error),
         };
@@ -541,11 +609,20 @@ impl LifeState {
         when: When,
         repair_after: u64,
     ) -> Result<(), PowerIsOff> {
-        let Some(mut guard) = self.fix_write(page)? else {
+        if !self.panic_while_changing(page, value, when)? {
             return Ok(());
+        }
+        sleep(repair_after);
+        self.repair(page, 0)
+    }
+
+    /// Panics in the middle of a change, which leaves the page abandoned; false if the page cannot be fixed.
+    fn panic_while_changing(&self, page: u64, value: u64, when: When) -> Result<bool, PowerIsOff> {
+        let Some(mut guard) = self.fix_write(page)? else {
+            return Ok(false);
         };
         if !self.begin_break(page) {
-            return Ok(());
+            return Ok(false);
         }
         let before = self.model.page(page, |history| *history.now());
         let record = Record {
@@ -578,8 +655,37 @@ impl LifeState {
             resume_unwind(payload);
         }
         self.model.state().tally.abandoned += 1;
-        sleep(repair_after);
-        self.repair(page, 0)
+        Ok(true)
+    }
+
+    /// Panics in the middle of a change, discards the page, and closes the pool. The next life redoes the lost changes.
+    pub fn close_after_a_panic(self, page: u64, when: When) -> Result<(), PowerIsOff> {
+        let abandoned = self.panic_while_changing(page, 1, when)?;
+        let LifeState {
+            pool, model, disk, ..
+        } = self;
+        let pool = match pool.close() {
+            _ if disk.is_off() => return Err(PowerIsOff),
+            Ok(()) if !abandoned => return Ok(()),
+            Err((pool, PoolError::Abandoned { page: named })) if abandoned && named == page => pool,
+            Ok(()) => panic!("the pool is closed, and page {page} was abandoned"),
+            Err((_, error)) => {
+                panic!("all clients have ended, and the pool cannot be closed: {error}")
+            }
+        };
+        if let Err(error) = pool.discard(page) {
+            panic!("page {page} was abandoned, and cannot be discarded: {error}");
+        }
+        match pool.close() {
+            Err(_) if disk.is_off() => Err(PowerIsOff),
+            Err((_, error)) => {
+                panic!("page {page} was discarded, and the pool cannot be closed: {error}")
+            }
+            Ok(()) => {
+                model.state().tally.closed_after_panics += 1;
+                Ok(())
+            }
+        }
     }
 
     fn discard(&self, page: u64, redo_after: u64) -> Result<(), PowerIsOff> {
@@ -605,7 +711,7 @@ impl LifeState {
                 }
                 sleep(redo_after);
             }
-            match self.pool.fix_write(page) {
+            match self.fixed_to_write(page) {
                 Ok(mut guard) => {
                     self.redo(&mut guard);
                     guard.redone();
@@ -613,7 +719,7 @@ impl LifeState {
                 }
                 Err(error @ PoolError::Damaged { .. }) => {
                     self.judge(error)?;
-                    match self.pool.fix_new(page) {
+                    match self.fixed_new(page) {
                         Ok(mut guard) => {
                             self.rebuild(&mut guard);
                             guard.redone();
@@ -698,6 +804,9 @@ impl LifeState {
 
     /// Checks all pages after all clients have ended.
     pub fn check_all_pages(&self) -> Result<(), PowerIsOff> {
+        if self.options().options.counts_fixes {
+            self.fixes.check();
+        }
         let pages: Vec<u64> = self.model.state().pages.keys().copied().collect();
         for &page in &pages {
             if self.model.page(page, |history| history.broken) {
@@ -710,7 +819,7 @@ impl LifeState {
             if self.model.page(page, |history| history.free) {
                 continue;
             }
-            match self.pool.fix_read(page) {
+            match self.fixes.of(|| self.pool_of(page).fix_read(page)) {
                 Ok(guard) => self.model.check(page, &Content::of(&guard)),
                 Err(error @ PoolError::Damaged { .. }) => self.judge(error)?,
                 Err(error) => {
@@ -720,7 +829,7 @@ impl LifeState {
                     panic!("all clients have ended, and page {page} cannot be fixed: {error}");
                 }
             }
-            if !self.options().background && self.pool.read_optimistically(page).is_some() {
+            if !self.background() && self.pool.read_optimistically(page).is_some() {
                 let before = self.pool.stats().waits_for_latches;
                 for _ in 0..2 {
                     drop(self.fix_read(page)?);
@@ -747,7 +856,7 @@ impl LifeState {
                     self.note_covered(done.covered)?;
                     // With a background writer a checkpoint may cover less than all changes.
                     assert!(
-                        done.covered == end || self.options().background,
+                        done.covered == end || self.background(),
                         "all clients have ended, and a checkpoint covers {} of {end}",
                         done.covered
                     );
@@ -756,7 +865,7 @@ impl LifeState {
             Err(_) if self.disk.is_off() => return Err(PowerIsOff),
             Err(error) => panic!("all clients have ended, and a checkpoint fails: {error}"),
         }
-        if self.options().background {
+        if self.background() {
             sleep(500_000);
         }
         let stats = self.pool.stats();

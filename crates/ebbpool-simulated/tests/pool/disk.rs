@@ -6,8 +6,10 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use ebbpool::storage::{EIO, ENOSPC, Fault, FaultyDisk, FaultyStorage, Read, Storage, Write};
-use ebbpool_simulation::{fail, random, step, thread};
+use ebbpool::storage::{
+    EIO, ENOSPC, Fault, FaultyDisk, FaultyStorage, Read, SECTOR, Storage, Write,
+};
+use ebbpool_simulation::{Instant, fail, random, step, thread};
 
 /// The frequencies of faults: each happens once in this many operations, never for 0.
 #[derive(Clone, Copy, Debug, Default)]
@@ -23,6 +25,8 @@ pub struct FaultRates {
     pub flipped: u64,
     pub sync_error: u64,
     pub log_error: u64,
+    /// A write beyond the end of the file, or a growth, that finds no room for all of its bytes.
+    pub full: u64,
     /// A read, a write or a sync that panics.
     pub panics: u64,
 }
@@ -45,11 +49,22 @@ pub struct FaultLog {
     pub any: AtomicBool,
     pub sync_failed: AtomicBool,
     pub flipped: AtomicBool,
+    /// A read of the double-write area returned a bit that was not written: the pool may have taken an image for rotted.
+    pub image_flipped: AtomicBool,
     pub torn: AtomicBool,
     pub count: AtomicU64,
+    /// When the power was last known to be on.
+    pub last_on: Mutex<Option<Instant>>,
 }
 
 impl FaultLog {
+    /// Notes the time, if the power is on: if it fails, then during the operation that follows.
+    pub fn note_power(&self, disk: &FaultyDisk) {
+        if !disk.is_off() {
+            *self.last_on.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
+        }
+    }
+
     /// Notes a fault, if faults may happen.
     pub fn happens(&self) -> bool {
         let armed = self.armed.load(Ordering::SeqCst);
@@ -86,6 +101,26 @@ impl PageMap {
     }
 }
 
+/// The lock of a file that one pool at a time may use.
+pub struct FileLock(Arc<AtomicBool>);
+
+impl FileLock {
+    /// Takes the lock, which is free once the storage of the pool before has been dropped.
+    pub fn take(in_use: &Arc<AtomicBool>) -> Self {
+        assert!(
+            !in_use.swap(true, Ordering::SeqCst),
+            "a pool is opened, and a pool that does not exist any more still uses the file"
+        );
+        FileLock(Arc::clone(in_use))
+    }
+}
+
+impl Drop for FileLock {
+    fn drop(&mut self) {
+        self.0.store(false, Ordering::SeqCst);
+    }
+}
+
 /// See the [module](self).
 pub struct FaultyFileStorage {
     pub disk: FaultyDisk,
@@ -97,6 +132,11 @@ pub struct FaultyFileStorage {
     pub lost: Arc<dyn Fn(u64) + Send + Sync>,
     pub page_map: Option<Arc<PageMap>>,
     pub in_flight: Mutex<Vec<(u64, bool)>>,
+    /// It reports how often the block of a page was erased.
+    pub reports_erases: bool,
+    /// Dropping it frees the file.
+    #[expect(dead_code, reason = "it only has to be dropped with the storage")]
+    pub lock: Option<FileLock>,
 }
 
 fn one_in(count: u64) -> bool {
@@ -160,8 +200,35 @@ impl FaultyFileStorage {
         }
     }
 
+    /// Carries out an operation while the disk has room for a part of a page only.
+    fn on_a_full_disk<R>(&self, operation: impl FnOnce() -> R) -> R {
+        self.faults.note(Some(&self.faults.torn));
+        let room = random() % (2 * self.page_size() as u64);
+        self.disk.set_capacity(self.disk.used() + room);
+        let outcome = operation();
+        self.disk.set_capacity(u64::MAX);
+        outcome
+    }
+
+    /// A write that fails, and leaves garbage in the last sector: also a page that is as it was is torn then.
+    fn leave_garbage(&self, write: &mut Write<'_>, place: u64) {
+        let mut garbage = write.buffer.to_vec();
+        if let Some(sector) = garbage.get_mut(SECTOR..) {
+            sector.iter_mut().for_each(|byte| *byte = random() as u8);
+        }
+        let mut writes = [Write {
+            page: place,
+            buffer: &garbage,
+            outcome: Ok(()),
+        }];
+        self.inner.write(&mut writes);
+        let [written] = writes;
+        write.outcome = written.outcome.and(Err(error()));
+    }
+
     fn write_one(&self, write: &mut Write<'_>) {
         let place = self.place(write.page);
+        self.faults.note_power(&self.disk);
         let fault_rates = &self.fault_rates;
         if self.fault_happens(fault_rates.write_error) {
             self.faults.note(None);
@@ -176,6 +243,9 @@ impl FaultyFileStorage {
         }
         if self.fault_happens(fault_rates.torn) {
             self.faults.note(Some(&self.faults.torn));
+            if self.name == "data" && random().is_multiple_of(2) {
+                return self.leave_garbage(write, place);
+            }
             self.disk
                 .inject(Fault::torn_write(EIO).of(self.name).at_page(place));
         }
@@ -184,7 +254,10 @@ impl FaultyFileStorage {
             buffer: write.buffer,
             outcome: Ok(()),
         }];
-        self.inner.write(&mut writes);
+        match self.fault_happens(fault_rates.full) {
+            true => self.on_a_full_disk(|| self.inner.write(&mut writes)),
+            false => self.inner.write(&mut writes),
+        };
         let [written] = writes;
         write.outcome = written.outcome;
     }
@@ -213,8 +286,18 @@ impl Storage for FaultyFileStorage {
                 page_map.length(pages);
                 Ok(())
             }
-            None => self.inner.grow(pages),
+            None if self.fault_happens(self.fault_rates.full) => {
+                self.on_a_full_disk(|| self.inner.grow(pages))
+            }
+            None => {
+                self.faults.note_power(&self.disk);
+                self.inner.grow(pages)
+            }
         }
+    }
+
+    fn erases_of(&self, page: u64) -> Option<u32> {
+        self.reports_erases.then_some((page % 7) as u32)
     }
 
     fn read(&self, reads: &mut [Read<'_>]) -> Option<f64> {
@@ -238,6 +321,9 @@ impl Storage for FaultyFileStorage {
             read.outcome = one.outcome;
             if self.fault_happens(self.fault_rates.flipped) && read.outcome.is_ok() {
                 self.faults.note(Some(&self.faults.flipped));
+                if self.name == "area" {
+                    self.faults.image_flipped.store(true, Ordering::SeqCst);
+                }
                 let at = random() as usize % read.buffer.len();
                 read.buffer[at] ^= 1 << (random() % 8);
             }
@@ -288,6 +374,7 @@ impl Storage for FaultyFileStorage {
         if fails {
             self.disk.inject(Fault::sync_that_drops(EIO).of(self.name));
         }
+        self.faults.note_power(&self.disk);
         let outcome = self.inner.sync();
         self.fault_rates.pause();
         outcome

@@ -3,15 +3,16 @@
 use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use ebbpool::storage::{FaultyDisk, MemoryStorage, Storage};
-use ebbpool::{Pool, PoolOptions};
-use ebbpool_simulation::{random, thread, undisturbed};
+use ebbpool::storage::{DiskOperation, EIO, Fault, FaultyDisk, MemoryStorage, Storage};
+use ebbpool::{Pool, PoolError, PoolOptions};
+use ebbpool_simulation::{Instant, random, step, steps_so_far, thread, undisturbed};
 
 use crate::case::Case;
 use crate::model::Tally;
+use crate::policies::{policies, spec};
 
 fn options(frames: u32) -> PoolOptions {
     PoolOptions::new(frames).background(false)
@@ -77,6 +78,21 @@ pub fn all_pins(case: &Case) -> Tally {
     Tally::default()
 }
 
+/// Policies that evict no page before all frames hold one.
+fn in_sequence_policy(case: &Case) -> &'static str {
+    let policies = [
+        "lru",
+        "ebb",
+        "clock",
+        "arc",
+        "2q",
+        "lirs",
+        "sieve",
+        "cfdc:cluster=4",
+    ];
+    policies[case.seed as usize % policies.len()]
+}
+
 /// A thread fixes pages in sequence, slower than the storage reads: nearly all pages are read ahead.
 pub fn in_sequence(case: &Case) -> Tally {
     const PAGES: u64 = 300;
@@ -84,7 +100,7 @@ pub fn in_sequence(case: &Case) -> Tally {
     storage.grow(PAGES).expect("there is memory");
     let pool = PoolOptions::new(512)
         .read_ahead(32)
-        .policy(case.policy)
+        .policy(in_sequence_policy(case))
         .and_then(|it| it.open(storage));
     let pool = pool.expect("the pool can be opened");
     let writes = random().is_multiple_of(2);
@@ -106,6 +122,143 @@ pub fn in_sequence(case: &Case) -> Tally {
         stats.hits + stats.misses,
         PAGES,
         "hits and misses are the fixes"
+    );
+    Tally::default()
+}
+
+/// A writer waits for a page that is read. When the page has left its frame, the writer waits for a frame. Meanwhile a
+/// thread reads the page that is in the frame by now, which no writer wants, and need not wait.
+pub fn a_writer_that_goes_on_to_wait(case: &Case) -> Tally {
+    let disk = FaultyDisk::new(case.seed);
+    let pool = options(2).open(disk.pages("data", 512));
+    let pool = Arc::new(pool.expect("the pool can be opened"));
+    for round in 0..10 {
+        let held = Arc::new(AtomicU64::new(0));
+        let pinned = pool.fix_read(2).expect("a frame is free");
+        let first = pool.fix_read(1).expect("a frame is free");
+        let holders = (0..3).map(|holder| {
+            let (pool, held) = (Arc::clone(&pool), Arc::clone(&held));
+            thread::spawn(move || {
+                let page = 10 + round * 3 + holder;
+                let _guard = pool.fix_read(page)?;
+                held.store(page, Ordering::SeqCst);
+                thread::sleep(Duration::from_millis(200));
+                Ok::<_, PoolError>(())
+            })
+        });
+        let holders: Vec<_> = holders.collect();
+        thread::sleep(Duration::from_micros(random() % 3000));
+        let theirs = Arc::clone(&pool);
+        let writer = thread::spawn(move || theirs.fix_write(1).map(drop));
+        // The writer waits already when the page can be evicted, or is about to.
+        match random().is_multiple_of(2) {
+            true => thread::sleep(Duration::from_micros(random() % 3000)),
+            false => (0..random() % 40).for_each(|_| step()),
+        }
+        drop(first);
+        thread::sleep(Duration::from_millis(15));
+        let page = held.load(Ordering::SeqCst);
+        if page > 0 && !writer.is_finished() {
+            let begin = Instant::now();
+            drop(pool.fix_read(page).expect("it is fixed for reading only"));
+            let took = begin.elapsed();
+            assert!(
+                took < Duration::from_millis(50),
+                "page {page} is fixed for reading only, and another reader waits {took:?} for it"
+            );
+        }
+        drop(pinned);
+        let ended = |outcome: Result<Result<(), PoolError>, _>| {
+            if let Err(error) = outcome.expect("a panic ends the run") {
+                panic!("each frame is free after a time: {error}");
+            }
+        };
+        ended(writer.join());
+        holders.into_iter().for_each(|holder| ended(holder.join()));
+    }
+    Tally::default()
+}
+
+/// Some pages cannot be written, and most frames have clean ones: no thread that reads a page gets the error of another.
+pub fn unwritable_pages(case: &Case) -> Tally {
+    let disk = FaultyDisk::new(case.seed);
+    let frames = 24 + random() % 40;
+    let unwritable = 1 + random() % (frames / 2);
+    for page in 0..unwritable {
+        let fails = Fault::failing(DiskOperation::Write, EIO).of("data");
+        disk.inject(fails.at_page(page).forever());
+    }
+    let mut policies = policies();
+    policies.retain(|policy| !spec(policy).pads() && !spec(policy).asks_erase_counts());
+    let policy = &policies[random() as usize % policies.len()];
+    let pool = PoolOptions::new(frames as u32)
+        .background(random().is_multiple_of(2))
+        .policy(policy)
+        .and_then(|it| it.open(disk.pages("data", 512)));
+    let pool = Arc::new(pool.expect("the pool can be opened"));
+    for page in 0..unwritable {
+        let mut guard = pool.fix_write(page).expect("a frame is free");
+        guard[0] = 1;
+    }
+    let policy: Arc<str> = policy.as_str().into();
+    let readers = (0..1 + random() % 3).map(|_| {
+        let (pool, policy) = (Arc::clone(&pool), Arc::clone(&policy));
+        thread::spawn(move || {
+            for _ in 0..3 * frames {
+                let page = 1000 + random() % (3 * frames);
+                if let Err(error) = pool.fix_read(page) {
+                    panic!("under {policy}, {unwritable} of {frames} pages cannot be written, and page {page} is not read: {error}");
+                }
+            }
+        })
+    });
+    let readers: Vec<_> = readers.collect();
+    readers
+        .into_iter()
+        .for_each(|reader| reader.join().expect("a panic ends the run"));
+    disk.heal();
+    pool.checkpoint().expect("all pages can be written");
+    for page in 0..unwritable {
+        assert_eq!(pool.fix_read(page).expect("a page")[0], 1, "page {page}");
+    }
+    Tally::default()
+}
+
+/// A pool in which nothing happens does little, whatever its reserve and its loss window.
+pub fn idle(case: &Case) -> Tally {
+    let (frames, reserve, age) = match case.seed % 3 {
+        0 => (4, 2, Some(Duration::ZERO)),
+        1 => (4, 2, Some(Duration::from_micros(1))),
+        _ => (2000, 2000, None),
+    };
+    let mut idle = PoolOptions::new(frames)
+        .policy(in_sequence_policy(case))
+        .expect("the policy is known")
+        .clean_reserve(reserve)
+        .dirty_budget(1.0, Duration::ZERO);
+    if let Some(age) = age {
+        idle = idle.max_dirty_age(age);
+    }
+    let pool = idle
+        .open(MemoryStorage::new(512))
+        .expect("the pool can be opened");
+    undisturbed(|| {
+        for page in 0..u64::from(frames) {
+            let fixed = match page % 4 {
+                0 => pool.fix_write(page).map(drop),
+                _ => pool.fix_read(page).map(drop),
+            };
+            fixed.expect("a frame is free");
+        }
+    });
+    let before = steps_so_far();
+    thread::sleep(Duration::from_millis(500));
+    let steps = steps_so_far() - before;
+    // Every millisecond at the most the writer looks what there is to do, and every 50 ms at each frame a few times.
+    let most = 500 * 200 + 10 * 100 * u64::from(frames);
+    assert!(
+        steps < most,
+        "a pool in which nothing happens takes {steps} steps in half a second"
     );
     Tally::default()
 }

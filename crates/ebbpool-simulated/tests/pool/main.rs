@@ -9,11 +9,15 @@ extern crate ebbpool_simulated as ebbpool;
 
 mod case;
 mod client;
+mod coverage;
 mod disk;
+mod fixes;
 mod harness;
 mod kinds;
 mod life;
 mod model;
+mod options;
+mod policies;
 mod wal;
 
 use std::sync::Arc;
@@ -34,7 +38,16 @@ impl Scenario for Case {
     fn run(&self, simulation: &Simulation) -> Result<SimulationOutcome<Tally>, Failure> {
         let case = Arc::new(self.clone());
         simulation.run(move || match case.kind {
-            Kind::General | Kind::Chain | Kind::Syncs | Kind::Torn => life::run(&case),
+            Kind::General
+            | Kind::Chain
+            | Kind::Syncs
+            | Kind::Torn
+            | Kind::Window
+            | Kind::Sweep
+            | Kind::Landing => life::run(&case),
+            Kind::Queue => kinds::a_writer_that_goes_on_to_wait(&case),
+            Kind::Unwritable => kinds::unwritable_pages(&case),
+            Kind::Idle => kinds::idle(&case),
             Kind::Readers => kinds::a_writer_among_readers(&case),
             Kind::Pins => kinds::all_pins(&case),
             Kind::Sequence => kinds::in_sequence(&case),
@@ -46,7 +59,7 @@ impl Scenario for Case {
         format!("{:?}", self.kind)
     }
 
-    /// Smaller cases, each without one life, or without some steps of a client.
+    /// Smaller cases, each without one life, without some steps of a client, or with less happening in a life.
     fn smaller(&self) -> Vec<Self> {
         let mut smaller = Vec::new();
         let mut without = |change: &dyn Fn(&mut Case)| {
@@ -74,6 +87,9 @@ impl Scenario for Case {
                     }
                     part /= 2;
                 }
+            }
+            for calmer in self.lives[life].calmer() {
+                without(&|case| case.lives[life] = calmer.clone());
             }
         }
         smaller

@@ -2,9 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use ebbpool::Lsn;
-use ebbpool_simulation::step;
+use ebbpool_simulation::{Instant, step};
 
 use crate::wal::{RECORD, Record, ZEROS};
 
@@ -90,6 +91,8 @@ pub struct Page {
     pub born: u64,
     /// From this version on it has changes that the log does not have.
     pub unlogged: Option<u64>,
+    /// When a thread that had changed it released its latch, and the version then, in this life of the pool.
+    released: Vec<(Instant, u64)>,
 }
 
 impl Page {
@@ -103,6 +106,7 @@ impl Page {
             free: false,
             born: 0,
             unlogged: None,
+            released: Vec::new(),
         }
     }
 
@@ -120,6 +124,12 @@ impl Page {
     pub fn version(&self) -> u64 {
         self.states.len() as u64 - 1
     }
+
+    /// The latest version that was there, for other threads to read and for the pool to write, at some time.
+    fn version_at(&self, time: Instant) -> u64 {
+        let before = self.released.iter().filter(|(at, _)| *at <= time);
+        before.map(|(_, version)| *version).max().unwrap_or(0)
+    }
 }
 
 #[derive(Default)]
@@ -131,6 +141,8 @@ pub struct State {
     pub covered: Lsn,
     /// Pages that a client uses, and that must not be allocated.
     pub in_use: BTreeSet<u64>,
+    /// An image of a page that a failed write tore may have been dropped, because reads of it were flipped.
+    pub images_flipped: bool,
     pub tally: Tally,
 }
 
@@ -147,6 +159,13 @@ pub struct Tally {
     pub checkpoints: u64,
     pub faults: u64,
     pub poisoned: u64,
+    /// Pages whose changes had to survive because of their age alone.
+    pub aged: u64,
+    pub closed_after_panics: u64,
+    /// Openings that failed, because a thread could not be started.
+    pub refused_openings: u64,
+    /// Pools that were refused, because a crash could damage pages that no caller has changed.
+    pub at_risk: u64,
 }
 
 impl Tally {
@@ -161,6 +180,10 @@ impl Tally {
         self.checkpoints += other.checkpoints;
         self.faults += other.faults;
         self.poisoned += other.poisoned;
+        self.aged += other.aged;
+        self.closed_after_panics += other.closed_after_panics;
+        self.refused_openings += other.refused_openings;
+        self.at_risk += other.at_risk;
     }
 }
 
@@ -216,6 +239,30 @@ impl Model {
         }
     }
 
+    /// A thread has released the latch of a page that it has changed up to this version.
+    pub fn released(&self, page: u64, version: u64) {
+        let now = Instant::now();
+        self.page(page, |history| history.released.push((now, version)));
+    }
+
+    /// The pool has to survive the loss of the power at `end` with all changes that are older than `age`.
+    pub fn window_holds(&self, end: Instant, age: Duration) {
+        let Some(time) = end.checked_sub(age) else {
+            return;
+        };
+        let mut state = self.state();
+        let mut aged = 0;
+        for page in state.pages.values_mut() {
+            let version = page.version_at(time);
+            let exempt = page.broken || page.breaks > 0 || page.excused || page.free;
+            if !exempt && page.unlogged.is_none() && version >= page.born && version > page.floor {
+                page.floor = version;
+                aged += 1;
+            }
+        }
+        state.tally.aged += aged;
+    }
+
     /// Notes the records that a crash has left, and removes later changes from the history.
     pub fn log_was_found(&self, records: &[Record], logged: bool) {
         let end = records.len() as u64 * RECORD;
@@ -233,6 +280,7 @@ impl Model {
         state.acknowledged = end;
         for (&number, page) in &mut state.pages {
             page.broken = false;
+            page.released.clear();
             if logged {
                 page.states.retain(|state| state.lsn <= end);
             }

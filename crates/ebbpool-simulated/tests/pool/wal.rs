@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use ebbpool::storage::{EIO, FaultyFile};
+use ebbpool::storage::{EIO, FaultyDisk, FaultyFile};
 use ebbpool::{Log, Lsn};
 use ebbpool_simulation::{Mutex, fail, random, step, thread};
 use xxhash_rust::xxh3::xxh3_64;
@@ -58,6 +58,7 @@ impl Record {
 }
 
 pub struct Wal {
+    disk: FaultyDisk,
     file: FaultyFile,
     state: Mutex<State>,
     /// Not simulated: the disk reads it while it checks for violations, and that is not a step.
@@ -77,10 +78,12 @@ impl Wal {
     /// Opens the log, and returns the records that survived. Whatever follows them is cut off, and that is synced:
     /// otherwise lost records could reappear behind later ones.
     pub fn open(
-        file: FaultyFile,
+        disk: &FaultyDisk,
         fault_rates: FaultRates,
         faults: &Arc<FaultLog>,
     ) -> io::Result<(Wal, Vec<Record>)> {
+        let file = disk.bytes("log");
+        faults.note_power(disk);
         let bytes = file.read_all()?;
         let found = bytes.chunks_exact(RECORD as usize).zip(1..);
         let records = found.map_while(|(bytes, number)| Record::decode(bytes, number * RECORD));
@@ -89,6 +92,7 @@ impl Wal {
         file.set_len(end)?;
         file.sync()?;
         let wal = Wal {
+            disk: disk.clone(),
             file,
             state: Mutex::new(State {
                 buffer: Vec::new(),
@@ -112,6 +116,7 @@ impl Wal {
     fn write(&self) -> io::Result<Lsn> {
         let mut state = self.state.lock();
         if !state.buffer.is_empty() {
+            self.faults.note_power(&self.disk);
             self.file.append(&state.buffer)?;
             state.buffer.clear();
         }
@@ -138,6 +143,7 @@ impl Log for Wal {
         if often > 0 && random().is_multiple_of(often) && self.faults.happens() {
             return Err(io::Error::from_raw_os_error(EIO));
         }
+        self.faults.note_power(&self.disk);
         self.file.sync()?;
         self.durable.fetch_max(written, Ordering::SeqCst);
         step();

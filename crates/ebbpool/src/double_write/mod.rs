@@ -64,6 +64,9 @@ use record::{BatchLinks, DecodedPage, FARTHEST, Image, LEAST_PAGE, Record, VERSI
 /// The number of pages of the area that are read at a time.
 const READ_AT_ONCE: u64 = 64;
 
+/// How often an image is read before it counts as rotted.
+const READS_OF_AN_IMAGE: usize = 3;
+
 /// A small storage for the images of pages, which are written before the pages are written in place. So after a crash
 /// either the page or its image is whole.
 ///
@@ -340,10 +343,7 @@ impl DoubleWriteArea {
         needed.sort_unstable_by_key(|it| it.image.page);
         let mut carried = Vec::with_capacity(needed.len());
         for SavedImage { at, image } in needed {
-            let mut bytes = AlignedPages::new(1, self.storage.page_size());
-            let read = read_pages(&*self.storage, at, &mut bytes);
-            read.map_err(|(_, error)| in_area("read", &error))?;
-            if bytes.iter().any(|bytes| image.is(bytes)) {
+            if let Some(bytes) = self.read_image(at, image)? {
                 carried.push((image.page, bytes));
                 continue;
             }
@@ -355,6 +355,20 @@ impl DoubleWriteArea {
             self.batches.lock().needed.remove(&page);
         }
         Ok((true, carried))
+    }
+
+    /// The bytes of an image; `None` if they are not as they were written. It is read several times before that is believed:
+    /// it may be the only whole copy of its page, and a transfer from the device may have flipped a bit.
+    fn read_image(&self, at: u64, image: Image) -> io::Result<Option<AlignedPages>> {
+        let mut bytes = AlignedPages::new(1, self.storage.page_size());
+        for _ in 0..READS_OF_AN_IMAGE {
+            let read = read_pages(&*self.storage, at, &mut bytes);
+            read.map_err(|(_, error)| in_area("read", &error))?;
+            if bytes.iter().any(|bytes| image.is(bytes)) {
+                return Ok(Some(bytes));
+            }
+        }
+        Ok(None)
     }
 
     /// True if a sync of the area has failed: it takes no more images.

@@ -457,6 +457,31 @@ fn the_image_of_a_page_that_could_not_be_written_survives_later_rounds() {
 }
 
 #[test]
+fn an_image_that_is_carried_on_is_read_again_if_a_bit_was_flipped() {
+    for flips in 1..READS_OF_AN_IMAGE {
+        let disk = FaultyDisk::new(7);
+        let (area, data) = open(&disk, 6);
+        write(&area, &data, &[(0, 1)]).unwrap();
+        sync(&area, &data).unwrap();
+        disk.inject(Fault::torn_write(EIO).of("data"));
+        assert!(write_each(&area, &data, &[(0, 2)]).unwrap()[0].1.is_err());
+        overwrite(&data, 0, &[7; PAGE]);
+        for _ in 0..flips {
+            disk.inject(Fault::flipped_read().of("area"));
+        }
+        for round in 0..20 {
+            write(&area, &data, &[(100, round)]).unwrap();
+            sync(&area, &data).unwrap();
+        }
+        disk.crash(1);
+        disk.restart();
+        let (area, data) = open(&disk, 6);
+        assert_eq!(area.restore(&data, FORMAT).unwrap(), [0]);
+        assert_eq!(lsn(&data, 0).unwrap(), 2);
+    }
+}
+
+#[test]
 fn images_that_stay_needed_do_not_take_more_room_over_time() {
     for (length, failed) in [(4, 1), (8, 1), (8, 5), (16, 3), (30, 5)] {
         for seed in 0..3 {

@@ -48,12 +48,12 @@ impl Frames {
         room.woken.notify_all();
     }
 
-    /// Waits until the condition may hold; false once `deadline` has passed. `queued` is a writer's place in the
-    /// queue while it goes on waiting for the same frame.
+    /// Waits until the condition may hold for the page in the frame, or the frame has another page; false once
+    /// `deadline` has passed. `queued` is a writer's place in the queue while it goes on waiting for the same frame.
     #[cold]
     pub(crate) fn wait<'f>(
         &'f self,
-        frame: u32,
+        (frame, page): (u32, u64),
         awaited: WaitCondition,
         queued: &mut Option<QueuedWriter<'f>>,
         deadline: Instant,
@@ -76,6 +76,12 @@ impl Frames {
                 frames: self,
                 frame,
             });
+        }
+        // The page may have left the frame before the waiter was noted; a thread that removes it later wakes this one.
+        if self.page_in(frame) != page {
+            drop(writers);
+            *queued = None;
+            return true;
         }
         !room.woken.wait_until(&mut writers, deadline).timed_out()
     }

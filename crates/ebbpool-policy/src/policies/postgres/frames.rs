@@ -2,6 +2,7 @@
 
 use prefetch_index::prefetch_index;
 
+use crate::lists::fewest_chances;
 use crate::policy::Frame;
 
 /// The most that a usage count counts (`BM_MAX_USAGE_COUNT`).
@@ -130,6 +131,16 @@ impl Frames {
         // The hand stands where it stood, and has not made a turn that the background writer should know of.
         self.steps -= u64::from(pinned);
         None
+    }
+
+    /// The frame that [`sweep`](Self::sweep) would return. The hand stays, and no count is lowered: of the frames that may
+    /// be evicted, the first from the hand on of those with the lowest count.
+    pub(super) fn next(&self, may_evict: impl Fn(Frame) -> bool) -> Option<Frame> {
+        let in_turn = (self.hand..self.count()).chain(0..self.hand);
+        let occupied = in_turn.filter(|&frame| self.states[frame as usize] & OCCUPIED != 0);
+        fewest_chances(occupied, may_evict, |frame| {
+            self.states[frame as usize] & USAGE
+        })
     }
 
     #[inline]

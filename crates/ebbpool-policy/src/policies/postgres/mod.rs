@@ -227,11 +227,12 @@ impl Policy for Postgres {
         incoming: Option<(Page, Access)>,
         may_evict: F,
     ) -> Option<Frame> {
-        if incoming.is_some() {
-            let reused = self.reused.filter(|&frame| may_evict(frame));
-            if reused.is_some() || self.early {
-                return reused;
-            }
+        if incoming.is_none() {
+            return self.frames.next(may_evict);
+        }
+        let reused = self.reused.filter(|&frame| may_evict(frame));
+        if reused.is_some() || self.early {
+            return reused;
         }
         self.frames.sweep(may_evict)
     }

@@ -204,6 +204,7 @@ fn shorten(raw: &impl Raw, from: u64, length: io::Result<u64>) {
 mod tests {
     use super::*;
     use crate::storage::file::scripted::{Call, Scripted};
+    use proptest::prelude::*;
     use rustix::io::Errno;
     use std::io::IoSlice;
 
@@ -322,6 +323,60 @@ mod tests {
         raw.fails(Call::Allocate, 1, Errno::NOSPC);
         extent.grow(&raw, 100).expect_err("full");
         assert_eq!(raw.bytes().len(), 3 * 4096);
+    }
+
+    #[derive(Clone, Debug)]
+    enum Op {
+        Grow(u64),
+        Write(u64),
+        /// The next call of this sort finds the disk full.
+        Full(Call),
+    }
+
+    fn op() -> impl Strategy<Value = Op> {
+        prop_oneof![
+            (0u64..12).prop_map(Op::Grow),
+            (0u64..12).prop_map(Op::Write),
+            prop_oneof![Just(Call::Allocate), Just(Call::Reserve)].prop_map(Op::Full),
+        ]
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+        #[test]
+        fn whatever_fails_a_file_loses_no_byte(
+            length in 0usize..400,
+            ops in prop::collection::vec(op(), 1..30),
+        ) {
+            const PAGE: usize = 64;
+            let raw = Scripted::of(length);
+            let extent = Extent::new(&raw, PAGE, false).expect("a length");
+            let mut written = std::collections::BTreeSet::new();
+            for op in ops {
+                match op {
+                    Op::Grow(pages) => _ = extent.grow(&raw, pages),
+                    Op::Full(call) => raw.fails(call, 1, Errno::NOSPC),
+                    Op::Write(page) => {
+                        if extent.grow_to_write(&raw, page + 1).is_ok() {
+                            let bytes = [IoSlice::new(&[7; PAGE])];
+                            raw.write_at(&bytes, page * PAGE as u64).expect("there is room");
+                            written.insert(page as usize);
+                        }
+                    }
+                }
+                let bytes = raw.bytes();
+                prop_assert!(bytes.len() >= length);
+                prop_assert!(bytes.len().div_ceil(PAGE) as u64 >= extent.pages());
+                for page in &written {
+                    let found = bytes.get(page * PAGE..(page + 1) * PAGE);
+                    prop_assert!(found.is_some_and(|found| found == [7; PAGE]), "page {page}");
+                }
+            }
+            extent.close(&raw);
+            let last = written.last().map_or(0, |page| (page + 1) * PAGE);
+            prop_assert!(raw.bytes().len() >= last.max(length));
+        }
     }
 
     #[test]

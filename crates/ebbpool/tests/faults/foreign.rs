@@ -1,0 +1,112 @@
+//! Foreign code that panics.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use ebbpool::storage::{DiskOperation, FaultyDisk};
+
+use ebbpool_policy::{Access, Frame, Page, Policy};
+
+use crate::{PAGE, get, options, pool, put};
+
+// Foreign code that panics.
+
+/// A policy that panics when it is asked for a victim for the third time, or names frames that it does not hold.
+struct FailingPolicy {
+    calls: u32,
+    then: Option<u32>,
+}
+
+impl Policy for FailingPolicy {
+    fn hit(&mut self, _: Frame, _: Access) {}
+    fn admit(&mut self, _: Frame, _: Page, _: Access) {}
+    fn evicted(&mut self, _: Frame) {}
+    fn cleaned(&mut self, _: Frame) {}
+    fn victim<F: Fn(Frame) -> bool>(
+        &mut self,
+        _: Option<(Page, Access)>,
+        may_evict: F,
+    ) -> Option<Frame> {
+        self.calls += 1;
+        match (self.calls, self.then) {
+            (0..3, _) => (0..4).find(|&frame| may_evict(frame)),
+            (_, Some(frame)) => Some(frame),
+            (_, None) => panic!("on purpose"),
+        }
+    }
+}
+
+#[test]
+fn a_policy_that_fails_is_replaced_and_no_page_is_lost() {
+    // It panics, names a frame that does not exist, or names one that is pinned.
+    for then in [None, Some(u32::MAX), Some(0)] {
+        let disk = FaultyDisk::new(1);
+        let pool = options(4)
+            .own_policy(FailingPolicy { calls: 0, then })
+            .open(disk.pages("data", PAGE))
+            .unwrap();
+        put(&pool, 0, 1).unwrap();
+        let pinned = pool.fix_read(0).unwrap();
+        for page in 1..100 {
+            put(&pool, page, page as u8).unwrap();
+        }
+        drop(pinned);
+        for page in 1..100 {
+            assert_eq!(get(&pool, page).unwrap(), page as u8);
+        }
+        pool.close().map_err(|(_, error)| error).unwrap();
+    }
+}
+
+#[test]
+fn a_listener_that_panics_is_not_called_again() {
+    let disk = FaultyDisk::new(1);
+    let calls = Arc::new(AtomicU64::new(0));
+    let counted = Arc::clone(&calls);
+    let pool = options(2)
+        .on_event(move |_| {
+            counted.fetch_add(1, Ordering::Relaxed);
+            panic!("on purpose");
+        })
+        .open(disk.pages("data", PAGE))
+        .unwrap();
+    for page in 0..10 {
+        put(&pool, page, page as u8).unwrap();
+    }
+    (0..10).for_each(|page| assert_eq!(get(&pool, page).unwrap(), page as u8));
+    assert_eq!(calls.load(Ordering::Relaxed), 1);
+}
+
+#[test]
+fn a_storage_that_panics_fails_and_no_frame_stays_claimed() {
+    for operation in [
+        DiskOperation::Read,
+        DiskOperation::Write,
+        DiskOperation::Sync,
+    ] {
+        let disk = FaultyDisk::new(1);
+        let pool = self::pool(&disk, 2);
+        put(&pool, 0, 1).unwrap();
+        put(&pool, 1, 2).unwrap();
+        let panics = Arc::new(AtomicBool::new(true));
+        let theirs = Arc::clone(&panics);
+        disk.observe(move |io| {
+            assert!(io.operation != operation || !theirs.load(Ordering::Relaxed));
+        });
+        for page in 5..9 {
+            let fixed = pool.fix_read(page).map(drop);
+            assert_eq!(
+                fixed.is_err(),
+                operation != DiskOperation::Sync,
+                "{operation:?}"
+            );
+        }
+        put(&pool, 1, 3).unwrap();
+        assert_eq!(pool.flush(1).is_err(), operation != DiskOperation::Read);
+        panics.store(false, Ordering::Relaxed);
+        assert_eq!(get(&pool, 5).unwrap(), 0);
+        assert_eq!(get(&pool, 1).unwrap(), 3);
+        // A sync that panicked may have lost what was written.
+        assert_eq!(pool.checkpoint().is_err(), operation == DiskOperation::Sync);
+    }
+}

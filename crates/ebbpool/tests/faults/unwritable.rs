@@ -1,0 +1,141 @@
+//! Pages that cannot be written, and others that only need a frame.
+
+use ebbpool::storage::{DiskOperation, EIO, ENOSPC, Fault, FaultyDisk};
+use ebbpool::{Pool, PoolError};
+
+use crate::{PAGE, get, options, pool, put, restarted};
+
+// Pages that cannot be written, and others that only need a frame.
+
+#[test]
+fn pages_are_read_while_others_cannot_be_written() {
+    let disk = FaultyDisk::new(1);
+    let pool = pool(&disk, 64);
+    for page in 0..4 {
+        put(&pool, page, 1).unwrap();
+        disk.inject(
+            Fault::failing(DiskOperation::Write, ENOSPC)
+                .at_page(page)
+                .forever(),
+        );
+    }
+    for page in 100..1000 {
+        assert_eq!(get(&pool, page).unwrap(), 0);
+    }
+    assert_eq!(pool.stats().dirty, 4);
+    disk.heal();
+    pool.close().map_err(|(_, error)| error).unwrap();
+    let pool = self::pool(&disk, 2);
+    (0..4).for_each(|page| assert_eq!(get(&pool, page).unwrap(), 1));
+}
+
+#[test]
+fn no_read_fails_with_another_pages_error_while_there_are_clean_pages() {
+    for policy in ["lru", "ebb"] {
+        let disk = FaultyDisk::new(1);
+        let pool = options(256).policy(policy).unwrap();
+        let pool = pool.open(disk.pages("data", PAGE)).unwrap();
+        for page in 0..100 {
+            put(&pool, page, 1).unwrap();
+        }
+        disk.inject(Fault::failing(DiskOperation::Write, ENOSPC).forever());
+        for page in 1000..3000 {
+            assert_eq!(get(&pool, page).unwrap(), 0, "{policy}");
+        }
+        assert_eq!(pool.stats().dirty, 100);
+        disk.heal();
+        pool.close().map_err(|(_, error)| error).unwrap();
+    }
+}
+
+#[test]
+fn a_frame_is_evicted_again_after_its_unwritable_page_was_freed() {
+    let disk = FaultyDisk::new(1);
+    let pool = pool(&disk, 4);
+    put(&pool, 1, 1).unwrap();
+    disk.inject(Fault::failing(DiskOperation::Write, EIO));
+    for page in 2..8 {
+        get(&pool, page).unwrap();
+    }
+    assert_eq!(pool.stats().failed_writes, 1);
+    pool.free(1).unwrap();
+    for page in 100..120 {
+        get(&pool, page).unwrap();
+    }
+    assert!(pool.read_optimistically(100).is_none());
+}
+
+/// Page 0 is changed and evicted, and with it pages 1 to 3 are written, which no caller has changed.
+fn pads_a_block(pool: &Pool) -> Vec<PoolError> {
+    put(pool, 0, 9).unwrap();
+    (8..40).filter_map(|page| get(pool, page).err()).collect()
+}
+
+#[test]
+fn a_page_that_pads_a_block_and_could_not_be_written_stays_in_memory_until_it_is_written() {
+    let disk = FaultyDisk::new(1);
+    let open = |area| {
+        let pool = options(8).policy("bplru:block=4,padding=true").unwrap();
+        let pool = pool.double_write(disk.pages(area, PAGE));
+        pool.open(disk.pages("data", PAGE)).unwrap()
+    };
+    let pool = open("area");
+    (0..64).for_each(|page| put(&pool, page, page as u8).unwrap());
+    pool.close().map_err(|(_, error)| error).unwrap();
+    for (nth, flushed) in [(1, true), (1, false), (2, false)] {
+        let pool = open("area");
+        let torn = Fault::torn_write(EIO).of("data").at_page(2);
+        disk.inject(torn.clone());
+        assert!(pads_a_block(&pool).is_empty());
+        assert_eq!(pool.stats().failed_writes, 1);
+        if nth == 2 {
+            disk.inject(torn.forever());
+            let error = pool.checkpoint().unwrap_err();
+            assert!(matches!(error, PoolError::Write { page: 2, .. }), "{error}");
+            disk.heal();
+        }
+        if flushed {
+            pool.flush(2).unwrap();
+        } else {
+            pool.checkpoint().unwrap();
+        }
+        assert_eq!(get(&pool, 2).unwrap(), 2);
+        drop(pool);
+        // Without the area: the page in place is whole.
+        let pool = self::pool(&disk, 8);
+        assert_eq!(get(&pool, 2).unwrap(), 2);
+        drop(pool);
+    }
+    // The power fails before the page is written again.
+    let pool = open("area");
+    disk.inject(Fault::torn_write(EIO).of("data").at_page(2));
+    assert!(pads_a_block(&pool).is_empty());
+    drop(pool);
+    restarted(&disk, 3);
+    let pool = open("area");
+    (1..64).for_each(|page| assert_eq!(get(&pool, page).unwrap(), page as u8));
+}
+
+#[test]
+fn a_policy_that_pads_needs_a_double_write_area() {
+    for policy in [
+        "bplru:block=4,padding=true",
+        "ace:policy=(bplru:block=4,padding=true),batch=3",
+    ] {
+        let disk = FaultyDisk::new(1);
+        let with = || options(8).policy(policy).unwrap();
+        match with().open(disk.pages("data", PAGE)) {
+            Err(PoolError::Options(why)) => assert!(why.contains("double-write area"), "{why}"),
+            other => panic!("{other:?}"),
+        }
+        let area = disk.pages("area", PAGE);
+        with()
+            .double_write(area)
+            .open(disk.pages("data", PAGE))
+            .unwrap();
+        with()
+            .padding_at_risk(true)
+            .open(disk.pages("data", PAGE))
+            .unwrap();
+    }
+}
