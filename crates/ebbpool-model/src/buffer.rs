@@ -191,8 +191,7 @@ pub(crate) struct Buffer<P> {
 }
 
 impl<P: Policy> Buffer<P> {
-    pub(crate) fn new(frames: usize, policy: P, cluster: u64) -> Buffer<P> {
-        let clusters = (cluster > 0).then(|| Clusters::new(cluster, false));
+    pub(crate) fn new(frames: usize, policy: P, clusters: Option<Clusters>) -> Buffer<P> {
         Buffer {
             frames,
             policy,

@@ -57,20 +57,21 @@ mod example;
 
 use crate::Model;
 use crate::buffer::{Buffer, Policy};
+use crate::clusters::Clusters;
 use crate::spec::{Spec, items};
 
 /// A policy and its write clustering.
 struct BuiltPolicy {
     m: usize,
     policy: Box<dyn Policy>,
-    /// Pages per write cluster; 0 is off.
-    cluster: u64,
+    /// `None` without write clustering.
+    clusters: Option<Clusters>,
 }
 
 /// Builds the model of the policy that `spec` names.
 pub(crate) fn build(spec: &mut Spec, m: usize) -> Box<dyn Model> {
     let built = policy(spec, m);
-    Box::new(Buffer::new(built.m, built.policy, built.cluster))
+    Box::new(Buffer::new(built.m, built.policy, built.clusters))
 }
 
 fn policy(spec: &mut Spec, m: usize) -> BuiltPolicy {
@@ -209,12 +210,7 @@ fn adaptive(spec: &mut Spec, m: usize) -> Option<BuiltPolicy> {
         "cfdc" => {
             let window = spec.fraction("window", "0.5").of(m);
             let cluster = spec.number("cluster", 64);
-            let keys_now = match spec.text("keys", "entry").as_str() {
-                "entry" => false,
-                "now" => true,
-                other => panic!("`keys={other}` is neither `entry` nor `now`"),
-            };
-            plain(m, cfdc::Cfdc::new(m - window, cluster, keys_now))
+            plain(m, cfdc::Cfdc::new(m - window, cluster, keys_now(spec)))
         }
         "fd-static" => {
             let clean = spec.text("clean", "50%");
@@ -275,8 +271,8 @@ fn wrapper(spec: &mut Spec, m: usize) -> Option<BuiltPolicy> {
             let mut wrapped = Spec::parse(wrapped);
             let built = policy(&mut wrapped, m);
             wrapped.finish();
-            assert_eq!(
-                built.cluster, 0,
+            assert!(
+                built.clusters.is_none(),
                 "write clustering under ace is not modelled"
             );
             plain(m, ace::Ace::new(built.policy, batch))
@@ -289,8 +285,8 @@ fn wrapper(spec: &mut Spec, m: usize) -> Option<BuiltPolicy> {
                 let mut expert = Spec::parse(text);
                 let built = policy(&mut expert, frames);
                 expert.finish();
-                assert_eq!(
-                    built.cluster, 0,
+                assert!(
+                    built.clusters.is_none(),
                     "write clustering under auto is not modelled"
                 );
                 built.policy
@@ -329,15 +325,25 @@ fn plain(m: usize, policy: impl Policy + 'static) -> BuiltPolicy {
     BuiltPolicy {
         m,
         policy: Box::new(policy),
-        cluster: 0,
+        clusters: None,
     }
 }
 
 /// A policy with write clustering if `cluster` is given.
 fn clustered(spec: &mut Spec, m: usize, policy: impl Policy + 'static) -> BuiltPolicy {
+    let (size, keys_now) = (spec.number("cluster", 0), keys_now(spec));
     BuiltPolicy {
-        cluster: spec.number("cluster", 0),
+        clusters: (size > 0).then(|| Clusters::new(size, keys_now)),
         ..plain(m, policy)
+    }
+}
+
+/// True if priorities of clusters are those at the choice of a victim, false if they are those at the last entry.
+fn keys_now(spec: &mut Spec) -> bool {
+    match spec.text("keys", "entry").as_str() {
+        "now" => true,
+        "entry" => false,
+        other => panic!("`keys={other}` is neither `now` nor `entry`"),
     }
 }
 
@@ -353,7 +359,7 @@ mod tests {
     fn the_example_is_cflru_with_the_whole_list_as_window() {
         let none = BTreeSet::new();
         for (seed, frames) in (0..).zip([1, 2, 7, 30]) {
-            let mut new = Buffer::new(frames, example::CleanFirst::new(), 0);
+            let mut new = Buffer::new(frames, example::CleanFirst::new(), None);
             let mut cflru = model("cflru:window=1", frames);
             for (page, write) in workload::workload(seed, 1500, frames as u64 * 3) {
                 assert_eq!(

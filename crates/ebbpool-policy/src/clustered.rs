@@ -3,7 +3,7 @@
 use std::num::NonZeroU64;
 use std::sync::Arc;
 
-use crate::clusters::{Clusters, PriorityUpdate};
+use crate::clusters::{Clusters, KEYS, PriorityUpdate};
 use crate::lists::Lists;
 use crate::parameters::parameters;
 use crate::policy::{
@@ -16,6 +16,7 @@ parameters! {
     /// The parameters of [`Clustered`], which the registry lays over policies that have them.
     pub struct ClusteredConfig {
         cluster: Option<u64> = CLUSTER,
+        keys: PriorityUpdate = KEYS,
     }
 }
 
@@ -35,10 +36,10 @@ pub struct Clustered<P> {
 
 impl<P: Policy> Clustered<P> {
     /// `policy` over `frames` frames, with clusters of `size` pages.
-    pub fn new(policy: P, frames: u32, size: u64) -> Self {
+    pub fn new(policy: P, frames: u32, size: u64, keys: PriorityUpdate) -> Self {
         Clustered {
             policy,
-            clusters: Clusters::new(frames, size, PriorityUpdate::Entry),
+            clusters: Clusters::new(frames, size, keys),
             lists: Lists::new(frames),
             dirty: vec![false; frames as usize],
         }

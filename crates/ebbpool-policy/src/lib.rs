@@ -27,7 +27,7 @@ mod spec;
 
 pub use clean_pools::{CleanPools, PoolEstimator, PoolTraffic};
 pub use clustered::Clustered;
-pub use clusters::priority as cluster_priority;
+pub use clusters::{KEYS, PriorityUpdate, priority as cluster_priority};
 pub use driver::{Companions, Driver, miss};
 pub use ghost_pages::GhostPages;
 pub use lists::Lists;

@@ -36,7 +36,7 @@ macro_rules! parameters {
     (
         $(#[$attribute:meta])*
         pub struct $config:ident {
-            $($field:ident: $type:ty = $param:tt, $(..$other:ident,)?)+
+            $($field:ident: $type:ty = $param:tt, $(..$other:ident,)*)+
         }
     ) => {
         $(#[$attribute])*
@@ -49,7 +49,7 @@ macro_rules! parameters {
         impl $config {
             pub(crate) const PARAMS: &'static [$crate::spec::Param] = &[$(
                 $crate::parameters::parameters!(@param $field $param),
-                $($other,)?
+                $($other,)*
             )+];
         }
 

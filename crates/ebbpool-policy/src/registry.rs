@@ -153,10 +153,11 @@ pub fn knows_probabilities(spec: &PolicySpec) -> bool {
 fn build<P: Build, V: Visitor>(spec: &PolicySpec, frames: u32, visitor: V) -> V::Out {
     let policy = P::new(P::Config::from_spec(spec), frames);
     if P::WRITE_CLUSTERING
-        && let Some(size) = ClusteredConfig::from_spec(spec).cluster
+        && let ClusteredConfig { cluster, keys } = ClusteredConfig::from_spec(spec)
+        && let Some(size) = cluster
         && size > 0
     {
-        return visitor.visit(Clustered::new(policy, frames, size));
+        return visitor.visit(Clustered::new(policy, frames, size, keys));
     }
     visitor.visit(policy)
 }

@@ -19,6 +19,7 @@ const SPECS: &[&str] = &[
     "fifo:cluster=4",
     "lru",
     "lru:cluster=8",
+    "lru:cluster=4,keys=now",
     "clock",
     "clock:cluster=4",
     "gclock",

@@ -186,7 +186,7 @@ mod tests {
 
     #[test]
     fn pinned_pages_are_passed_over() {
-        let buffer = Buffer::new(3, Arc::new(3), 0);
+        let buffer = Buffer::new(3, Arc::new(3), None);
         let mut player = Player::new(Box::new(buffer), "");
         // T1 2 3, T2 1, p = 0: the victim should be from T1, but its pages are pinned.
         assert_eq!(player.play("R1 R2 R1 R3 +2 +3 R4"), [1]);

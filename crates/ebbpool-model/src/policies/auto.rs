@@ -89,7 +89,7 @@ impl Auto {
         for (expert, in_miniature) in experts {
             over_the_frames.push(expert);
             miniatures.push(Miniature {
-                buffer: Box::new(Buffer::new(parameters.part, in_miniature, 0)),
+                buffer: Box::new(Buffer::new(parameters.part, in_miniature, None)),
                 reads: 0,
                 writes: 0,
                 lead: (0.0, 0.0),

@@ -6,6 +6,7 @@ use crate::lists::{CleanCursor, Lists, fewest_chances, second_chance};
 use crate::parameters::{parameters, share_of};
 use crate::policy::{Access, Frame, Page, Policy};
 use crate::registry::Build;
+use crate::clusters::KEYS;
 use crate::spec::{CLUSTER, Entry, MemoryUse, ParameterKind};
 
 const COLD: usize = 0;
@@ -39,6 +40,7 @@ parameters! {
             about: "least share of the frames that the cold queue has",
         },
         ..CLUSTER,
+        ..KEYS,
     }
 }
 

@@ -3,6 +3,7 @@
 use crate::lists::Lists;
 use crate::policy::{Access, Costs, Frame, Gauges, Page, Policy};
 use crate::registry::Build;
+use crate::clusters::KEYS;
 use crate::spec::{CLUSTER, Entry, MemoryUse};
 
 const CLEAN: usize = 0;
@@ -27,7 +28,7 @@ impl Build for Casa {
     const ENTRY: Entry = Entry {
         name: "casa",
         aliases: &[],
-        params: &[CLUSTER],
+        params: &[CLUSTER, KEYS],
         summary: "A clean and a dirty LRU list whose target sizes each hit shifts by the cost that it saved.",
         how: "A clean and a dirty LRU list and a real number tau, the target size of the clean list, half of the frames at first. A read hit in the clean list raises tau by the cost share of a read times the dirty list's size over the clean one's; a write hit in the dirty list lowers it likewise by the cost share of a write. A page written moves to the dirty list. The victim is from the clean list if that is larger than tau, else from the dirty one.",
         when: "Use it where R is large and the workload shifts: it follows the costs that the driver reports and has nothing to tune (Ou and Haerder). At a small R it loses a little against lru. FD-Buffer TC finds it behind FD-Buffer on its four traces (figures 2 and 3).",

@@ -4,10 +4,10 @@ use std::hint::black_box;
 
 use ebbpool_cost::Decimal;
 
-use crate::clusters::Clusters;
+use crate::clusters::{Clusters, KEYS};
 pub use crate::clusters::PriorityUpdate;
 use crate::lists::Lists;
-use crate::parameters::{one_of, parameters, share_of};
+use crate::parameters::{parameters, share_of};
 use crate::policy::{Access, Frame, Page, Policy};
 use crate::registry::Build;
 use crate::spec::{Entry, MAX_PAGES, MemoryUse, ParameterKind, WINDOW};
@@ -48,11 +48,7 @@ parameters! {
             default: "64",
             about: "pages per cluster; 0 keeps the dirty pages in one LRU list (then it is cflru)",
         },
-        keys: PriorityUpdate = {
-            kind: one_of::<PriorityUpdate>(),
-            default: "entry",
-            about: "when cluster priorities are computed: as pages enter and leave, or all anew when a victim is chosen",
-        },
+        keys: PriorityUpdate = KEYS,
     }
 }
 
@@ -64,7 +60,7 @@ impl Build for Cfdc {
         aliases: &[],
         params: CfdcConfig::PARAMS,
         summary: "CFLRU's two regions, with clean pages first and dirty ones in clusters of neighbouring pages, evicted cluster by cluster.",
-        how: "A working region, an LRU list, and a priority region that receives the pages that the working region pushes out: clean ones into an LRU list, dirty ones into clusters of neighbouring page numbers. A hit in the priority region moves the page back to the working region. The least recent clean page is evicted first; then the dirty pages of the cluster of lowest priority, in order of entry, until it is empty. A cluster's priority is low if it is large, sequential and has not been hit for long.",
+        how: "A working region, an LRU list, and a priority region that receives the pages that the working region pushes out: clean ones into an LRU list, dirty ones into clusters of neighbouring page numbers. A hit in the priority region moves the page back to the working region. The least recent clean page is evicted first; then the dirty pages of the cluster of lowest priority, in order of entry, until it is empty. A cluster's priority is low if it is large, sequential and has not been hit for long; with keys=now it also falls while the cluster waits.",
         when: "Use it where the device rewards writes that lie close together: PPE and CFDC measure the shortest times on their disks and SSDs, with fewer cluster switches than cflru. In page counts alone it stays behind cflru, and in small memory it can cost more than lru. Compare cluster_switches in the results as well as the bill.",
         memory: MemoryUse::of(27).scattered(65),
         source: "CFDC (Ou, Haerder, Jin 2009), section 3; PPE, section 3",

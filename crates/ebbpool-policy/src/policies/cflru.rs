@@ -6,6 +6,7 @@ use super::regions::CleanFirst;
 use crate::parameters::{parameters, share_of};
 use crate::policy::{Access, Frame, Page, Policy};
 use crate::registry::Build;
+use crate::clusters::KEYS;
 use crate::spec::{CLUSTER, Entry, MemoryUse, WINDOW};
 
 /// LRU that prefers a clean page within the window at the LRU end.
@@ -18,6 +19,7 @@ parameters! {
     pub struct CflruConfig {
         window: Decimal = WINDOW,
         ..CLUSTER,
+        ..KEYS,
     }
 }
 

@@ -3,6 +3,7 @@
 use crate::lists::{Lists, fewest_chances, second_chance};
 use crate::policy::{Access, Frame, Page, Policy};
 use crate::registry::Build;
+use crate::clusters::KEYS;
 use crate::spec::{CLUSTER, Entry, MemoryUse};
 
 /// FIFO with a reference bit that gives a page another round.
@@ -20,7 +21,7 @@ impl Build for Clock {
     const ENTRY: Entry = Entry {
         name: "clock",
         aliases: &[],
-        params: &[CLUSTER],
+        params: &[CLUSTER, KEYS],
         summary: "FIFO in which a page referenced since the hand last passed gets another round.",
         how: "A queue in order of admission with one bit per page. A hit sets the bit and moves nothing. The search for a victim starts at the oldest page: a page whose bit is set loses it and moves to the back, the first page without it is evicted. A page just admitted has the bit clear.",
         when: "Use it where a hit must be cheap, since a hit moves nothing. Its cost is close to that of lru. It ignores whether pages are dirty.",

@@ -10,6 +10,7 @@ use super::two_stack::TwoStack;
 use crate::parameters::{one_of, parameters, whole};
 use crate::policy::{Access, Costs, Frame, Gauges, Ghost, Page, Policy};
 use crate::registry::Build;
+use crate::clusters::KEYS;
 use crate::spec::{CLUSTER, Entry, MAX_PAGES, MemoryUse, ParameterKind};
 
 /// Modelled computing time of the policy advisor per frame, in microseconds (`interval=auto`).
@@ -55,6 +56,7 @@ parameters! {
             about: "pages per group in which stack distances are rounded; 1 is exact (the papers: 64)",
         },
         ..CLUSTER,
+        ..KEYS,
         cost: CostForm = {
             kind: one_of::<CostForm>(),
             default: "paper",

@@ -4,6 +4,7 @@ use super::pools::{PoolPolicy, Pools};
 use crate::parameters::{ShareOrPages, parameters};
 use crate::policy::{Access, Frame, Gauges, Page, Policy};
 use crate::registry::Build;
+use crate::clusters::KEYS;
 use crate::spec::{CLUSTER, Entry, MemoryUse, ParameterKind};
 
 /// A clean and a dirty pool, both LRU, of fixed target sizes.
@@ -20,6 +21,7 @@ parameters! {
             about: "target size of the clean pool",
         },
         ..CLUSTER,
+        ..KEYS,
     }
 }
 

@@ -3,6 +3,7 @@
 use crate::lists::Lists;
 use crate::policy::{Access, Frame, Page, Policy};
 use crate::registry::Build;
+use crate::clusters::KEYS;
 use crate::spec::{CLUSTER, Entry, MemoryUse};
 
 /// Evicts the page that was admitted first; a hit changes nothing.
@@ -16,7 +17,7 @@ impl Build for Fifo {
     const ENTRY: Entry = Entry {
         name: "fifo",
         aliases: &[],
-        params: &[CLUSTER],
+        params: &[CLUSTER, KEYS],
         summary: "Evicts the page that was admitted first.",
         how: "One queue in order of admission. A hit changes nothing but the dirty flag. The page that has been in the buffer longest is evicted, clean or dirty.",
         when: "Use it as a floor to measure other policies against. It is almost never the cheapest, because it ignores hits.",

@@ -3,6 +3,7 @@
 use crate::lists::Lists;
 use crate::policy::{Access, Frame, Page, Policy};
 use crate::registry::Build;
+use crate::clusters::KEYS;
 use crate::spec::{CLUSTER, Entry, MemoryUse};
 
 /// Evicts the page whose last reference is oldest.
@@ -16,7 +17,7 @@ impl Build for Lru {
     const ENTRY: Entry = Entry {
         name: "lru",
         aliases: &[],
-        params: &[CLUSTER],
+        params: &[CLUSTER, KEYS],
         summary: "Evicts the least recently used page.",
         how: "One list in order of last use. A hit moves the page to the recent end; the page at the other end is evicted, clean or dirty.",
         when: "Use it where a write costs about as much as a read: there few policies save much against it. It loses where writes cost more, since it treats a dirty page like a clean one. All five papers measure against it.",

@@ -20,6 +20,7 @@ pub const SPECS: &[&str] = &[
     "fifo:cluster=4",
     "lru",
     "lru:cluster=8",
+    "lru:cluster=4,keys=now",
     "clock",
     "gclock",
     "postgres",

@@ -1,26 +1,38 @@
 //! Clusters of dirty pages with neighbouring numbers, and the order in which they are written
 //! (CFDC, sections 3.2 and 3.3).
 
+mod tournament;
+
 use crate::heap::IndexedHeap;
 use crate::lists::Lists;
-use crate::parameters::words;
+use crate::parameters::{one_of, words};
 use crate::policy::{Frame, Page};
 use crate::slots::Slots;
+use crate::spec::Param;
+use tournament::Tournament;
 
-/// When cluster priorities are computed.
+/// Which time the priority of a cluster is computed for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PriorityUpdate {
-    /// When a page enters a cluster and when a hit removes one; priorities do not change in
-    /// between.
-    Entry,
-    /// All priorities, whenever a victim cluster is chosen.
+    /// The time at which a victim cluster is chosen: priorities fall while clusters wait. So a small cluster whose pages
+    /// are not written again does not stay in the buffer for ever (CFDC, section 3.3).
     Now,
+    /// The time at which a page last entered the cluster or a hit removed one; in between priorities do not change.
+    Entry,
 }
 
 words!(PriorityUpdate {
-    "entry" => PriorityUpdate::Entry,
     "now" => PriorityUpdate::Now,
+    "entry" => PriorityUpdate::Entry,
 });
+
+/// The parameter of policies that have write clusters.
+pub const KEYS: Param = Param {
+    name: "keys",
+    kind: one_of::<PriorityUpdate>(),
+    default: "entry",
+    about: "the time that cluster priorities are computed for: now, when a victim is chosen; entry, when a page last entered or was hit",
+};
 
 /// Dirty frames grouped by cluster number = page / size, each cluster in order of entry.
 ///
@@ -28,18 +40,23 @@ words!(PriorityUpdate {
 /// pair of links whether it is in a cluster or in a list of the owner.
 pub(crate) struct Clusters {
     size: u64,
-    update: PriorityUpdate,
     /// Counts dirty pages that entered; CFDC's `globaltime`.
     global_time: u64,
     created: u64,
     clusters: Slots<Cluster>,
-    /// Lowest priority first; among equals the cluster created first.
-    order: IndexedHeap<(f64, u64)>,
+    order: Order,
     /// The cluster being emptied.
     victim: Option<u32>,
     pages: Vec<Page>,
     /// The slot of each frame's cluster; meaningless for frames in no cluster.
     cluster_of: Vec<u32>,
+}
+
+/// The clusters by priority, the lowest first; among equals the cluster created first.
+enum Order {
+    Now(Tournament),
+    /// Keys are priorities at the time of entry, and numbers of creation.
+    Entry(IndexedHeap<(f64, u64)>),
 }
 
 struct Cluster {
@@ -55,6 +72,11 @@ impl Cluster {
     fn priority(&self, global_time: u64) -> f64 {
         let age = global_time.saturating_sub(self.timestamp);
         priority(self.pages, self.distance, age)
+    }
+
+    /// The priority at the age 1; that at a greater age is it, over the age.
+    fn priority_at_age_1(&self) -> f64 {
+        priority(self.pages, self.distance, 1)
     }
 }
 
@@ -78,11 +100,13 @@ impl Clusters {
     pub(crate) fn new(frames: u32, size: u64, update: PriorityUpdate) -> Self {
         Clusters {
             size,
-            update,
             global_time: 0,
             created: 0,
             clusters: Slots::new(),
-            order: IndexedHeap::growing(),
+            order: match update {
+                PriorityUpdate::Now => Order::Now(Tournament::new()),
+                PriorityUpdate::Entry => Order::Entry(IndexedHeap::growing()),
+            },
             victim: None,
             pages: vec![0; frames as usize],
             cluster_of: vec![0; frames as usize],
@@ -121,9 +145,15 @@ impl Clusters {
         }
     }
 
-    /// The page in `frame` was written and leaves its cluster, whose priority does not change.
+    /// The page in `frame` was written and leaves its cluster. The cluster's timestamp stays, and with keys of entry its
+    /// priority does too.
     pub(crate) fn leave<const N: usize>(&mut self, lists: &mut Lists<N>, frame: Frame) {
-        self.unlink(lists, frame);
+        let slot = self.unlink(lists, frame);
+        if let Order::Now(tournament) = &mut self.order
+            && self.clusters[slot].pages > 0
+        {
+            tournament.update(slot, &self.clusters, self.global_time);
+        }
     }
 
     /// The frame to be written next: the first in order of entry in the victim cluster that may be
@@ -137,10 +167,13 @@ impl Clusters {
         if let Some(frame) = self.victim.and_then(first) {
             return Some(frame);
         }
-        if self.update == PriorityUpdate::Now {
-            self.rekey_all();
-        }
-        let slot = self.order.least_where(|slot| first(slot).is_some())?;
+        let may_be_written = |slot| first(slot).is_some();
+        let slot = match &mut self.order {
+            Order::Now(tournament) => {
+                tournament.least_where(&self.clusters, self.global_time, may_be_written)
+            }
+            Order::Entry(heap) => heap.least_where(may_be_written),
+        }?;
         self.victim = Some(slot);
         first(slot)
     }
@@ -185,7 +218,10 @@ impl Clusters {
 
     fn dissolve(&mut self, slot: u32) {
         self.clusters.remove(slot);
-        self.order.remove(slot);
+        match &mut self.order {
+            Order::Now(tournament) => tournament.update(slot, &self.clusters, self.global_time),
+            Order::Entry(heap) => heap.remove(slot),
+        }
         if self.victim == Some(slot) {
             self.victim = None;
         }
@@ -193,15 +229,12 @@ impl Clusters {
 
     #[inline]
     fn rekey(&mut self, slot: u32) {
-        let cluster = &self.clusters[slot];
-        let key = (cluster.priority(self.global_time), cluster.created);
-        self.order.set(slot, key);
-    }
-
-    fn rekey_all(&mut self) {
-        for slot in 0..self.clusters.len() {
-            if self.clusters[slot].pages > 0 {
-                self.rekey(slot);
+        match &mut self.order {
+            Order::Now(tournament) => tournament.update(slot, &self.clusters, self.global_time),
+            Order::Entry(heap) => {
+                let cluster = &self.clusters[slot];
+                let key = (cluster.priority(self.global_time), cluster.created);
+                heap.set(slot, key);
             }
         }
     }
@@ -212,7 +245,7 @@ mod tests {
     use super::*;
 
     fn clusters_of(pages: &[Page]) -> (Clusters, Lists<2>) {
-        let mut clusters = Clusters::new(16, 64, PriorityUpdate::Entry);
+        let mut clusters = Clusters::new(16, 64, PriorityUpdate::Now);
         let mut lists = Lists::new(16);
         for (frame, &page) in pages.iter().enumerate() {
             clusters.admit(frame as u32, page);
