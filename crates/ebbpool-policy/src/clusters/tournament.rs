@@ -149,7 +149,10 @@ fn wins_until(winner: &Cluster, loser: &Cluster, now: u64) -> u64 {
         // An age of 0 counts as 1, so that priorities do not fall yet.
         return now + 1;
     }
-    let [w, v] = [winner.priority_at_age_1(), loser.priority_at_age_1() * (1.0 - MARGIN)];
+    let [w, v] = [
+        winner.priority_at_age_1(),
+        loser.priority_at_age_1() * (1.0 - MARGIN),
+    ];
     let lead = v * a as f64 - w * b as f64;
     let loss = w - v;
     if lead < 0.0 {

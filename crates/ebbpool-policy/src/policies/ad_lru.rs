@@ -2,11 +2,11 @@
 
 use ebbpool_cost::Decimal;
 
+use crate::clusters::KEYS;
 use crate::lists::{CleanCursor, Lists, fewest_chances, second_chance};
 use crate::parameters::{parameters, share_of};
 use crate::policy::{Access, Frame, Page, Policy};
 use crate::registry::Build;
-use crate::clusters::KEYS;
 use crate::spec::{CLUSTER, Entry, MemoryUse, ParameterKind};
 
 const COLD: usize = 0;

@@ -1,9 +1,9 @@
 //! Cost-aware self-adaptive.
 
+use crate::clusters::KEYS;
 use crate::lists::Lists;
 use crate::policy::{Access, Costs, Frame, Gauges, Page, Policy};
 use crate::registry::Build;
-use crate::clusters::KEYS;
 use crate::spec::{CLUSTER, Entry, MemoryUse};
 
 const CLEAN: usize = 0;

@@ -1,9 +1,9 @@
 //! Cold-clean-first LRU.
 
+use crate::clusters::KEYS;
 use crate::lists::Lists;
 use crate::policy::{Access, Frame, Page, Policy};
 use crate::registry::Build;
-use crate::clusters::KEYS;
 use crate::spec::{CLUSTER, Entry, MemoryUse};
 
 const COLD_CLEAN: usize = 0;

@@ -4,8 +4,8 @@ use std::hint::black_box;
 
 use ebbpool_cost::Decimal;
 
-use crate::clusters::{Clusters, KEYS};
 pub use crate::clusters::PriorityUpdate;
+use crate::clusters::{Clusters, KEYS};
 use crate::lists::Lists;
 use crate::parameters::{parameters, share_of};
 use crate::policy::{Access, Frame, Page, Policy};

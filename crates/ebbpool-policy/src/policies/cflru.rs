@@ -3,10 +3,10 @@
 use ebbpool_cost::Decimal;
 
 use super::regions::CleanFirst;
+use crate::clusters::KEYS;
 use crate::parameters::{parameters, share_of};
 use crate::policy::{Access, Frame, Page, Policy};
 use crate::registry::Build;
-use crate::clusters::KEYS;
 use crate::spec::{CLUSTER, Entry, MemoryUse, WINDOW};
 
 /// LRU that prefers a clean page within the window at the LRU end.

@@ -1,9 +1,9 @@
 //! Second chance.
 
+use crate::clusters::KEYS;
 use crate::lists::{Lists, fewest_chances, second_chance};
 use crate::policy::{Access, Frame, Page, Policy};
 use crate::registry::Build;
-use crate::clusters::KEYS;
 use crate::spec::{CLUSTER, Entry, MemoryUse};
 
 /// FIFO with a reference bit that gives a page another round.

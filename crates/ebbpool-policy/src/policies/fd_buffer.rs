@@ -7,10 +7,10 @@ pub use super::pools::PoolPolicy;
 use super::pools::Pools;
 pub use super::two_stack::CostForm;
 use super::two_stack::TwoStack;
+use crate::clusters::KEYS;
 use crate::parameters::{one_of, parameters, whole};
 use crate::policy::{Access, Costs, Frame, Gauges, Ghost, Page, Policy};
 use crate::registry::Build;
-use crate::clusters::KEYS;
 use crate::spec::{CLUSTER, Entry, MAX_PAGES, MemoryUse, ParameterKind};
 
 /// Modelled computing time of the policy advisor per frame, in microseconds (`interval=auto`).

@@ -1,10 +1,10 @@
 //! FD-Buffer with a clean pool of fixed size.
 
 use super::pools::{PoolPolicy, Pools};
+use crate::clusters::KEYS;
 use crate::parameters::{ShareOrPages, parameters};
 use crate::policy::{Access, Frame, Gauges, Page, Policy};
 use crate::registry::Build;
-use crate::clusters::KEYS;
 use crate::spec::{CLUSTER, Entry, MemoryUse, ParameterKind};
 
 /// A clean and a dirty pool, both LRU, of fixed target sizes.

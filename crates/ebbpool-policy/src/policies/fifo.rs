@@ -1,9 +1,9 @@
 //! First in, first out.
 
+use crate::clusters::KEYS;
 use crate::lists::Lists;
 use crate::policy::{Access, Frame, Page, Policy};
 use crate::registry::Build;
-use crate::clusters::KEYS;
 use crate::spec::{CLUSTER, Entry, MemoryUse};
 
 /// Evicts the page that was admitted first; a hit changes nothing.

@@ -1,9 +1,9 @@
 //! Least recently used.
 
+use crate::clusters::KEYS;
 use crate::lists::Lists;
 use crate::policy::{Access, Frame, Page, Policy};
 use crate::registry::Build;
-use crate::clusters::KEYS;
 use crate::spec::{CLUSTER, Entry, MemoryUse};
 
 /// Evicts the page whose last reference is oldest.

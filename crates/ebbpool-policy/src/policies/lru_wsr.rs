@@ -1,9 +1,9 @@
 //! LRU with write sequence reordering.
 
+use crate::clusters::KEYS;
 use crate::lists::{Lists, fewest_chances, second_chance};
 use crate::policy::{Access, Frame, Page, Policy};
 use crate::registry::Build;
-use crate::clusters::KEYS;
 use crate::spec::{CLUSTER, Entry, MemoryUse};
 
 /// LRU in which a dirty page not yet marked as cold gets one more round.
