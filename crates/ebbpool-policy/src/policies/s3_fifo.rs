@@ -103,7 +103,6 @@ impl Build for S3Fifo {
 }
 
 impl S3Fifo {
-    #[inline]
     /// The frame that a search would return. No page loses a hit or moves.
     fn next_victim(&self, may_evict: impl Fn(Frame) -> bool) -> Option<Frame> {
         let hits = |frame: Frame| self.slots[frame as usize].hits;
@@ -122,6 +121,7 @@ impl S3Fifo {
             .or_else(of_main)
     }
 
+    #[inline]
     fn victim_of_small(&mut self, may_evict: impl Fn(Frame) -> bool) -> Option<Frame> {
         let mut at = self.lists.lru(SMALL);
         while let Some(frame) = at {
