@@ -1,5 +1,6 @@
 //! Evicts clean pages before dirty ones.
 
+use crate::clusters::KEYS;
 use crate::lists::Lists;
 use crate::policy::{Access, Frame, Page, Policy};
 use crate::registry::Build;
@@ -20,7 +21,7 @@ impl Build for CleanFirst {
     const ENTRY: Entry = Entry {
         name: "clean-first",
         aliases: &[],
-        params: &[CLUSTER],
+        params: &[CLUSTER, KEYS],
         summary: "Evicts the least recently used clean page, and a dirty one only where all are dirty.",
         how: "A clean and a dirty list, both LRU. A hit moves the page to the recent end of its list; a write moves it to the dirty list. The victim is the LRU page of the clean list, or of the dirty list if the clean one is empty.",
         when: "It writes least as long as dirty pages leave room for clean ones, and reads far too much once they do not. It is the example of CONTRIBUTING.md, and evicts the same victims as cflru:window=1 unless pages are cleaned from outside.",

@@ -7,6 +7,9 @@ mod driver;
 mod example;
 
 /// The modules that a file in `src/policies/` uses from `crate`.
+mod clusters {
+    pub use ebbpool_policy::KEYS;
+}
 mod lists {
     pub use ebbpool_policy::Lists;
 }
