@@ -244,3 +244,15 @@ fn outside_a_run_the_primitives_are_plain() {
         thread::yield_now();
     }
 }
+
+#[test]
+fn a_thread_that_is_to_be_refused_cannot_be_started() {
+    let started = || thread::Builder::new().spawn(|| ()).is_ok();
+    let outcome = simulate(1, move || {
+        let refused = thread::refusing(1, || [started(), started(), started()]);
+        (refused, started())
+    });
+    let (refused, after) = outcome.expect("nothing fails").value;
+    assert_eq!(refused, [true, false, true]);
+    assert!(after);
+}

@@ -195,10 +195,11 @@ impl Client {
     }
 
     fn commit(&self, transaction: Transaction<'_>, effects: Effects) -> Result<(), StopReason> {
+        // A transaction without changes writes no log, and so says nothing of a commit before it that failed.
+        let durable = self.case.durability == Durability::Synced && !effects.is_empty();
         let number = self.model.commit(effects);
         match transaction.commit() {
             Ok(()) => {
-                let durable = self.case.durability == Durability::Synced;
                 self.model.committed(number, durable);
             }
             Err(error) => {

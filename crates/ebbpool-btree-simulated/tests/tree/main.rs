@@ -102,7 +102,6 @@ fn no_promise_is_broken() {
     harness::test::<Case>("-p ebbpool-btree-simulated --test tree");
 }
 
-/// The files do not decide it: without a double-write area no policy may pad.
 #[test]
 fn every_policy_is_drawn() {
     let cases = (1..=20_000).map(Case::new);
