@@ -50,6 +50,13 @@ impl Signal {
         self.stop.load(Ordering::Acquire)
     }
 
+    /// Pauses the calling thread for `time`, or until the pool stops.
+    fn pause(&self, time: Duration) {
+        let until = Instant::now() + time;
+        let mut requested = self.requested.lock();
+        while !self.stopped() && !self.woken.wait_until(&mut requested, until).timed_out() {}
+    }
+
     /// Sleeps until a thread wakes the writer, or for this time; true if a thread did.
     fn sleep(&self, longest: Duration) -> bool {
         let mut requested = self.requested.lock();
@@ -80,7 +87,6 @@ pub(crate) fn write(core: &Arc<Core>, settings: WriterSettings, publish: impl Fn
     let Some(signal) = &core.signal else { return };
     let mut published = Instant::now();
     let nap = nap(settings.max_dirty_age);
-    let mut failed: Option<Instant> = None;
     while !signal.stopped() {
         let requested = signal.sleep(nap);
         if signal.stopped() {
@@ -88,17 +94,9 @@ pub(crate) fn write(core: &Arc<Core>, settings: WriterSettings, publish: impl Fn
         }
         if core.transfer.check_writable().is_ok() {
             let _span = tracing::debug_span!("background_write").entered();
-            if failed.is_some_and(|since| since.elapsed() < AFTER_A_FAILURE) {
-                // Pages that cannot be written do not delay the others.
-                if let Some(age) = settings.max_dirty_age {
-                    let _ = write_aged(core, age, false);
-                }
-            } else {
-                let outcome = write_due_pages(core, settings, requested);
-                failed = outcome.is_err().then(Instant::now);
-                if let Err(error) = outcome {
-                    tracing::warn!(%error, "the background writer could not write");
-                }
+            if let Err(error) = write_due_pages(core, settings, requested) {
+                tracing::warn!(%error, "the background writer could not write");
+                signal.pause(AFTER_A_FAILURE);
             }
         }
         if published.elapsed() >= PUBLISH_EVERY {
@@ -141,15 +139,14 @@ fn write_due_pages(
     }
     // Pages that cannot be written do not delay the others.
     match settings.max_dirty_age {
-        Some(age) => outcome.and(write_aged(core, age, true)),
+        Some(age) => outcome.and(write_aged(core, age)),
         None => outcome,
     }
 }
 
 /// Writes the pages that have been dirty for nearly this long, and syncs if any change that no sync covers is that old:
-/// its page may have been evicted, or cleaned, since. Pages that could not be written lately are left out unless
-/// `also_unwritable`.
-fn write_aged(core: &Core, age: Duration, also_unwritable: bool) -> Result<(), crate::PoolError> {
+/// its page may have been evicted, or cleaned, since.
+fn write_aged(core: &Core, age: Duration) -> Result<(), crate::PoolError> {
     let age_ms = u32::try_from(age.as_millis()).unwrap_or(u32::MAX);
     // They are written a little early rather than late.
     let due = age_ms - age_ms / 4;
@@ -157,12 +154,9 @@ fn write_aged(core: &Core, age: Duration, also_unwritable: bool) -> Result<(), c
     aged.retain(|&frame| {
         core.frames.state(frame) == FrameState::Dirty && core.frames.dirty_for_ms(frame) >= due
     });
-    if !also_unwritable {
-        core.policy().retain_writable(&mut aged);
-    }
     let written = match aged.is_empty() {
         true => Ok(0),
-        false => core.write_in_turn(aged),
+        false => core.write_frames(aged, WriteCause::Background),
     };
     let due = Duration::from_millis(due.into());
     if core.transfer.unsynced_for().is_some_and(|age| age >= due) {

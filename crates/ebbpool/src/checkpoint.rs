@@ -60,9 +60,7 @@ impl Core {
                 .into_iter()
                 .chain(self.frames.first_unwritten())
                 .min();
-            // Fetching a page may have evicted others, whose blocks were written whole.
-            let torn = !self.torn_pads.pages().is_empty();
-            if torn || self.policy().undone_evictions() != undone_evictions {
+            if self.policy().undone_evictions() != undone_evictions {
                 continue;
             }
             let covered = match begin {

@@ -33,8 +33,8 @@ use crate::replacement::{Admission, DirtyVictims, Eviction, FetchPlan, PoolView,
 use crate::rings::{Hit, HitFollowUp, Rings};
 use crate::scan::PoolScan;
 use crate::stats::{ReadCause, WriteCause};
-use crate::sync::{AtomicU32, AtomicU64, Condvar, Instant, Mutex, MutexGuard, Ordering, thread};
-use crate::table::{NONE, PageTable};
+use crate::sync::{AtomicU64, Condvar, Instant, Mutex, MutexGuard, Ordering, thread};
+use crate::table::PageTable;
 use crate::throttle::Throttle;
 use crate::torn_pads::TornPads;
 use crate::transfer::{Incoming, Outgoing, Transfer};
@@ -59,9 +59,6 @@ pub(crate) struct Core {
     pub(crate) torn_pads: TornPads,
     /// Signalled when the eviction of dirty pages has ended, whether they were written or not.
     pub(crate) eviction_ended: Condvar,
-    /// The frame that the background writer waits for, or no frame: threads that fix its page for writing let the
-    /// background writer go first.
-    pub(crate) awaited_by_writer: AtomicU32,
     pub(crate) transfer: Transfer,
     pub(crate) limits: Limits,
     pub(crate) throttle: Throttle,
@@ -308,7 +305,6 @@ impl Core {
         reason: FetchReason,
     ) -> Result<ExclusiveLatch<'_>, PoolError> {
         if let Some(frame) = self.table.find(page, &self.frames)
-            && self.awaited_by_writer.load(Ordering::Relaxed) != frame
             // Taking the latch makes the page dirty, so the page number is compared before. If another page is loaded
             // into the frame in between, it is written once too often, which does no harm.
             && self.frames.page_in(frame) == page
@@ -342,11 +338,6 @@ impl Core {
                 continue;
             };
             if self.frames.page_in(frame) == page {
-                if self.awaited_by_writer.load(Ordering::Relaxed) == frame
-                    && waiting.lets_go_first()
-                {
-                    continue;
-                }
                 match self.frames.exclude(frame) {
                     Ok((latch, fixed)) if latch.page() == page => {
                         self.hit(frame, page, Access::Write, fixed);
@@ -381,8 +372,7 @@ impl Core {
                     policy.policy().costs(costs);
                 }
                 let mut view = self.view();
-                // After a failed sync no page can be written.
-                if !tried.is_empty() || self.transfer.is_poisoned() {
+                if !tried.is_empty() {
                     view.dirty_victims = DirtyVictims::WithoutClean;
                 }
                 match policy.plan((page, class), reason.access(), preferred, view) {
@@ -405,7 +395,7 @@ impl Core {
                 Ok(admission) => break admission,
                 Err(error) => {
                     let is_hopeless = tried.len() >= MOST_VICTIMS || tried.contains(&victim);
-                    if is_hopeless {
+                    if is_hopeless || self.transfer.check_writable().is_err() {
                         return Err(error);
                     }
                     tried.push(victim);
@@ -685,7 +675,7 @@ impl Core {
                     lsn: taken.lsn,
                     bytes: copy.bytes_mut(),
                     cause,
-                    changed: taken.changed,
+                    changed: self.frames.changed_at(taken.frame),
                     reached_storage: false,
                 })
                 .collect();
@@ -771,49 +761,6 @@ impl Core {
         thread::sleep(delay);
     }
 
-    /// Writes dirty pages, those included that other threads are changing: it waits for each of these for a short time, in
-    /// which threads that fix it for writing let this one go first.
-    pub(crate) fn write_in_turn(&self, frames: Vec<u32>) -> Result<usize, PoolError> {
-        let mut busy = Vec::new();
-        let mut latches = Vec::new();
-        for frame in frames {
-            match self.frames.share(frame, false) {
-                Ok((latch, _)) => latches.push(latch),
-                Err(LatchRefusal::Busy) => busy.push(frame),
-                Err(_) => {}
-            }
-        }
-        let mut written = self
-            .write_latched(latches, WriteCause::Background, true)
-            .map(|it| it.pages);
-        for frame in busy {
-            let latch = self.share_in_turn(frame);
-            let one = self.write_latched(latch.into_iter().collect(), WriteCause::Background, true);
-            written = written.and_then(|pages| Ok(pages + one?.pages));
-        }
-        written
-    }
-
-    /// Latches a frame that other threads are changing; `None` if they go on for too long, or it has no page any more.
-    fn share_in_turn(&self, frame: u32) -> Option<SharedLatch<'_>> {
-        let deadline = Instant::now() + POLITENESS;
-        let condition = WaitCondition::Shared { polite_since: None };
-        let page = self.frames.page_in(frame);
-        self.awaited_by_writer.store(frame, Ordering::Relaxed);
-        let latch = loop {
-            match self.frames.share(frame, false) {
-                Ok((latch, _)) => break Some(latch),
-                Err(LatchRefusal::Busy) => {}
-                Err(_) => break None,
-            }
-            if !(self.frames).wait((frame, page), condition, &mut None, deadline) {
-                break None;
-            }
-        };
-        self.awaited_by_writer.store(NONE, Ordering::Relaxed);
-        latch
-    }
-
     /// Writes dirty pages that no thread is changing at this moment.
     pub(crate) fn write_frames(
         &self,
@@ -872,7 +819,7 @@ fn eviction_batch<'b>(
             lsn: taken.lsn,
             bytes: copy.bytes_mut(),
             cause: WriteCause::Cluster,
-            changed: taken.changed,
+            changed: frames.changed_at(taken.frame),
             reached_storage: false,
         });
     }
@@ -912,8 +859,6 @@ pub(crate) struct Waiting<'c> {
     since: Instant,
     deadline: Instant,
     next_look: Duration,
-    /// How long it lets waiting writers go first, as a reader.
-    politeness: Option<Duration>,
     /// Makes readers give way to this thread.
     queued: Option<QueuedWriter<'c>>,
 }
@@ -926,24 +871,13 @@ impl<'c> Waiting<'c> {
             since,
             deadline: since + core.limits.patience,
             next_look: FIRST_LOOK,
-            politeness: None,
             queued: None,
         }
     }
 
     /// True while this thread, as a reader, lets waiting writers go first.
     fn is_polite(&self) -> bool {
-        self.since.elapsed() < self.politeness.unwrap_or(POLITENESS)
-    }
-
-    /// True if this thread lets the background writer go first, and has waited a little for it.
-    fn lets_go_first(&mut self) -> bool {
-        let until = self.deadline.min(self.since + POLITENESS);
-        let lets = Instant::now() < until;
-        if lets {
-            thread::sleep(FIRST_LOOK);
-        }
-        lets
+        self.since.elapsed() < POLITENESS
     }
 
     /// Gives up the place in the queue of writers, because the thread goes on to wait for something else: readers of
@@ -969,16 +903,9 @@ impl<'c> Waiting<'c> {
         let core = self.core;
         core.transfer.counters.waits_for_latches.add(1);
         let deadline = match awaited {
-            // As long as the writer has waited already: otherwise readers that hold the page for longer would take turns for
-            // ever.
             WaitCondition::Shared {
                 polite_since: Some(_),
-            } => {
-                let politeness = *self
-                    .politeness
-                    .get_or_insert_with(|| core.frames.writers_waited(frame).max(POLITENESS));
-                self.deadline.min(self.since + politeness)
-            }
+            } => self.deadline.min(self.since + POLITENESS),
             _ => self.deadline,
         };
         let in_time = core

@@ -30,8 +30,8 @@ use crate::stats::{Counter, Stats};
 use crate::storage::Storage;
 use crate::sync::mpsc::Receiver;
 use crate::sync::thread::{self, JoinHandle};
-use crate::sync::{AtomicU32, AtomicU64, Condvar, Mutex, Ordering, hash_key};
-use crate::table::{NONE, PageTable};
+use crate::sync::{AtomicU64, Condvar, Mutex, Ordering, hash_key};
+use crate::table::PageTable;
 use crate::throttle::Throttle;
 use crate::torn_pads::TornPads;
 use crate::transfer::Transfer;
@@ -111,7 +111,6 @@ impl PoolOptions {
             replacement: Mutex::new(Replacement::new(policy, self.listener, self.exact_hits)),
             torn_pads: TornPads::default(),
             eviction_ended: Condvar::new(),
-            awaited_by_writer: AtomicU32::new(NONE),
             transfer,
             limits,
             throttle,

@@ -1,7 +1,5 @@
 //! Waiting for a latch, or for a copy to land.
 
-use std::time::Duration;
-
 use crossbeam_utils::CachePadded;
 
 use super::{Frames, WaitCondition};
@@ -16,16 +14,9 @@ pub(super) struct WaitingRooms(Box<[CachePadded<WaitingRoom>]>);
 
 #[derive(Default)]
 struct WaitingRoom {
-    writers: Mutex<Vec<WriterQueue>>,
+    /// The frames that writers wait for, and the number of writers of each.
+    writers: Mutex<Vec<(u32, u32)>>,
     woken: Condvar,
-}
-
-/// The writers that wait for a frame.
-struct WriterQueue {
-    frame: u32,
-    writers: u32,
-    /// When a writer last left the queue, or the first one joined it.
-    since: Instant,
 }
 
 impl Default for WaitingRooms {
@@ -57,13 +48,6 @@ impl Frames {
         room.woken.notify_all();
     }
 
-    /// How long the writers in the queue for a frame have waited for a turn.
-    pub(crate) fn writers_waited(&self, frame: u32) -> Duration {
-        let queues = self.rooms.of(frame).writers.lock();
-        let queue = queues.iter().find(|queue| queue.frame == frame);
-        queue.map_or(Duration::ZERO, |queue| queue.since.elapsed())
-    }
-
     /// Waits until the condition may hold for the page in the frame, or the frame has another page; false once
     /// `deadline` has passed. `queued` is a writer's place in the queue while it goes on waiting for the same frame.
     #[cold]
@@ -84,13 +68,9 @@ impl Frames {
             return true;
         }
         if awaited.is_writer() && queued.is_none() {
-            match writers.iter_mut().find(|queue| queue.frame == frame) {
-                Some(queue) => queue.writers += 1,
-                None => writers.push(WriterQueue {
-                    frame,
-                    writers: 1,
-                    since: Instant::now(),
-                }),
+            match writers.iter_mut().find(|(of, _)| *of == frame) {
+                Some((_, count)) => *count += 1,
+                None => writers.push((frame, 1)),
             }
             *queued = Some(QueuedWriter {
                 frames: self,
@@ -111,14 +91,11 @@ impl Drop for QueuedWriter<'_> {
     fn drop(&mut self) {
         let room = self.frames.rooms.of(self.frame);
         let mut writers = room.writers.lock();
-        let place = writers.iter().position(|queue| queue.frame == self.frame);
-        let Some(at) = place else {
+        let Some(at) = writers.iter().position(|(of, _)| *of == self.frame) else {
             return debug_assert!(false, "the writer is in the queue of its room");
         };
-        let queue = &mut writers[at];
-        queue.writers -= 1;
-        if queue.writers > 0 {
-            queue.since = Instant::now();
+        writers[at].1 -= 1;
+        if writers[at].1 > 0 {
             return;
         }
         writers.swap_remove(at);
