@@ -500,15 +500,18 @@ fn a_long_log_goes_in_place_while_commits_go_on() {
             database
                 .execute_batch("CREATE TABLE t (a); INSERT INTO t VALUES (1)")
                 .unwrap();
-            let mut longest = 0;
-            for n in 0..1500 {
+            let (mut before, mut checkpoints) = (0, 0);
+            for n in 0..20_000 {
                 let update = "UPDATE t SET a=randomblob(?1)";
                 database.execute(update, [500 + n % 7]).unwrap();
                 let now = status(&database)["log_bytes_now"].as_u64().unwrap();
-                longest = longest.max(now);
+                checkpoints += u32::from(now < before);
+                before = now;
+                if checkpoints == 5 {
+                    break;
+                }
             }
-            // More than the limit by what is committed while a checkpoint is under way.
-            assert!(longest < 500_000, "{mode}, {log}: {longest} bytes");
+            assert_eq!(checkpoints, 5, "{mode}, {log}: {before} bytes");
         }
     }
 }
