@@ -4,6 +4,7 @@
 //! A process must not inspect a database that it has open itself: POSIX drops its locks of a file as soon as it closes
 //! any descriptor of this file.
 
+mod behind;
 mod locks;
 mod log;
 mod owner;
@@ -17,10 +18,12 @@ use std::path::{Path, PathBuf};
 
 use crate::delta_log::is_page_size;
 use crate::store::{GENERATION, READ_VERSION, is_marked, is_plain};
+use crate::vfs::has_room_for_logs;
 use crate::wal_file::read_whole;
 use crate::wal_log::{FRAME, WalCursor, be32};
 
 pub use crate::health::{DatabaseHealth, HealthNote};
+pub use behind::commits_before_damage;
 pub(crate) use locks::open_locked;
 pub use locks::{LockHolder, lock_holder};
 pub use log::{DeltaLogSummary, LogFit};
@@ -139,6 +142,8 @@ pub(crate) fn open_if_there(path: &Path) -> io::Result<Option<File>> {
     match open_to_read(path) {
         Ok(file) => Ok(Some(file)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        // No file can have this name, so that there is none.
+        Err(error) if error.raw_os_error() == Some(libc::ENAMETOOLONG) => Ok(None),
         Err(error) => {
             let text = format!("{}: {error}", path.display());
             Err(io::Error::new(error.kind(), text))
@@ -289,8 +294,24 @@ fn summarize_wal(file: &File, images: &mut WalImages) -> io::Result<WalSummary> 
 impl SqliteInspection {
     /// True if the files say no more than the database itself does: recovery would change nothing.
     pub fn is_plain(&self) -> bool {
-        let is_marked = self.header.as_ref().is_some_and(|header| header.is_marked);
-        !is_marked && self.log.is_none() && self.hot_journal.is_none() && self.wal.is_none()
+        !self.needs_vfs() && self.hot_journal.is_none() && self.wal.is_none()
+    }
+
+    /// True if the files say that the database goes, or went, through the VFS: it has the mark, or a log in `-ebb`.
+    pub fn needs_vfs(&self) -> bool {
+        self.log.is_some() || (self.header.as_ref()).is_some_and(|header| header.is_marked)
+    }
+
+    /// True if the file has bytes that are no header of a database of SQLite's: it is encrypted or damaged, or no database.
+    pub fn is_unknown(&self) -> bool {
+        self.header.is_none() && self.bytes > 0
+    }
+
+    /// True if the VFS leaves the database to SQLite whatever it holds: its absolute path is not UTF-8, or names of logs beside it
+    /// would be too long.
+    pub fn is_out_of_reach(&self) -> bool {
+        let path = std::path::absolute(&self.path).unwrap_or_else(|_| self.path.clone());
+        !path.to_str().is_some_and(has_room_for_logs)
     }
 
     /// True if the database is marked as having a log in `-ebb`, and there is none, or an empty file: what it held is lost.
@@ -332,6 +353,11 @@ impl SqliteInspection {
         let name = self.path.display();
         let log = self.log.as_ref();
         match log.map(|log| log.fit) {
+            Some(LogFit::NotMarked | LogFit::OtherDatabase) if self.is_unknown() => {
+                findings.push(format!(
+                    "{name} does not begin with the header of a database, so that its {name}-ebb cannot be brought in place: page 1 is damaged, or another file has taken its place"
+                ));
+            }
             Some(LogFit::NotMarked) => findings.push(format!(
                 "{name}-ebb has epochs, but {name} has no mark: another copy of the database was put in its place, or another program has written it"
             )),

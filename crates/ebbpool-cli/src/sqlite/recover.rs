@@ -5,10 +5,11 @@ use std::fs::{self, File};
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
+use ebbpool_cost::ByteSize;
 use ebbpool_lab::schema::{ResultSchema, ResultShape};
 use ebbpool_sqlite::discard::{discard_log, remove_empty_log};
 use ebbpool_sqlite::inspect::{LogFit, SqliteHeader, SqliteInspection, beside};
-use ebbpool_sqlite::plain::PlainSqlite;
+use ebbpool_sqlite::plain::{PlainSqlite, PlainSqliteError};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -37,6 +38,9 @@ struct SqliteRecovery {
     discarded_to: Option<String>,
     /// What was done, or would be, a sentence each.
     steps: Vec<String>,
+    /// True if the file does not begin as a database does.
+    #[serde(skip)]
+    is_unknown: bool,
     /// The databases of a directory.
     databases: Vec<RecoveredDatabase>,
 }
@@ -154,6 +158,14 @@ fn recover_database(path: &Path, args: &SqliteRecoverArgs) -> Result<SqliteRecov
         });
     }
     let discarded = discarded(&inspection, args.discard_log)?;
+    if matches!(discarded, Discarded::Nothing)
+        && inspection.needs_vfs()
+        && inspection.is_out_of_reach()
+    {
+        return Err(SqliteError::NameWithoutVfs {
+            path: path.to_owned(),
+        });
+    }
     let mut recovery = SqliteRecovery::planned(&inspection, &discarded);
     if !args.dry_run && !inspection.is_plain() {
         if is_read_only_mount(path) {
@@ -169,7 +181,10 @@ fn recover_database(path: &Path, args: &SqliteRecoverArgs) -> Result<SqliteRecov
             Discarded::Log(stale) => discard(path, Some(stale))?,
             Discarded::Mark => discard(path, None)?,
         }
-        bring_in_place(path, &sqlite, args.discard_log)?;
+        // What no SQLite without a key reads is left as it is.
+        if !(recovery.is_unknown && recovery.discarded_to.is_some()) {
+            bring_in_place(path, &sqlite, args.discard_log)?;
+        }
         recovery.recovered = true;
     }
     if !args.dry_run && inspection.has_empty_log {
@@ -199,20 +214,46 @@ fn bring_in_place(path: &Path, sqlite: &PlainSqlite, may_discard: bool) -> Resul
             discard(path, None)?;
             left = inspected(path)?;
         } else {
-            recovered.map_err(|source| SqliteError::Sqlite {
-                path: path.to_owned(),
-                source,
-            })?;
+            if let Err(source) = recovered {
+                return Err(not_recovered(&left, source));
+            }
             break;
         }
     }
-    match left.is_plain() {
-        true => Ok(()),
-        false => Err(SqliteError::NotRecovered {
+    match (left.is_plain(), missing_room(&left)) {
+        (true, _) => Ok(()),
+        (false, Some(error)) => Err(error),
+        (false, None) => Err(SqliteError::NotRecovered {
             path: path.to_owned(),
             what: "its log is still there; may this user write the file and its directory?".into(),
         }),
     }
+}
+
+/// Why SQLite could not recover a database; `left` is what it has left.
+fn not_recovered(left: &SqliteInspection, source: PlainSqliteError) -> SqliteError {
+    let path = left.path.clone();
+    match missing_room(left) {
+        _ if left.is_plain() && !left.is_unknown() => SqliteError::DamagedPages { path, source },
+        Some(error) => error,
+        None => SqliteError::Sqlite { path, source },
+    }
+}
+
+/// The error where the file system has less room than a recovery may need: the pages of the log go to `-wal` first, and new
+/// ones then make the database longer.
+fn missing_room(inspection: &SqliteInspection) -> Option<SqliteError> {
+    const FRAME: u64 = 24;
+    let log = inspection.log.as_ref()?;
+    let page = u64::from(log.page_size);
+    let longer = (u64::from(log.pages) * page).saturating_sub(inspection.bytes);
+    let need = log.changed_pages * (page + FRAME) + longer;
+    let mount = rustix::fs::statvfs(&inspection.path).ok()?;
+    let free = mount.f_bavail.saturating_mul(mount.f_frsize);
+    (free < need).then(|| SqliteError::NoRoomToRecover {
+        path: inspection.path.clone(),
+        need: ByteSize::new(need - free),
+    })
 }
 
 /// What has to be given up, because it cannot be brought in place.
@@ -237,9 +278,10 @@ fn discarded(inspection: &SqliteInspection, may_discard: bool) -> Result<Discard
         ) => {}
     }
     if !may_discard {
-        return Err(SqliteError::OtherVersion {
-            path: path.clone(),
-            what: what(),
+        let (path, what) = (path.clone(), what());
+        return Err(match inspection.is_unknown() {
+            true => SqliteError::NoDatabase { path, what },
+            false => SqliteError::OtherVersion { path, what },
         });
     }
     let names = (1..).map(|number| match number {
@@ -276,6 +318,7 @@ impl SqliteRecovery {
             wal_commits: 0,
             discarded_to: None,
             steps: Vec::new(),
+            is_unknown: false,
             databases: Vec::new(),
         }
     }
@@ -336,6 +379,7 @@ impl SqliteRecovery {
             wal_commits,
             discarded_to: stale.map(|stale| stale.display().to_string()),
             steps,
+            is_unknown: inspection.is_unknown(),
             ..SqliteRecovery::of(&inspection.path)
         }
     }
@@ -369,9 +413,15 @@ impl SqliteRecovery {
         let mut text: String = steps.collect();
         let path = escaped(&self.path);
         text += &match (self.recovered, self.steps.is_empty()) {
+            (true, _) if self.is_unknown => format!(
+                "{path} has no log any more; it is encrypted, or no database of SQLite\n"
+            ),
             (true, _) => format!("{path} is a plain database\n"),
+            (false, true) if self.is_unknown => format!(
+                "{path} has no log, so that there is nothing to recover; it is encrypted, or no database of SQLite\n"
+            ),
             (false, true) => format!("{path} is a plain database already\n"),
-            (false, false) => "nothing was done; leave --dry-run out to do it\n".into(),
+            (false, false) => "nothing was done; leave --dry-run out to do it. Whether its pages are whole, ebbpool sqlite check says\n".into(),
         };
         text
     }

@@ -180,8 +180,7 @@ fn findings(inspection: &SqliteInspection) -> Vec<String> {
         true => Vec::new(),
         false => inspection.findings(),
     };
-    let is_ours = inspection.log.is_some()
-        || (inspection.header.as_ref()).is_some_and(|header| header.is_marked);
+    let is_ours = inspection.needs_vfs();
     match (inspection.owner(), inspection.lock) {
         (Some(owner), lock) => {
             let said = &owner.database;
@@ -443,7 +442,23 @@ impl SqliteStatus {
     fn next_step(&self) -> String {
         let is_ours = self.ebb.is_some() || self.marked;
         match (self.plain, &self.locked_by) {
-            (true, _) => "it is a plain database; there is nothing to recover".into(),
+            (true, locked) => {
+                let commits = self.health.as_ref().map_or(0, |it| it.unsaved_commits);
+                let is_unknown = self.page_size.is_none() && self.bytes > 0;
+                match locked {
+                    _ if commits > 0 => format!(
+                        "its program has {} in memory only, which the window makes durable; the files are a plain database without them",
+                        counted(commits, "commit")
+                    ),
+                    Some(locked) if locked.exclusively => {
+                        "a process has it open; the files are a plain database, without what that process has in memory only".into()
+                    }
+                    _ if is_unknown => {
+                        "there is no log to recover; it is encrypted, or no database of SQLite".into()
+                    }
+                    _ => "it is a plain database; there is nothing to recover".into(),
+                }
+            }
             (false, Some(_)) => {
                 "its program has it open; when it is closed, it is a plain database".into()
             }
