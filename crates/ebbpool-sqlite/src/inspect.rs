@@ -107,6 +107,8 @@ pub struct WalSummary {
     pub commits: u64,
     /// Frames of these commits.
     pub frames: u64,
+    /// The length of the database in bytes that they make; 0 without one.
+    pub database_bytes: u64,
 }
 
 /// The path of a file beside the database, such as `-wal`.
@@ -175,16 +177,18 @@ pub fn inspect(path: &Path) -> io::Result<SqliteInspection> {
     let mut first = vec![0; 1 << 16];
     read_start(&file, &mut first)?;
     let mut bytes = metadata.len();
-    let mut images = WalImages::default();
+    let mut first_page = None;
     let wal = match open_if_there(&beside(path, "-wal"))? {
         // As for SQLite: an empty file does not exist. A checkpoint leaves one while the database is open.
-        Some(file) if file.metadata()?.len() > 0 => Some(summarize_wal(&file, &mut images)?),
+        Some(file) if file.metadata()?.len() > 0 => Some(summarize_wal(&file, &mut first_page)?),
         _ => None,
     };
     // What SQLite takes in before `-ebb` is looked at.
-    if let Some(page) = images.first {
+    if let Some(page) = first_page {
         first[..page.len()].copy_from_slice(&page);
-        bytes = images.bytes;
+    }
+    if let Some(wal) = wal.as_ref().filter(|wal| wal.commits > 0) {
+        bytes = wal.database_bytes;
     }
     let (log, has_empty_log) = match open_if_there(&beside(path, "-ebb"))? {
         // SQLite, too, takes an empty file for none.
@@ -221,9 +225,9 @@ pub fn epoch_behind_damage(inspection: &SqliteInspection) -> io::Result<Option<u
     let mut first = vec![0; 1 << 16];
     read_start(&File::open(path)?, &mut first)?;
     if let Some(wal) = open_if_there(&beside(path, "-wal"))? {
-        let mut images = WalImages::default();
-        summarize_wal(&wal, &mut images)?;
-        if let Some(page) = images.first {
+        let mut first_page = None;
+        summarize_wal(&wal, &mut first_page)?;
+        if let Some(page) = first_page {
             first[..page.len()].copy_from_slice(&page);
         }
     }
@@ -254,20 +258,15 @@ fn hot_journal(path: &Path) -> io::Result<Option<u64>> {
     Ok(is_hot.then_some(bytes))
 }
 
-/// What the commits of a `-wal` make of the database.
-#[derive(Default)]
-struct WalImages {
-    first: Option<Vec<u8>>,
-    bytes: u64,
-}
-
-fn summarize_wal(file: &File, images: &mut WalImages) -> io::Result<WalSummary> {
+/// Reads a `-wal`, and the image of page 1 that its commits make, if one of them has it.
+fn summarize_wal(file: &File, first_page: &mut Option<Vec<u8>>) -> io::Result<WalSummary> {
     let mut summary = WalSummary {
         bytes: file.metadata()?.len(),
         has_header: false,
         page_size: 0,
         commits: 0,
         frames: 0,
+        database_bytes: 0,
     };
     let Some(mut cursor) = WalCursor::open(file)? else {
         return Ok(summary);
@@ -284,8 +283,8 @@ fn summarize_wal(file: &File, images: &mut WalImages) -> io::Result<WalSummary> 
         if frame.size > 0 {
             summary.commits += 1;
             summary.frames = cursor.frames;
-            images.first = first.take().or(images.first.take());
-            images.bytes = u64::from(frame.size) * cursor.page_size as u64;
+            *first_page = first.take().or(first_page.take());
+            summary.database_bytes = u64::from(frame.size) * cursor.page_size as u64;
         }
     }
     Ok(summary)
@@ -342,6 +341,7 @@ impl SqliteInspection {
                 process: Some(owner.process),
                 is_exclusive: true,
                 may_be_hidden: false,
+                is_of_vfs: true,
             })
         };
         self.lock.or_else(owner)

@@ -111,7 +111,8 @@ const USES_VFS: &str = "its program uses ebbpool already; PRAGMA ebbpool_status 
 
 /// True if a database goes through this VFS: its files say so, or, before the first epoch, the process that has it open.
 fn uses_vfs(inspection: &SqliteInspection) -> bool {
-    inspection.needs_vfs() || inspection.owner().is_some()
+    let is_locked = inspection.lock.is_some_and(|lock| lock.is_of_vfs);
+    is_locked || inspection.needs_vfs() || inspection.owner().is_some()
 }
 
 /// Watches the commits of other processes to a database.

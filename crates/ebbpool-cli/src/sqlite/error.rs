@@ -88,6 +88,10 @@ pub(crate) enum SqliteError {
         "{path} is on a file system that is mounted for reading only; mount it for writing, or copy the database with its -ebb and -wal to another one"
     )]
     ReadOnlyMount { path: PathBuf },
+    #[error(
+        "{path} was not recovered, because this user may not write {needed}; run the command as a user who may, such as the program's own"
+    )]
+    NotWritable { path: PathBuf, needed: &'static str },
     #[error("{path}: {source}")]
     Sqlite {
         path: PathBuf,

@@ -158,21 +158,11 @@ fn recover_database(path: &Path, args: &SqliteRecoverArgs) -> Result<SqliteRecov
         });
     }
     let discarded = discarded(&inspection, args.discard_log)?;
-    if matches!(discarded, Discarded::Nothing)
-        && inspection.needs_vfs()
-        && inspection.is_out_of_reach()
-    {
-        return Err(SqliteError::NameWithoutVfs {
-            path: path.to_owned(),
-        });
+    if !inspection.is_plain() {
+        refuse_where_it_would_fail(&inspection, &discarded)?;
     }
     let mut recovery = SqliteRecovery::planned(&inspection, &discarded);
     if !args.dry_run && !inspection.is_plain() {
-        if is_read_only_mount(path) {
-            return Err(SqliteError::ReadOnlyMount {
-                path: path.to_owned(),
-            });
-        }
         // Found before anything is moved.
         let sqlite = PlainSqlite::load(args.sqlite.sqlite.as_deref());
         let sqlite = sqlite.map_err(SqliteError::NoSqlite)?;
@@ -194,10 +184,29 @@ fn recover_database(path: &Path, args: &SqliteRecoverArgs) -> Result<SqliteRecov
     Ok(recovery)
 }
 
-/// True if the file system of a file is mounted for reading only.
-fn is_read_only_mount(path: &Path) -> bool {
-    let mount = rustix::fs::statvfs(path);
-    mount.is_ok_and(|it| it.f_flag.contains(rustix::fs::StatVfsMountFlags::RDONLY))
+/// Fails where recovery cannot succeed, so that `--dry-run` does too.
+fn refuse_where_it_would_fail(
+    inspection: &SqliteInspection,
+    discarded: &Discarded,
+) -> Result<(), SqliteError> {
+    use rustix::fs::{Access, StatVfsMountFlags, access, statvfs};
+    let path = &inspection.path;
+    let is_given_up = !matches!(discarded, Discarded::Nothing);
+    if !is_given_up && inspection.needs_vfs() && inspection.is_out_of_reach() {
+        return Err(SqliteError::NameWithoutVfs { path: path.clone() });
+    }
+    if statvfs(path).is_ok_and(|it| it.f_flag.contains(StatVfsMountFlags::RDONLY)) {
+        return Err(SqliteError::ReadOnlyMount { path: path.clone() });
+    }
+    let parent = path.parent().filter(|it| !it.as_os_str().is_empty());
+    let directory = parent.unwrap_or(Path::new("."));
+    for (file, needed) in [(&**path, "the file"), (directory, "its directory")] {
+        if access(file, Access::WRITE_OK).is_err() {
+            let path = path.clone();
+            return Err(SqliteError::NotWritable { path, needed });
+        }
+    }
+    Ok(())
 }
 
 /// Makes a database whose log belongs to it a plain one.
@@ -225,7 +234,7 @@ fn bring_in_place(path: &Path, sqlite: &PlainSqlite, may_discard: bool) -> Resul
         (false, Some(error)) => Err(error),
         (false, None) => Err(SqliteError::NotRecovered {
             path: path.to_owned(),
-            what: "its log is still there; may this user write the file and its directory?".into(),
+            what: "its log is still there".into(),
         }),
     }
 }
@@ -244,10 +253,12 @@ fn not_recovered(left: &SqliteInspection, source: PlainSqliteError) -> SqliteErr
 /// ones then make the database longer.
 fn missing_room(inspection: &SqliteInspection) -> Option<SqliteError> {
     const FRAME: u64 = 24;
-    let log = inspection.log.as_ref()?;
-    let page = u64::from(log.page_size);
-    let longer = (u64::from(log.pages) * page).saturating_sub(inspection.bytes);
-    let need = log.changed_pages * (page + FRAME) + longer;
+    let log = inspection.log.as_ref();
+    let page = log.map_or(0, |log| u64::from(log.page_size));
+    let of_log = log.map_or(0, |log| u64::from(log.pages) * page);
+    let of_wal = inspection.wal.as_ref().map_or(0, |wal| wal.database_bytes);
+    let longer = of_log.max(of_wal).saturating_sub(inspection.bytes);
+    let need = log.map_or(0, |log| log.changed_pages) * (page + FRAME) + longer;
     let mount = rustix::fs::statvfs(&inspection.path).ok()?;
     let free = mount.f_bavail.saturating_mul(mount.f_frsize);
     (free < need).then(|| SqliteError::NoRoomToRecover {

@@ -104,6 +104,8 @@ struct LockedBy {
     exclusively: bool,
     #[serde(skip)]
     may_be_hidden: bool,
+    #[serde(skip)]
+    is_of_vfs: bool,
 }
 
 /// What a process with the VFS says about a database that it has open.
@@ -180,7 +182,7 @@ fn findings(inspection: &SqliteInspection) -> Vec<String> {
         true => Vec::new(),
         false => inspection.findings(),
     };
-    let is_ours = inspection.needs_vfs();
+    let is_silent = |holder: LockHolder| holder.is_of_vfs && inspection.health.is_none();
     match (inspection.owner(), inspection.lock) {
         (Some(owner), lock) => {
             let said = &owner.database;
@@ -207,10 +209,14 @@ fn findings(inspection: &SqliteInspection) -> Vec<String> {
                 ));
             }
         }
-        (None, Some(holder)) if holder.is_exclusive && is_ours => findings.push(format!(
-            "{} does not say whether its last epoch succeeded; its user and root may ask it",
-            holder_text(holder)
-        )),
+        (None, Some(holder))
+            if holder.is_exclusive && (is_silent(holder) || inspection.needs_vfs()) =>
+        {
+            findings.push(format!(
+                "{} does not say whether its last epoch succeeded; its user and root may ask it",
+                holder_text(holder)
+            ))
+        }
         (None, _) => {}
     }
     findings
@@ -359,6 +365,7 @@ impl SqliteStatus {
                 program: holder.process.and_then(program_of),
                 exclusively: holder.is_exclusive,
                 may_be_hidden: holder.may_be_hidden,
+                is_of_vfs: holder.is_of_vfs,
             }),
             health: inspection.health.as_ref().map(SqliteHealth::of),
             healthy: findings.is_empty(),
@@ -383,6 +390,7 @@ impl SqliteStatus {
                 process: locked.process,
                 is_exclusive: locked.exclusively,
                 may_be_hidden: locked.may_be_hidden,
+                is_of_vfs: locked.is_of_vfs,
             };
             let alone = match locked.exclusively {
                 true => ", which lets no other process use it",
@@ -450,7 +458,7 @@ impl SqliteStatus {
                         "its program has {} in memory only, which the window makes durable; the files are a plain database without them",
                         counted(commits, "commit")
                     ),
-                    Some(locked) if locked.exclusively => {
+                    Some(locked) if locked.is_of_vfs => {
                         "a process has it open; the files are a plain database, without what that process has in memory only".into()
                     }
                     _ if is_unknown => {

@@ -4,6 +4,7 @@
 use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
 
 use serde_json::{Value, json};
@@ -306,4 +307,72 @@ fn names_that_are_not_utf_8_are_read_and_not_recovered() {
         ebbpool.json(&["sqlite", "recover", "a.db"])["recovered"],
         true
     );
+}
+
+#[test]
+fn recovery_says_what_this_user_may_not_write() {
+    let Some(scratch) = Scratch::new() else {
+        return;
+    };
+    let ebbpool = &scratch.ebbpool;
+    fs::create_dir(ebbpool.path("real")).expect("a directory");
+    scratch.killed("real/a.db", "0", "delete", 20);
+    // Root may write everything, unless it has given that up.
+    let drop_rights = ["--bounding-set=-dac_override,-dac_read_search"];
+    let may_drop = Command::new("setpriv")
+        .args(drop_rights)
+        .arg("true")
+        .status();
+    let recover = |more: &[&str]| {
+        let mut command = match may_drop.as_ref().is_ok_and(|status| status.success()) {
+            true => {
+                let mut command = Command::new("setpriv");
+                command.args(drop_rights).arg(env!("CARGO_BIN_EXE_ebbpool"));
+                command
+            }
+            false => Command::new(env!("CARGO_BIN_EXE_ebbpool")),
+        };
+        let args = [&["sqlite", "recover", "real/a.db"][..], more].concat();
+        let run = command.args(args).current_dir(ebbpool.directory());
+        run.output().expect("it starts")
+    };
+    let allow = |name: &str, mode: u32| {
+        let rights = fs::Permissions::from_mode(mode);
+        fs::set_permissions(ebbpool.path(name), rights).expect("rights");
+    };
+    for (name, without, with, words) in [
+        ("real/a.db", 0o444, 0o644, "may not write the file"),
+        ("real", 0o555, 0o755, "may not write its directory"),
+    ] {
+        allow(name, without);
+        for more in [&["--dry-run"][..], &[]] {
+            failed(&recover(more), 1, &["was not recovered", words]);
+        }
+        allow(name, with);
+    }
+    let output = recover(&[]);
+    assert!(output.status.success(), "{}", errors(&output));
+}
+
+#[test]
+fn recovery_of_a_wal_on_a_full_disk_says_what_is_safe() {
+    let Some(scratch) = Scratch::new() else {
+        return;
+    };
+    let ebbpool = &scratch.ebbpool;
+    let script = "mount -t tmpfs -o size=1m tmpfs small && cd small && cp ../a.db* . || exit 9
+head -c 2M /dev/zero > fill 2> /dev/null
+exec $0 sqlite recover a.db";
+    wal_of(&scratch, "a.db", 80, 0);
+    fs::create_dir(ebbpool.path("small")).expect("a directory");
+    let output = Command::new("unshare")
+        .args(["-rm", "bash", "-c", script, env!("CARGO_BIN_EXE_ebbpool")])
+        .current_dir(ebbpool.directory())
+        .output()
+        .expect("unshare starts");
+    if !errors(&output).contains("ebbpool") {
+        return eprintln!("skipped: this user may mount nothing: {}", errors(&output));
+    }
+    let words = ["a.db was not recovered", "no room; nothing is lost"];
+    failed(&output, 1, &words);
 }
