@@ -331,7 +331,7 @@ impl Instance {
         };
         self.checkpoint_if_due(shared);
         if has_changed {
-            shared.publish_commit(self.now());
+            self.publish_commit(shared);
         }
         match is_prepared {
             // All that can be left is the length of the file.
@@ -351,7 +351,7 @@ impl Instance {
             tracing::warn!(%error, "a commit is not durable yet, and is tried again");
         }
         self.checkpoint_if_due(shared);
-        shared.publish_commit(self.now());
+        self.publish_commit(shared);
         Ok(())
     }
 

@@ -4,6 +4,7 @@
 //! A process must not inspect a database that it has open itself: POSIX drops its locks of a file as soon as it closes
 //! any descriptor of this file.
 
+mod behind;
 mod locks;
 mod log;
 mod owner;
@@ -17,10 +18,12 @@ use std::path::{Path, PathBuf};
 
 use crate::delta_log::is_page_size;
 use crate::store::{GENERATION, READ_VERSION, is_marked, is_plain};
+use crate::vfs::has_room_for_logs;
 use crate::wal_file::read_whole;
 use crate::wal_log::{FRAME, WalCursor, be32};
 
 pub use crate::health::{DatabaseHealth, HealthNote};
+pub use behind::commits_before_damage;
 pub(crate) use locks::open_locked;
 pub use locks::{LockHolder, lock_holder};
 pub use log::{DeltaLogSummary, LogFit};
@@ -104,6 +107,8 @@ pub struct WalSummary {
     pub commits: u64,
     /// Frames of these commits.
     pub frames: u64,
+    /// The length of the database in bytes that they make; 0 without one.
+    pub database_bytes: u64,
 }
 
 /// The path of a file beside the database, such as `-wal`.
@@ -139,6 +144,8 @@ pub(crate) fn open_if_there(path: &Path) -> io::Result<Option<File>> {
     match open_to_read(path) {
         Ok(file) => Ok(Some(file)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        // No file can have this name, so that there is none.
+        Err(error) if error.raw_os_error() == Some(libc::ENAMETOOLONG) => Ok(None),
         Err(error) => {
             let text = format!("{}: {error}", path.display());
             Err(io::Error::new(error.kind(), text))
@@ -170,16 +177,18 @@ pub fn inspect(path: &Path) -> io::Result<SqliteInspection> {
     let mut first = vec![0; 1 << 16];
     read_start(&file, &mut first)?;
     let mut bytes = metadata.len();
-    let mut images = WalImages::default();
+    let mut first_page = None;
     let wal = match open_if_there(&beside(path, "-wal"))? {
         // As for SQLite: an empty file does not exist. A checkpoint leaves one while the database is open.
-        Some(file) if file.metadata()?.len() > 0 => Some(summarize_wal(&file, &mut images)?),
+        Some(file) if file.metadata()?.len() > 0 => Some(summarize_wal(&file, &mut first_page)?),
         _ => None,
     };
     // What SQLite takes in before `-ebb` is looked at.
-    if let Some(page) = images.first {
+    if let Some(page) = first_page {
         first[..page.len()].copy_from_slice(&page);
-        bytes = images.bytes;
+    }
+    if let Some(wal) = wal.as_ref().filter(|wal| wal.commits > 0) {
+        bytes = wal.database_bytes;
     }
     let (log, has_empty_log) = match open_if_there(&beside(path, "-ebb"))? {
         // SQLite, too, takes an empty file for none.
@@ -216,9 +225,9 @@ pub fn epoch_behind_damage(inspection: &SqliteInspection) -> io::Result<Option<u
     let mut first = vec![0; 1 << 16];
     read_start(&File::open(path)?, &mut first)?;
     if let Some(wal) = open_if_there(&beside(path, "-wal"))? {
-        let mut images = WalImages::default();
-        summarize_wal(&wal, &mut images)?;
-        if let Some(page) = images.first {
+        let mut first_page = None;
+        summarize_wal(&wal, &mut first_page)?;
+        if let Some(page) = first_page {
             first[..page.len()].copy_from_slice(&page);
         }
     }
@@ -249,20 +258,15 @@ fn hot_journal(path: &Path) -> io::Result<Option<u64>> {
     Ok(is_hot.then_some(bytes))
 }
 
-/// What the commits of a `-wal` make of the database.
-#[derive(Default)]
-struct WalImages {
-    first: Option<Vec<u8>>,
-    bytes: u64,
-}
-
-fn summarize_wal(file: &File, images: &mut WalImages) -> io::Result<WalSummary> {
+/// Reads a `-wal`, and the image of page 1 that its commits make, if one of them has it.
+fn summarize_wal(file: &File, first_page: &mut Option<Vec<u8>>) -> io::Result<WalSummary> {
     let mut summary = WalSummary {
         bytes: file.metadata()?.len(),
         has_header: false,
         page_size: 0,
         commits: 0,
         frames: 0,
+        database_bytes: 0,
     };
     let Some(mut cursor) = WalCursor::open(file)? else {
         return Ok(summary);
@@ -279,8 +283,8 @@ fn summarize_wal(file: &File, images: &mut WalImages) -> io::Result<WalSummary> 
         if frame.size > 0 {
             summary.commits += 1;
             summary.frames = cursor.frames;
-            images.first = first.take().or(images.first.take());
-            images.bytes = u64::from(frame.size) * cursor.page_size as u64;
+            *first_page = first.take().or(first_page.take());
+            summary.database_bytes = u64::from(frame.size) * cursor.page_size as u64;
         }
     }
     Ok(summary)
@@ -289,8 +293,24 @@ fn summarize_wal(file: &File, images: &mut WalImages) -> io::Result<WalSummary> 
 impl SqliteInspection {
     /// True if the files say no more than the database itself does: recovery would change nothing.
     pub fn is_plain(&self) -> bool {
-        let is_marked = self.header.as_ref().is_some_and(|header| header.is_marked);
-        !is_marked && self.log.is_none() && self.hot_journal.is_none() && self.wal.is_none()
+        !self.needs_vfs() && self.hot_journal.is_none() && self.wal.is_none()
+    }
+
+    /// True if the files say that the database goes, or went, through the VFS: it has the mark, or a log in `-ebb`.
+    pub fn needs_vfs(&self) -> bool {
+        self.log.is_some() || (self.header.as_ref()).is_some_and(|header| header.is_marked)
+    }
+
+    /// True if the file has bytes that are no header of a database of SQLite's: it is encrypted or damaged, or no database.
+    pub fn is_unknown(&self) -> bool {
+        self.header.is_none() && self.bytes > 0
+    }
+
+    /// True if the VFS leaves the database to SQLite whatever it holds: its absolute path is not UTF-8, or names of logs beside it
+    /// would be too long.
+    pub fn is_out_of_reach(&self) -> bool {
+        let path = std::path::absolute(&self.path).unwrap_or_else(|_| self.path.clone());
+        !path.to_str().is_some_and(has_room_for_logs)
     }
 
     /// True if the database is marked as having a log in `-ebb`, and there is none, or an empty file: what it held is lost.
@@ -321,6 +341,7 @@ impl SqliteInspection {
                 process: Some(owner.process),
                 is_exclusive: true,
                 may_be_hidden: false,
+                is_of_vfs: true,
             })
         };
         self.lock.or_else(owner)
@@ -332,6 +353,11 @@ impl SqliteInspection {
         let name = self.path.display();
         let log = self.log.as_ref();
         match log.map(|log| log.fit) {
+            Some(LogFit::NotMarked | LogFit::OtherDatabase) if self.is_unknown() => {
+                findings.push(format!(
+                    "{name} does not begin with the header of a database, so that its {name}-ebb cannot be brought in place: page 1 is damaged, or another file has taken its place"
+                ));
+            }
             Some(LogFit::NotMarked) => findings.push(format!(
                 "{name}-ebb has epochs, but {name} has no mark: another copy of the database was put in its place, or another program has written it"
             )),

@@ -509,6 +509,13 @@ impl Instance {
         }
     }
 
+    /// Says to other processes that a database has changed: now, or in a moment, also if nothing happens until then.
+    pub(crate) fn publish_commit(&self, shared: &Shared) {
+        if let Some(due) = shared.publish_commit(self.now()) {
+            self.arm(due);
+        }
+    }
+
     /// Notes the window in seconds that a handle asks for, and sees to it that the thread wakes for commits that were made with a
     /// longer one. Returns the database's window.
     pub(crate) fn ask_for_window(&self, shared: &Shared, handle: u64, seconds: f64) -> Answer<f64> {
@@ -565,6 +572,9 @@ impl Instance {
             drop(timer);
             for shared in self.all() {
                 shared.forget_timer();
+                if let Some(due) = shared.publish_what_is_unsaid(self.now()) {
+                    self.arm(due);
+                }
                 if shared.due() <= self.now() {
                     self.start_work(&shared);
                 } else {

@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::inspect::{SqliteHeader, beside, inspect, open_to_read};
+use crate::inspect::{SqliteHeader, SqliteInspection, beside, inspect, open_to_read};
 use rollback::RollbackWatch;
 use wal::WalWatch;
 
@@ -107,6 +107,14 @@ pub struct WatchedBytes {
     pub in_place: u64,
 }
 
+const USES_VFS: &str = "its program uses ebbpool already; PRAGMA ebbpool_status has the figures";
+
+/// True if a database goes through this VFS: its files say so, or, before the first epoch, the process that has it open.
+fn uses_vfs(inspection: &SqliteInspection) -> bool {
+    let is_locked = inspection.lock.is_some_and(|lock| lock.is_of_vfs);
+    is_locked || inspection.needs_vfs() || inspection.owner().is_some()
+}
+
 /// Watches the commits of other processes to a database.
 pub struct CommitWatch {
     path: PathBuf,
@@ -131,14 +139,12 @@ impl CommitWatch {
     pub fn open(path: &Path, memory: u64) -> io::Result<CommitWatch> {
         let unsuitable = |what: &str| Err(io::Error::new(io::ErrorKind::InvalidInput, what));
         let inspection = inspect(path)?;
+        if uses_vfs(&inspection) {
+            return unsuitable(USES_VFS);
+        }
         let Some(header) = inspection.header else {
             return unsuitable("it is empty, encrypted, or no database of SQLite");
         };
-        if header.is_marked || inspection.log.is_some() {
-            return unsuitable(
-                "its program uses ebbpool already; PRAGMA ebbpool_status has the figures",
-            );
-        }
         let database = open_to_read(path)?;
         let page_size = header.page_size as usize;
         let mode = match header.is_wal {
@@ -161,6 +167,18 @@ impl CommitWatch {
             wal.written = WatchedBytes::default();
         }
         Ok(watch)
+    }
+
+    /// Fails if a program has the database open through this VFS by now: then the watch has not seen what plain SQLite writes.
+    ///
+    /// # Errors
+    ///
+    /// If there is such a program, or a file cannot be read.
+    pub fn refuse_owner(&self) -> io::Result<()> {
+        match uses_vfs(&inspect(&self.path)?) {
+            true => Err(io::Error::new(io::ErrorKind::InvalidInput, USES_VFS)),
+            false => Ok(()),
+        }
     }
 
     /// The database's path.

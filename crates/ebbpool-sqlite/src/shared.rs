@@ -78,6 +78,8 @@ pub(crate) struct Shared {
     health: HealthEntry,
     /// Bits of the seconds at which they last did.
     said_at: AtomicU64,
+    /// True if commits were made since, of which they do not know.
+    has_unsaid: AtomicBool,
 }
 
 impl Shared {
@@ -106,6 +108,7 @@ impl Shared {
             has_said_end: AtomicBool::new(false),
             health: HealthEntry::new(),
             said_at: AtomicU64::new(f64::NEG_INFINITY.to_bits()),
+            has_unsaid: AtomicBool::new(false),
         }
     }
 
@@ -249,6 +252,8 @@ impl Shared {
     /// Publishes how the database is, for other processes.
     pub(crate) fn publish_health(&self, now: f64) {
         self.said_at.store(now.to_bits(), Ordering::Relaxed);
+        // Before the state is read: a commit from now on is one that it may lack.
+        self.has_unsaid.store(false, Ordering::SeqCst);
         let Ok(inner) = self.lock() else {
             return;
         };
@@ -269,12 +274,25 @@ impl Shared {
         self.health.publish(&health);
     }
 
-    /// Publishes how the database is, unless that was done a moment ago.
-    pub(crate) fn publish_commit(&self, now: f64) {
-        let said = f64::from_bits(self.said_at.load(Ordering::Relaxed));
-        if now - said >= HEALTH_EVERY {
-            self.publish_health(now);
+    /// Notes that the database has changed, and publishes how it is, unless that was done a moment ago. Returns the seconds at
+    /// which [`Shared::publish_what_is_unsaid`] then has to follow, the first time.
+    pub(crate) fn publish_commit(&self, now: f64) -> Option<f64> {
+        let is_first = !self.has_unsaid.swap(true, Ordering::SeqCst);
+        let due = self.publish_what_is_unsaid(now);
+        due.filter(|_| is_first)
+    }
+
+    /// Publishes how the database is, if that has changed and it is time. Returns the seconds at which it is.
+    pub(crate) fn publish_what_is_unsaid(&self, now: f64) -> Option<f64> {
+        let due = f64::from_bits(self.said_at.load(Ordering::Relaxed)) + HEALTH_EVERY;
+        if !self.has_unsaid.load(Ordering::SeqCst) {
+            return None;
         }
+        if now < due {
+            return Some(due);
+        }
+        self.publish_health(now);
+        None
     }
 
     /// Seconds at which there is something to do; infinity if never.

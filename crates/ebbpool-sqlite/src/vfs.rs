@@ -205,7 +205,7 @@ unsafe fn open_database(
 }
 
 /// True if the name of each log is one that file systems take. SQLite's own VFS refuses to write where it is not.
-fn has_room_for_logs(path: &str) -> bool {
+pub(crate) fn has_room_for_logs(path: &str) -> bool {
     const LONGEST_NAME: usize = 255;
     let name = std::path::Path::new(path).file_name().unwrap_or_default();
     name.len() + "-journal".len() <= LONGEST_NAME

@@ -96,10 +96,39 @@ impl WalCursor {
         HEADER + self.frames * self.frame_bytes() as u64
     }
 
+    /// A position behind the header of a file whose header is damaged; `salt` and the order of bytes are those of its frames.
+    pub(crate) fn without_header(
+        page_size: usize,
+        salt: [u8; 8],
+        is_big_endian: bool,
+    ) -> WalCursor {
+        WalCursor {
+            page_size,
+            salt,
+            is_big_endian,
+            sum: [0, 0],
+            frames: 0,
+        }
+    }
+
+    /// The checksum behind a frame, whatever the frame itself says.
+    fn sum_behind(&self, frame: &[u8]) -> [u32; 2] {
+        let sum = frame_checksum(self.sum, &frame[..8], self.is_big_endian);
+        frame_checksum(sum, &frame[FRAME as usize..], self.is_big_endian)
+    }
+
+    /// The position behind a frame that is damaged: with the checksum that it says, and with the one that its bytes give.
+    pub(crate) fn behind_damaged(&self, frame: &[u8]) -> [WalCursor; 2] {
+        [[be32(frame, 16), be32(frame, 20)], self.sum_behind(frame)].map(|sum| WalCursor {
+            sum,
+            frames: self.frames + 1,
+            ..self.clone()
+        })
+    }
+
     /// Takes the next frame, if the bytes are one, and moves behind it.
     pub(crate) fn take(&mut self, frame: &[u8]) -> Option<WalFrame> {
-        let sum = frame_checksum(self.sum, &frame[..8], self.is_big_endian);
-        let sum = frame_checksum(sum, &frame[FRAME as usize..], self.is_big_endian);
+        let sum = self.sum_behind(frame);
         let page = be32(frame, 0);
         if page == 0 || frame[8..16] != self.salt || sum != [be32(frame, 16), be32(frame, 20)] {
             return None;

@@ -28,6 +28,11 @@ fn child(part: &str, directory: &Path, variables: &[(&str, &str)]) -> Output {
     output
 }
 
+unsafe extern "C" {
+    /// Of C11; the crate `libc` does not declare it for Linux.
+    safe fn quick_exit(status: libc::c_int) -> !;
+}
+
 /// The window of a connection, which only the VFS knows.
 fn window(database: &Connection) -> Option<String> {
     let found = database.query_row("PRAGMA ebbpool_window", [], |row| row.get(0));
@@ -82,7 +87,7 @@ fn part() {
             println!("clock {}", rows.unwrap());
         }
         // As a worker of Python's `multiprocessing` ends, and as a program becomes another one.
-        "exit" | "exec" | "descriptors closed" => {
+        "exit" | "quick exit" | "exec" | "descriptors closed" => {
             let database = open(&directory, "home.db", "?window=1000").unwrap();
             let rows = "CREATE TABLE t (a); INSERT INTO t VALUES (1);";
             database.execute_batch(rows).unwrap();
@@ -93,6 +98,8 @@ fn part() {
             match part.as_str() {
                 // SAFETY: the function ends the process.
                 "exit" => unsafe { libc::_exit(0) },
+                // It calls the handlers of `at_quick_exit` only.
+                "quick exit" => quick_exit(0),
                 "descriptors closed" => unsafe {
                     // SAFETY: the process uses none of them any more, and ends in the usual way.
                     libc::close_range(3, libc::c_uint::MAX, 0);
@@ -198,7 +205,7 @@ fn a_misspelled_parameter_of_a_name_cannot_be_opened() {
 
 #[test]
 fn a_process_that_ends_at_once_or_closes_everything_loses_its_window() {
-    for part in ["exit", "exec", "descriptors closed"] {
+    for part in ["exit", "quick exit", "exec", "descriptors closed"] {
         let directory = tempfile::tempdir().unwrap();
         child(part, directory.path(), &[]);
         ebbpool_sqlite::register(false).unwrap();

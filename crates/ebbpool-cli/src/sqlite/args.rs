@@ -48,7 +48,7 @@ Examples:
     Status(SqliteStatusArgs),
     /// Check the log of a database, and the database as recovery would leave it; changes nothing
     #[command(after_help = "\
-The exit code is 1 if something is wrong, or a process has the database open.
+The exit code is 1 if something is wrong, a process has the database open, or nothing was checked.
 
 Examples:
   ebbpool sqlite check home.db

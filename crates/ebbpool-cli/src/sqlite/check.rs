@@ -6,7 +6,9 @@ use std::sync::{Mutex, PoisonError};
 use std::{env, fs, io};
 
 use ebbpool_lab::schema::{ResultSchema, ResultShape};
-use ebbpool_sqlite::inspect::{SqliteInspection, epoch_behind_damage, write_recovered};
+use ebbpool_sqlite::inspect::{
+    SqliteInspection, commits_before_damage, epoch_behind_damage, write_recovered,
+};
 use ebbpool_sqlite::plain::PlainSqlite;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -55,6 +57,12 @@ pub(super) fn check(args: &SqliteCheckArgs) -> Result<(), SqliteError> {
         findings: inspection.findings(),
     };
     if inspection.holder().is_none() {
+        let before =
+            commits_before_damage(&inspection).map_err(SqliteError::reading(&args.path))?;
+        check.findings.extend(before.map(|commits| {
+            let (path, commits) = (&check.path, counted(commits, "commit"));
+            format!("{path}-wal is damaged, or a power cut has torn it: SQLite takes {commits} in, and later ones are behind the damage")
+        }));
         let behind = epoch_behind_damage(&inspection).map_err(SqliteError::reading(&args.path))?;
         check.findings.extend(behind.map(|epoch| {
             let (path, epochs) = (&check.path, check.epochs);
@@ -70,7 +78,10 @@ pub(super) fn check(args: &SqliteCheckArgs) -> Result<(), SqliteError> {
     }
     let printed = print(&check, args.format, SqliteCheck::to_text);
     match (check.findings.len(), inspection.holder()) {
-        (0, None) => printed,
+        (0, None) => match check.unchecked {
+            None => printed,
+            Some(why) => Err(SqliteError::NotChecked { path, why }),
+        },
         (0, Some(holder)) => Err(SqliteError::Busy {
             path,
             process: holder_text(holder),
@@ -90,8 +101,9 @@ fn why_not(inspection: &SqliteInspection) -> Option<String> {
     if !inspection.findings().is_empty() {
         return Some("its files do not belong together".into());
     }
-    let is_unknown = inspection.header.is_none() && inspection.bytes > 0;
-    is_unknown.then(|| "it is encrypted, or no database of SQLite".into())
+    inspection
+        .is_unknown()
+        .then(|| "it is encrypted, or no database of SQLite".into())
 }
 
 /// Why a database could not be copied to a directory.

@@ -3,6 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use ebbpool_cost::ByteSize;
 use ebbpool_sqlite::plain::PlainSqliteError;
 use ebbpool_sqlite::{OptionError, ScopeError};
 
@@ -87,6 +88,10 @@ pub(crate) enum SqliteError {
         "{path} is on a file system that is mounted for reading only; mount it for writing, or copy the database with its -ebb and -wal to another one"
     )]
     ReadOnlyMount { path: PathBuf },
+    #[error(
+        "{path} was not recovered, because this user may not write {needed}; run the command as a user who may, such as the program's own"
+    )]
+    NotWritable { path: PathBuf, needed: &'static str },
     #[error("{path}: {source}")]
     Sqlite {
         path: PathBuf,
@@ -94,6 +99,27 @@ pub(crate) enum SqliteError {
     },
     #[error("{path}: the check found {count} {problems}", problems = if *count == 1 { "problem" } else { "problems" })]
     Findings { path: PathBuf, count: usize },
+    #[error(
+        "{path} has a log, and its path is not UTF-8, or its name longer than 247 bytes: the VFS leaves such databases to SQLite. Move the database with its -ebb, -wal and -journal to another name, and recover it there"
+    )]
+    NameWithoutVfs { path: PathBuf },
+    #[error("{path} was not checked: {why}")]
+    NotChecked { path: PathBuf, why: String },
+    #[error(
+        "{what}; if it is damaged, move {path}-ebb away, and put a backup in its place. If it is the file to go on with, an encrypted database for example, add --discard-log, which moves the log to {path}-ebb.stale"
+    )]
+    NoDatabase { path: PathBuf, what: String },
+    #[error(
+        "{path} was not recovered, because its file system has no room; nothing is lost, for the log still has everything. Free {need} there, or move the database with its -ebb and -wal to another file system, and run the command again"
+    )]
+    NoRoomToRecover { path: PathBuf, need: ByteSize },
+    #[error(
+        "{path} is a plain database by now, and everything that its log held is in place, but SQLite cannot read it: {source}; ebbpool sqlite check says what is damaged"
+    )]
+    DamagedPages {
+        path: PathBuf,
+        source: PlainSqliteError,
+    },
     #[error("{path} is not healthy: {what}")]
     Unhealthy { path: PathBuf, what: String },
 }

@@ -91,6 +91,7 @@ fn watch(args: &SqliteMeasureArgs) -> Result<Watched, SqliteError> {
         std::thread::sleep(pause.min(length.saturating_sub(begin.elapsed())));
     }
     watched.look(begin).map_err(&reading)?;
+    watched.watch.refuse_owner().map_err(&reading)?;
     watched.seconds = begin.elapsed().as_secs_f64();
     line.clear();
     Ok(watched)

@@ -5,10 +5,11 @@ use std::fs::{self, File};
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
+use ebbpool_cost::ByteSize;
 use ebbpool_lab::schema::{ResultSchema, ResultShape};
 use ebbpool_sqlite::discard::{discard_log, remove_empty_log};
 use ebbpool_sqlite::inspect::{LogFit, SqliteHeader, SqliteInspection, beside};
-use ebbpool_sqlite::plain::PlainSqlite;
+use ebbpool_sqlite::plain::{PlainSqlite, PlainSqliteError};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -37,6 +38,9 @@ struct SqliteRecovery {
     discarded_to: Option<String>,
     /// What was done, or would be, a sentence each.
     steps: Vec<String>,
+    /// True if the file does not begin as a database does.
+    #[serde(skip)]
+    is_unknown: bool,
     /// The databases of a directory.
     databases: Vec<RecoveredDatabase>,
 }
@@ -154,13 +158,11 @@ fn recover_database(path: &Path, args: &SqliteRecoverArgs) -> Result<SqliteRecov
         });
     }
     let discarded = discarded(&inspection, args.discard_log)?;
+    if !inspection.is_plain() {
+        refuse_where_it_would_fail(&inspection, &discarded)?;
+    }
     let mut recovery = SqliteRecovery::planned(&inspection, &discarded);
     if !args.dry_run && !inspection.is_plain() {
-        if is_read_only_mount(path) {
-            return Err(SqliteError::ReadOnlyMount {
-                path: path.to_owned(),
-            });
-        }
         // Found before anything is moved.
         let sqlite = PlainSqlite::load(args.sqlite.sqlite.as_deref());
         let sqlite = sqlite.map_err(SqliteError::NoSqlite)?;
@@ -169,7 +171,10 @@ fn recover_database(path: &Path, args: &SqliteRecoverArgs) -> Result<SqliteRecov
             Discarded::Log(stale) => discard(path, Some(stale))?,
             Discarded::Mark => discard(path, None)?,
         }
-        bring_in_place(path, &sqlite, args.discard_log)?;
+        // What no SQLite without a key reads is left as it is.
+        if !(recovery.is_unknown && recovery.discarded_to.is_some()) {
+            bring_in_place(path, &sqlite, args.discard_log)?;
+        }
         recovery.recovered = true;
     }
     if !args.dry_run && inspection.has_empty_log {
@@ -179,10 +184,29 @@ fn recover_database(path: &Path, args: &SqliteRecoverArgs) -> Result<SqliteRecov
     Ok(recovery)
 }
 
-/// True if the file system of a file is mounted for reading only.
-fn is_read_only_mount(path: &Path) -> bool {
-    let mount = rustix::fs::statvfs(path);
-    mount.is_ok_and(|it| it.f_flag.contains(rustix::fs::StatVfsMountFlags::RDONLY))
+/// Fails where recovery cannot succeed, so that `--dry-run` does too.
+fn refuse_where_it_would_fail(
+    inspection: &SqliteInspection,
+    discarded: &Discarded,
+) -> Result<(), SqliteError> {
+    use rustix::fs::{Access, StatVfsMountFlags, access, statvfs};
+    let path = &inspection.path;
+    let is_given_up = !matches!(discarded, Discarded::Nothing);
+    if !is_given_up && inspection.needs_vfs() && inspection.is_out_of_reach() {
+        return Err(SqliteError::NameWithoutVfs { path: path.clone() });
+    }
+    if statvfs(path).is_ok_and(|it| it.f_flag.contains(StatVfsMountFlags::RDONLY)) {
+        return Err(SqliteError::ReadOnlyMount { path: path.clone() });
+    }
+    let parent = path.parent().filter(|it| !it.as_os_str().is_empty());
+    let directory = parent.unwrap_or(Path::new("."));
+    for (file, needed) in [(&**path, "the file"), (directory, "its directory")] {
+        if access(file, Access::WRITE_OK).is_err() {
+            let path = path.clone();
+            return Err(SqliteError::NotWritable { path, needed });
+        }
+    }
+    Ok(())
 }
 
 /// Makes a database whose log belongs to it a plain one.
@@ -199,20 +223,48 @@ fn bring_in_place(path: &Path, sqlite: &PlainSqlite, may_discard: bool) -> Resul
             discard(path, None)?;
             left = inspected(path)?;
         } else {
-            recovered.map_err(|source| SqliteError::Sqlite {
-                path: path.to_owned(),
-                source,
-            })?;
+            if let Err(source) = recovered {
+                return Err(not_recovered(&left, source));
+            }
             break;
         }
     }
-    match left.is_plain() {
-        true => Ok(()),
-        false => Err(SqliteError::NotRecovered {
+    match (left.is_plain(), missing_room(&left)) {
+        (true, _) => Ok(()),
+        (false, Some(error)) => Err(error),
+        (false, None) => Err(SqliteError::NotRecovered {
             path: path.to_owned(),
-            what: "its log is still there; may this user write the file and its directory?".into(),
+            what: "its log is still there".into(),
         }),
     }
+}
+
+/// Why SQLite could not recover a database; `left` is what it has left.
+fn not_recovered(left: &SqliteInspection, source: PlainSqliteError) -> SqliteError {
+    let path = left.path.clone();
+    match missing_room(left) {
+        _ if left.is_plain() && !left.is_unknown() => SqliteError::DamagedPages { path, source },
+        Some(error) => error,
+        None => SqliteError::Sqlite { path, source },
+    }
+}
+
+/// The error where the file system has less room than a recovery may need: the pages of the log go to `-wal` first, and new
+/// ones then make the database longer.
+fn missing_room(inspection: &SqliteInspection) -> Option<SqliteError> {
+    const FRAME: u64 = 24;
+    let log = inspection.log.as_ref();
+    let page = log.map_or(0, |log| u64::from(log.page_size));
+    let of_log = log.map_or(0, |log| u64::from(log.pages) * page);
+    let of_wal = inspection.wal.as_ref().map_or(0, |wal| wal.database_bytes);
+    let longer = of_log.max(of_wal).saturating_sub(inspection.bytes);
+    let need = log.map_or(0, |log| log.changed_pages) * (page + FRAME) + longer;
+    let mount = rustix::fs::statvfs(&inspection.path).ok()?;
+    let free = mount.f_bavail.saturating_mul(mount.f_frsize);
+    (free < need).then(|| SqliteError::NoRoomToRecover {
+        path: inspection.path.clone(),
+        need: ByteSize::new(need - free),
+    })
 }
 
 /// What has to be given up, because it cannot be brought in place.
@@ -237,9 +289,10 @@ fn discarded(inspection: &SqliteInspection, may_discard: bool) -> Result<Discard
         ) => {}
     }
     if !may_discard {
-        return Err(SqliteError::OtherVersion {
-            path: path.clone(),
-            what: what(),
+        let (path, what) = (path.clone(), what());
+        return Err(match inspection.is_unknown() {
+            true => SqliteError::NoDatabase { path, what },
+            false => SqliteError::OtherVersion { path, what },
         });
     }
     let names = (1..).map(|number| match number {
@@ -276,6 +329,7 @@ impl SqliteRecovery {
             wal_commits: 0,
             discarded_to: None,
             steps: Vec::new(),
+            is_unknown: false,
             databases: Vec::new(),
         }
     }
@@ -336,6 +390,7 @@ impl SqliteRecovery {
             wal_commits,
             discarded_to: stale.map(|stale| stale.display().to_string()),
             steps,
+            is_unknown: inspection.is_unknown(),
             ..SqliteRecovery::of(&inspection.path)
         }
     }
@@ -369,9 +424,15 @@ impl SqliteRecovery {
         let mut text: String = steps.collect();
         let path = escaped(&self.path);
         text += &match (self.recovered, self.steps.is_empty()) {
+            (true, _) if self.is_unknown => format!(
+                "{path} has no log any more; it is encrypted, or no database of SQLite\n"
+            ),
             (true, _) => format!("{path} is a plain database\n"),
+            (false, true) if self.is_unknown => format!(
+                "{path} has no log, so that there is nothing to recover; it is encrypted, or no database of SQLite\n"
+            ),
             (false, true) => format!("{path} is a plain database already\n"),
-            (false, false) => "nothing was done; leave --dry-run out to do it\n".into(),
+            (false, false) => "nothing was done; leave --dry-run out to do it. Whether its pages are whole, ebbpool sqlite check says\n".into(),
         };
         text
     }

@@ -104,6 +104,8 @@ struct LockedBy {
     exclusively: bool,
     #[serde(skip)]
     may_be_hidden: bool,
+    #[serde(skip)]
+    is_of_vfs: bool,
 }
 
 /// What a process with the VFS says about a database that it has open.
@@ -180,8 +182,7 @@ fn findings(inspection: &SqliteInspection) -> Vec<String> {
         true => Vec::new(),
         false => inspection.findings(),
     };
-    let is_ours = inspection.log.is_some()
-        || (inspection.header.as_ref()).is_some_and(|header| header.is_marked);
+    let is_silent = |holder: LockHolder| holder.is_of_vfs && inspection.health.is_none();
     match (inspection.owner(), inspection.lock) {
         (Some(owner), lock) => {
             let said = &owner.database;
@@ -208,10 +209,14 @@ fn findings(inspection: &SqliteInspection) -> Vec<String> {
                 ));
             }
         }
-        (None, Some(holder)) if holder.is_exclusive && is_ours => findings.push(format!(
-            "{} does not say whether its last epoch succeeded; its user and root may ask it",
-            holder_text(holder)
-        )),
+        (None, Some(holder))
+            if holder.is_exclusive && (is_silent(holder) || inspection.needs_vfs()) =>
+        {
+            findings.push(format!(
+                "{} does not say whether its last epoch succeeded; its user and root may ask it",
+                holder_text(holder)
+            ))
+        }
         (None, _) => {}
     }
     findings
@@ -360,6 +365,7 @@ impl SqliteStatus {
                 program: holder.process.and_then(program_of),
                 exclusively: holder.is_exclusive,
                 may_be_hidden: holder.may_be_hidden,
+                is_of_vfs: holder.is_of_vfs,
             }),
             health: inspection.health.as_ref().map(SqliteHealth::of),
             healthy: findings.is_empty(),
@@ -384,6 +390,7 @@ impl SqliteStatus {
                 process: locked.process,
                 is_exclusive: locked.exclusively,
                 may_be_hidden: locked.may_be_hidden,
+                is_of_vfs: locked.is_of_vfs,
             };
             let alone = match locked.exclusively {
                 true => ", which lets no other process use it",
@@ -443,7 +450,23 @@ impl SqliteStatus {
     fn next_step(&self) -> String {
         let is_ours = self.ebb.is_some() || self.marked;
         match (self.plain, &self.locked_by) {
-            (true, _) => "it is a plain database; there is nothing to recover".into(),
+            (true, locked) => {
+                let commits = self.health.as_ref().map_or(0, |it| it.unsaved_commits);
+                let is_unknown = self.page_size.is_none() && self.bytes > 0;
+                match locked {
+                    _ if commits > 0 => format!(
+                        "its program has {} in memory only, which the window makes durable; the files are a plain database without them",
+                        counted(commits, "commit")
+                    ),
+                    Some(locked) if locked.is_of_vfs => {
+                        "a process has it open; the files are a plain database, without what that process has in memory only".into()
+                    }
+                    _ if is_unknown => {
+                        "there is no log to recover; it is encrypted, or no database of SQLite".into()
+                    }
+                    _ => "it is a plain database; there is nothing to recover".into(),
+                }
+            }
             (false, Some(_)) => {
                 "its program has it open; when it is closed, it is a plain database".into()
             }

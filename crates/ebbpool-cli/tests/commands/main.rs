@@ -24,6 +24,7 @@ mod schema;
 mod shell;
 mod sizes;
 mod sqlite;
+mod sqlite_check;
 mod sqlite_health;
 mod sqlite_names;
 mod sqlite_program;

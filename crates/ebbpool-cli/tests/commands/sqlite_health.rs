@@ -10,8 +10,8 @@ use std::process::{Child, ChildStdout, Command, Stdio};
 use ebbpool_sqlite::inspect::sealed_health;
 use serde_json::{Value, json};
 
-use crate::harness::{Ebbpool, errors, number};
-use crate::sqlite::{Scratch, code_and_json};
+use crate::harness::{Ebbpool, errors, failed, interrupted, number, wait_until};
+use crate::sqlite::{Scratch, catches_interrupts, code_and_json, read_rows};
 
 /// Locks a database as a process with the VFS does, and says about it what the files hold whose names it reads.
 const OWNER: &str = "
@@ -228,10 +228,10 @@ fn what_makes_no_sense_is_not_believed() {
         let (code, result) = code_and_json(ebbpool, &["sqlite", "status", "a.db"]);
         assert_eq!(
             (code, &result["health"]),
-            (Some(0), &Value::Null),
+            (Some(1), &Value::Null),
             "{result}"
         );
-        // The lock is found all the same.
+        // The lock is found all the same: it is one that only the VFS takes.
         assert_eq!(
             number(&result["locked_by"]["process"]),
             u64::from(owner.child.id())
@@ -519,4 +519,62 @@ fn only_processes_that_have_the_database_open_are_believed_and_none_keeps_the_an
         );
         assert!(seconds < 20.0, "{access}: {seconds} s");
     }
+}
+
+/// Makes a database with four commits in less time than passes between two reports, and waits.
+const BRIEF: &str = "
+import sqlite3, sys
+database = sqlite3.connect('new.db', isolation_level=None)
+database.execute('CREATE TABLE t (a)')
+for n in range(3):
+    database.execute('INSERT INTO t VALUES (1)')
+print('ready', flush=True)
+sys.stdin.readline()
+";
+
+#[test]
+fn commits_of_a_program_that_then_waits_are_in_memory_only() {
+    let Some(scratch) = Scratch::new() else {
+        return;
+    };
+    let ebbpool = &scratch.ebbpool;
+    ebbpool.file("writer.py", BRIEF);
+    let mut child = scratch
+        .preloaded("1000", &[])
+        .stdin(Stdio::piped())
+        .spawn()
+        .expect("the program starts");
+    read_rows(&mut child, 1);
+    let status = ["sqlite", "status", "new.db"];
+    wait_until("all commits are reported", || {
+        number(&ebbpool.json(&status)["health"]["unsaved_commits"]) == 4
+    });
+    let text = ebbpool.stdout(&status);
+    assert!(text.contains("4 commits, 8 KiB, the oldest"), "{text}");
+    assert!(!text.contains("nothing to recover"), "{text}");
+    let measure = ["sqlite", "measure", "new.db", "--minutes", "0.001"];
+    ebbpool.refused(&measure, 1, &["uses ebbpool already"]);
+    child.kill().expect("a kill");
+    child.wait().expect("an end");
+}
+
+#[test]
+fn measure_refuses_a_database_that_a_program_opens_through_the_vfs() {
+    let Some(scratch) = database() else {
+        return;
+    };
+    let ebbpool = &scratch.ebbpool;
+    let words = ["a.db: cannot read it: its program uses ebbpool already"];
+    let watch = ebbpool.started(&["sqlite", "measure", "a.db", "--minutes", "60"]);
+    let caught = || fs::read_to_string(format!("/proc/{}/status", watch.id())).unwrap_or_default();
+    // With the handler of Ctrl-C it ends as soon as that is pressed, and begins the watch before.
+    wait_until("it watches", || {
+        let descriptors = fs::read_dir(format!("/proc/{}/fd", watch.id())).expect("a process");
+        let mut targets = descriptors.filter_map(|it| fs::read_link(it.ok()?.path()).ok());
+        targets.any(|target| target.ends_with("a.db")) && catches_interrupts(&caught())
+    });
+    let mut owner = Owner::of(&scratch, "a.db");
+    owner.say_of("a.db", json!({}));
+    failed(&interrupted(watch), 1, &words);
+    ebbpool.refused(&["sqlite", "measure", "a.db"], 1, &words);
 }

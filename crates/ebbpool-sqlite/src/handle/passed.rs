@@ -40,7 +40,7 @@ pub(super) fn lock_or(
             databases.note_passed(&open.shared.path, handle);
         }
         if open.is_passed && !open.is_read_only {
-            open.shared.publish_commit(open.instance.now());
+            open.instance.publish_commit(&open.shared);
         }
     }
     let Some(base) = file(open) else {

@@ -21,6 +21,9 @@ pub struct LockHolder {
     /// True if the process is not found, and the system does not show this user the descriptors of some processes: then it
     /// may be another user's.
     pub may_be_hidden: bool,
+    /// True if the lock is that of an open file description, as processes with the VFS have it, and not that of a process, as
+    /// SQLite's own VFS has it.
+    pub is_of_vfs: bool,
 }
 
 // The bytes that SQLite locks, in every database (os.h: PENDING_BYTE, RESERVED_BYTE, SHARED_FIRST, SHARED_SIZE).
@@ -35,6 +38,8 @@ pub fn lock_holder(file: &File) -> Option<LockHolder> {
         process: u32::try_from(process).ok().filter(|process| *process > 0),
         is_exclusive,
         may_be_hidden: false,
+        // As the system says that there is no process (fcntl_locking(2)).
+        is_of_vfs: process == -1,
     };
     // Only a lock for writing is in the way of one for reading.
     let exclusive = in_the_way(file, libc::F_RDLCK as i16, SHARED, SHARED_BYTES);
