@@ -198,11 +198,13 @@ pub trait Policy: Send {
     }
 
     /// Chooses the frame to evict. `incoming` is the missing page, or `None` when the background
-    /// writer asks which pages are evicted next: then nothing is evicted, it asks again soon, and the answer leaves the policy as it is:
-    /// it uses up no second chance (a reference bit, a place of the hand, a random draw), and asking any number of times does not
-    /// change what later misses evict. A test names the policies that cannot keep this. `may_evict` is false for pinned frames. Returns `None` only when every
-    /// occupied frame is pinned, or when the driver has learnt that
-    /// the policy [`evicts_early`](Self::evicts_early), and the page that it would evict is pinned.
+    /// writer asks which pages are evicted next: then nothing is evicted, it asks again soon, and
+    /// the answer leaves the policy as it is: it uses up no second chance (a reference bit, a place
+    /// of the hand, a random draw), and asking any number of times does not change what later misses
+    /// evict. A test names the policies that cannot keep this. `may_evict` is false for pinned
+    /// frames. Returns `None` only when every occupied frame is pinned, or when the driver has learnt
+    /// that the policy [`evicts_early`](Self::evicts_early), and the page that it would evict is
+    /// pinned.
     /// The policy keeps the frame until `evicted` is called; the driver
     /// may evict another frame in its place.
     fn victim<F: Fn(Frame) -> bool>(

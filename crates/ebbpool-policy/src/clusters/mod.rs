@@ -152,7 +152,7 @@ impl Clusters {
         if let Order::Now(tournament) = &mut self.order
             && self.clusters[slot].pages > 0
         {
-            tournament.update(slot, &self.clusters, self.global_time);
+            tournament.update(slot);
         }
     }
 
@@ -219,7 +219,7 @@ impl Clusters {
     fn dissolve(&mut self, slot: u32) {
         self.clusters.remove(slot);
         match &mut self.order {
-            Order::Now(tournament) => tournament.update(slot, &self.clusters, self.global_time),
+            Order::Now(tournament) => tournament.update(slot),
             Order::Entry(heap) => heap.remove(slot),
         }
         if self.victim == Some(slot) {
@@ -230,7 +230,7 @@ impl Clusters {
     #[inline]
     fn rekey(&mut self, slot: u32) {
         match &mut self.order {
-            Order::Now(tournament) => tournament.update(slot, &self.clusters, self.global_time),
+            Order::Now(tournament) => tournament.update(slot),
             Order::Entry(heap) => {
                 let cluster = &self.clusters[slot];
                 let key = (cluster.priority(self.global_time), cluster.created);
