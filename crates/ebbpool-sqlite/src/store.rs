@@ -127,8 +127,8 @@ pub(crate) struct Store {
     /// The number in the mark in place, 0 without a number; `None` if no mark survives a crash. What the file shows does not
     /// say that: after a failed sync it shows what the disk may not have.
     marked: Option<u64>,
-    /// True if a mark may survive a crash that the file does not show, because removing it has failed.
-    may_be_marked: bool,
+    /// The mark that may survive a crash although the file does not show it, because a sync has failed.
+    uncertain_mark: Option<mark::UncertainMark>,
     /// True if the database in place is not empty, and survives a crash so.
     has_first_page: bool,
     /// True if a crash may show a first page whose sync has failed.
@@ -198,7 +198,7 @@ impl Store {
             checkpoint_has_begun: false,
             slices: checkpoint::Slices::default(),
             marked: None,
-            may_be_marked: false,
+            uncertain_mark: None,
             has_first_page: length > 0,
             may_have_first_page: false,
             must_cover: false,

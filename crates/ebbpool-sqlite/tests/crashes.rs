@@ -45,14 +45,15 @@ fn on_a_disk_that_stays_full_nothing_acknowledged_is_lost() {
 }
 
 /// A mark of which a sync has failed counted as durable; SQLite's cache had pages of a refused transaction; and pages that were to
-/// go beyond the end of a full disk did not take the room that `-wal` had.
+/// go beyond the end of a full disk did not take the room that `-wal` had; and a mark without a number could get one where a sync had
+/// failed.
 #[test]
 fn cases_that_have_failed_are_run_again() {
     let bench = Bench::new("again");
     let cases = [3_000_804, 3_003_080, 3_000_765, 3_002_919, 10_004_868]
         .map(Case::with_faults)
         .into_iter()
-        .chain([1259].map(Case::with_trouble));
+        .chain([1259, 30_001_133, 30_014_413, 30_023_401].map(Case::with_trouble));
     for case in cases {
         run(&bench, &case).unwrap_or_else(|why| panic!("{why}: {case:?}"));
     }

@@ -139,7 +139,10 @@ impl Store {
             done = self.go_on(pages, bytes);
         }
         self.slices.done += 1;
-        if done == Ok(true) && removes_mark && (self.marked.is_some() || self.may_be_marked) {
+        if done == Ok(true)
+            && removes_mark
+            && (self.marked.is_some() || self.uncertain_mark.is_some())
+        {
             done = self.unmark_in_place(false).and(done);
         }
         if done.is_err() {
@@ -308,7 +311,7 @@ impl Store {
             // Otherwise the file may show a mark whose sync has failed.
             let header = self.header()?;
             self.marked = is_marked(&header).then(|| marked_generation(&header));
-            self.may_be_marked = false;
+            self.uncertain_mark = None;
         }
         self.begin_anew()?;
         self.publish();

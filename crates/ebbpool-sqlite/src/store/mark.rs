@@ -49,6 +49,23 @@ fn mark(page: &mut [u8], generation: u64) {
     }
 }
 
+/// What the disk may have of a mark, after a sync has failed that was to make it durable, or that it is gone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum UncertainMark {
+    /// At most the bit: the bytes of the number have not been written.
+    WithoutNumber,
+    MayHaveNumber,
+}
+
+impl UncertainMark {
+    fn of(generation: u64) -> Self {
+        match generation {
+            0 => UncertainMark::WithoutNumber,
+            _ => UncertainMark::MayHaveNumber,
+        }
+    }
+}
+
 /// Makes page 1, or a part of it from its begin on, what SQLite wrote.
 pub(crate) fn unmark(page: &mut [u8]) {
     if page.len() > READ_VERSION && is_marked(page) && is_plain(page) {
@@ -99,12 +116,14 @@ impl Store {
             return Ok(());
         }
         mark(&mut header, generation);
+        let number = UncertainMark::of(generation)
+            .max(self.mark_on_disk().unwrap_or(UncertainMark::WithoutNumber));
         // Where the sync fails, either may be on the disk.
         self.marked = None;
-        self.may_be_marked = true;
-        self.write_mark(&header, generation != 0)?;
+        self.uncertain_mark = Some(number);
+        self.write_mark(&header, number)?;
         self.marked = Some(generation);
-        self.may_be_marked = false;
+        self.uncertain_mark = None;
         Ok(())
     }
 
@@ -113,25 +132,32 @@ impl Store {
     pub(super) fn unmark_in_place(&mut self, again: bool) -> Answer<()> {
         let mut header = self.header()?;
         // After a failed sync the file shows what the disk may not have.
-        let again = again || self.marked.is_some() || self.may_be_marked;
-        if is_plain(&header) && (again || is_marked(&header)) {
-            let has_number = marked_generation(&header) != 0 || self.marked != Some(0);
+        let on_disk = self.mark_on_disk();
+        if is_plain(&header) && (again || on_disk.is_some() || is_marked(&header)) {
+            // An earlier process may have failed to remove a number that the file no longer shows.
+            let before = on_disk.unwrap_or(UncertainMark::MayHaveNumber);
+            let number = UncertainMark::of(marked_generation(&header)).max(before);
             header[WRITE_VERSION] = header[READ_VERSION];
             header[GENERATION].fill(0);
             // Where the sync fails the file shows no mark, without which the next process refuses a log with epochs.
             self.marked = None;
-            self.may_be_marked = true;
-            self.write_mark(&header, has_number)?;
+            self.uncertain_mark = Some(number);
+            self.write_mark(&header, number)?;
         }
         self.marked = None;
-        self.may_be_marked = false;
+        self.uncertain_mark = None;
         Ok(())
     }
 
-    fn write_mark(&mut self, header: &[u8], has_number: bool) -> Answer<()> {
+    /// The mark that the disk has or may have; `None` if it has none, as far as this process knows.
+    fn mark_on_disk(&self) -> Option<UncertainMark> {
+        self.marked.map(UncertainMark::of).max(self.uncertain_mark)
+    }
+
+    fn write_mark(&mut self, header: &[u8], number: UncertainMark) -> Answer<()> {
         // A power cut may leave anything in the bytes that are written, and only there: a mark without a number must not get one.
         let version = WRITE_VERSION..WRITE_VERSION + 1;
-        let number = has_number.then_some(GENERATION);
+        let number = (number == UncertainMark::MayHaveNumber).then_some(GENERATION);
         for bytes in number.into_iter().chain([version]) {
             let at = bytes.start as u64;
             self.database.write(at, &header[bytes])?;
