@@ -60,7 +60,9 @@ impl Core {
                 .into_iter()
                 .chain(self.frames.first_unwritten())
                 .min();
-            if self.policy().undone_evictions() != undone_evictions {
+            // Fetching a page may have evicted others, whose blocks were written whole.
+            let torn = !self.torn_pads.pages().is_empty();
+            if torn || self.policy().undone_evictions() != undone_evictions {
                 continue;
             }
             let covered = match begin {

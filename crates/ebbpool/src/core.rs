@@ -372,7 +372,8 @@ impl Core {
                     policy.policy().costs(costs);
                 }
                 let mut view = self.view();
-                if !tried.is_empty() {
+                // After a failed sync no page can be written.
+                if !tried.is_empty() || self.transfer.is_poisoned() {
                     view.dirty_victims = DirtyVictims::WithoutClean;
                 }
                 match policy.plan((page, class), reason.access(), preferred, view) {
@@ -395,7 +396,7 @@ impl Core {
                 Ok(admission) => break admission,
                 Err(error) => {
                     let is_hopeless = tried.len() >= MOST_VICTIMS || tried.contains(&victim);
-                    if is_hopeless || self.transfer.check_writable().is_err() {
+                    if is_hopeless {
                         return Err(error);
                     }
                     tried.push(victim);
@@ -675,7 +676,7 @@ impl Core {
                     lsn: taken.lsn,
                     bytes: copy.bytes_mut(),
                     cause,
-                    changed: self.frames.changed_at(taken.frame),
+                    changed: taken.changed,
                     reached_storage: false,
                 })
                 .collect();
@@ -819,7 +820,7 @@ fn eviction_batch<'b>(
             lsn: taken.lsn,
             bytes: copy.bytes_mut(),
             cause: WriteCause::Cluster,
-            changed: frames.changed_at(taken.frame),
+            changed: taken.changed,
             reached_storage: false,
         });
     }

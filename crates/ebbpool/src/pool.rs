@@ -1,11 +1,10 @@
 //! The public interface of a pool.
 
 use std::collections::BTreeSet;
-use std::fmt;
-use std::io;
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
+use std::{fmt, io, mem, process};
 
 use ebbpool_policy::{PageClass, UNKNOWN_CLASS};
 
@@ -30,7 +29,7 @@ use crate::stats::{Counter, Stats};
 use crate::storage::Storage;
 use crate::sync::mpsc::Receiver;
 use crate::sync::thread::{self, JoinHandle};
-use crate::sync::{AtomicU64, Condvar, Mutex, Ordering, hash_key};
+use crate::sync::{AtomicU64, Condvar, Mutex, Ordering, hash_key, is_this_thread};
 use crate::table::PageTable;
 use crate::throttle::Throttle;
 use crate::torn_pads::TornPads;
@@ -53,6 +52,8 @@ pub struct Pool {
     threads: Vec<JoinHandle<()>>,
     next_page: AtomicU64,
     free_pages: Mutex<BTreeSet<u64>>,
+    /// The process that has opened it: its threads are not in a child of `fork`.
+    opened_by: u32,
 }
 
 impl PoolOptions {
@@ -124,6 +125,7 @@ impl PoolOptions {
             threads: Vec::new(),
             next_page: AtomicU64::new(pages),
             free_pages: Mutex::new(BTreeSet::new()),
+            opened_by: process::id(),
         };
         pool.start_threads(settings, ranges, spawn)?;
         Ok(pool)
@@ -496,12 +498,21 @@ impl Pool {
 
 impl Drop for Pool {
     fn drop(&mut self) {
+        if self.opened_by != process::id() {
+            // A child of `fork` has no such threads, and other threads of the parent may have had any lock at that moment.
+            self.threads.drain(..).for_each(mem::forget);
+            mem::forget(Arc::clone(&self.core));
+            return;
+        }
         if let Some(signal) = &self.core.signal {
             signal.stop();
         }
         for thread in self.threads.drain(..) {
-            // A thread that panicked has ended, too.
-            let _ = thread.join();
+            // The caller's storage, log or policy may have had the last reference to the pool, and drop it in one of these.
+            if !is_this_thread(&thread) {
+                // A thread that panicked has ended, too.
+                let _ = thread.join();
+            }
         }
     }
 }

@@ -40,3 +40,15 @@ pub(crate) fn hash_key() -> [u64; 2] {
 pub(crate) fn hash_key() -> [u64; 2] {
     [0, 0x9e37_79b9_7f4a_7c15]
 }
+
+/// True if the handle is that of the calling thread, which cannot wait for its own end.
+#[cfg(not(feature = "simulation"))]
+pub(crate) fn is_this_thread(handle: &thread::JoinHandle<()>) -> bool {
+    handle.thread().id() == thread::current().id()
+}
+
+/// Simulated clients drop pools in their own threads only.
+#[cfg(feature = "simulation")]
+pub(crate) fn is_this_thread(_: &thread::JoinHandle<()>) -> bool {
+    false
+}

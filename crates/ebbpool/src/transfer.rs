@@ -100,6 +100,10 @@ impl Transfer {
         }
     }
 
+    pub(crate) fn is_poisoned(&self) -> bool {
+        self.syncs.poisoned().is_some()
+    }
+
     /// Why nothing is written any more.
     pub(crate) fn poisoned(&self) -> Option<String> {
         self.syncs.poisoned().map(str::to_owned)

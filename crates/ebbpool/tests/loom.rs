@@ -784,7 +784,7 @@ impl Tracked {
         }
         let begun = self.word.begin_write();
         if begun {
-            self.changes.took_off();
+            self.changes.took_off(0);
         }
         self.word.unshare();
         begun

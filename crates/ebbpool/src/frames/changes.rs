@@ -15,6 +15,8 @@ pub(crate) struct PageChanges {
     in_flight: AtomicU64,
     /// When the page was first changed, in milliseconds since the pool was opened, without the upper bits.
     since_ms: AtomicU32,
+    /// The same of the changes that only the copy in flight has.
+    in_flight_since_ms: AtomicU32,
 }
 
 impl PageChanges {
@@ -30,7 +32,11 @@ impl PageChanges {
     }
 
     /// A copy with all changes so far was taken.
-    pub(crate) fn took_off(&self) {
+    pub(crate) fn took_off(&self, now_ms: u32) {
+        // Later changes are younger. No thread changes the page meanwhile.
+        self.in_flight_since_ms
+            .store(self.since_ms(), Ordering::Relaxed);
+        self.begin(now_ms);
         self.in_flight
             .store(self.first.load(Ordering::Acquire), Ordering::Release);
         self.first.store(0, Ordering::Release);
@@ -75,6 +81,7 @@ impl PageChanges {
     /// The copy could not be written. Before the page is dirty again: a checkpoint that finds it dirty reads the first
     /// LSN then.
     pub(crate) fn turned_back(&self) {
+        self.begin(self.in_flight_since_ms.load(Ordering::Relaxed));
         self.note_first(self.in_flight.load(Ordering::Acquire));
     }
 

@@ -5,7 +5,7 @@
 use std::ops::Range;
 
 use super::Frames;
-use crate::sync::{Condvar, Mutex, Ordering};
+use crate::sync::{Condvar, Instant, Mutex, Ordering};
 
 /// The slots of the memory that follow those of the frames.
 pub(super) struct Slots {
@@ -66,10 +66,12 @@ impl CopySlot<'_> {
         }
         self.bytes_mut().copy_from_slice(latched.bytes());
         // No other thread changes the page meanwhile (`word.rs`, 1), or takes a copy (3).
-        self.frames.changes[frame as usize].took_off();
+        let changed = self.frames.changed_at(frame);
+        self.frames.changes[frame as usize].took_off(self.frames.now_ms());
         Some(CopyInFlight {
             frame,
             page: latched.page(),
+            changed,
             lsn: self.frames.details(frame).lsn.load(Ordering::Relaxed),
         })
     }
@@ -88,6 +90,8 @@ pub(crate) struct CopyInFlight {
     pub(crate) frame: u32,
     pub(crate) page: u64,
     pub(crate) lsn: u64,
+    /// When the first of its changes was made.
+    pub(crate) changed: Instant,
 }
 
 impl CopyInFlight {

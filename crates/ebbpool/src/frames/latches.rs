@@ -306,7 +306,8 @@ impl<'f> ClaimedFrame<'f> {
         details.admissions.fetch_add(1, Ordering::Relaxed);
         header.word.loaded(false);
         header.word.change();
-        self.frames.became_dirty(self.frame);
+        // The age of its changes is as before.
+        self.frames.dirty.insert(self.frame);
         self.frames.changes[self.frame as usize].set_first(first_lsn);
     }
 

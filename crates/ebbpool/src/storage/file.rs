@@ -8,9 +8,9 @@ pub(super) mod scripted;
 pub(super) mod transfer;
 
 use std::fs::File;
-use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::{io, mem, process};
 
 use super::threads::{Positioned, Threads};
 #[cfg(target_os = "linux")]
@@ -41,11 +41,13 @@ pub struct FileStorage {
     file: File,
     sizes: Sizes,
     extent: Extent,
-    engine: TransferEngine,
+    engine: Arc<TransferEngine>,
     writable: bool,
     /// Why I/O is buffered, if it is.
     buffered: Option<String>,
     queue_depth: u32,
+    /// The process that has opened it.
+    opened_by: u32,
 }
 
 /// The engine that carries out the transfers.
@@ -84,7 +86,7 @@ impl FileStorage {
         if transfers.is_empty() {
             return;
         }
-        match &self.engine {
+        match &*self.engine {
             #[cfg(target_os = "linux")]
             TransferEngine::Rings(rings) => rings.carry_out(transfers, &self.file, self.sizes),
             TransferEngine::Threads { threads, .. } => match transfers.pop() {
@@ -128,6 +130,12 @@ impl FileStorage {
 
 impl Drop for FileStorage {
     fn drop(&mut self) {
+        if self.opened_by != process::id() {
+            // A child of `fork` shares the open files, and so the locks, with the process that goes on using them. Closing its
+            // own descriptors leaves the locks; it has none of the threads.
+            mem::forget(Arc::clone(&self.engine));
+            return;
+        }
         self.extent.close(&self.file);
         // First, so that the next owner can mark the file as soon as it has the lock.
         #[cfg(target_os = "linux")]
@@ -208,7 +216,7 @@ impl Storage for FileStorage {
 
     #[cfg(target_os = "linux")]
     fn register(&self, memory: &Arc<FrameMemory>) {
-        if let TransferEngine::Rings(rings) = &self.engine {
+        if let TransferEngine::Rings(rings) = &*self.engine {
             rings.register(memory);
         }
     }
@@ -217,7 +225,7 @@ impl Storage for FileStorage {
     fn register(&self, _memory: &Arc<FrameMemory>) {}
 
     fn describe(&self) -> String {
-        let engine = match &self.engine {
+        let engine = match &*self.engine {
             #[cfg(target_os = "linux")]
             TransferEngine::Rings(rings) => match (rings.broken(), rings.is_registered()) {
                 (Some(why), _) => format!("one after another (io_uring failed: {why})"),

@@ -4,6 +4,7 @@ use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io;
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -209,10 +210,11 @@ pub(super) fn open(path: &Path, options: &FileOptions) -> Result<FileStorage, Op
         file,
         sizes: Sizes { page, block },
         extent,
-        engine,
+        engine: Arc::new(engine),
         writable: !options.read_only,
         buffered,
         queue_depth: options.queue_depth,
+        opened_by: std::process::id(),
     })
 }
 
