@@ -19,7 +19,7 @@ const SHORTEST_NAP: Duration = Duration::from_millis(1);
 /// How often statistics are passed to the `metrics` facade.
 const PUBLISH_EVERY: Duration = Duration::from_secs(1);
 
-/// How long the writer pauses after a failure, so that it does not repeat the same attempt without end.
+/// How long the writer leaves pages alone that it could not write, so that it does not repeat the same attempt without end.
 const AFTER_A_FAILURE: Duration = Duration::from_millis(500);
 
 /// Wakes and stops the background threads.
@@ -48,13 +48,6 @@ impl Signal {
 
     pub(crate) fn stopped(&self) -> bool {
         self.stop.load(Ordering::Acquire)
-    }
-
-    /// Pauses the calling thread for `time`, or until the pool stops.
-    fn pause(&self, time: Duration) {
-        let until = Instant::now() + time;
-        let mut requested = self.requested.lock();
-        while !self.stopped() && !self.woken.wait_until(&mut requested, until).timed_out() {}
     }
 
     /// Sleeps until a thread wakes the writer, or for this time; true if a thread did.
@@ -87,6 +80,7 @@ pub(crate) fn write(core: &Arc<Core>, settings: WriterSettings, publish: impl Fn
     let Some(signal) = &core.signal else { return };
     let mut published = Instant::now();
     let nap = nap(settings.max_dirty_age);
+    let mut failed: Option<Instant> = None;
     while !signal.stopped() {
         let requested = signal.sleep(nap);
         if signal.stopped() {
@@ -94,9 +88,14 @@ pub(crate) fn write(core: &Arc<Core>, settings: WriterSettings, publish: impl Fn
         }
         if core.transfer.check_writable().is_ok() {
             let _span = tracing::debug_span!("background_write").entered();
-            if let Err(error) = write_due_pages(core, settings, requested) {
+            if failed.is_some_and(|at| at.elapsed() < AFTER_A_FAILURE) {
+                // Pages that cannot be written do not delay the others.
+                if let Some(age) = settings.max_dirty_age {
+                    let _ = write_aged(core, age, Aged::WritableLately);
+                }
+            } else if let Err(error) = write_due_pages(core, settings, requested) {
                 tracing::warn!(%error, "the background writer could not write");
-                signal.pause(AFTER_A_FAILURE);
+                failed = Some(Instant::now());
             }
         }
         if published.elapsed() >= PUBLISH_EVERY {
@@ -139,14 +138,22 @@ fn write_due_pages(
     }
     // Pages that cannot be written do not delay the others.
     match settings.max_dirty_age {
-        Some(age) => outcome.and(write_aged(core, age)),
+        Some(age) => outcome.and(write_aged(core, age, Aged::All)),
         None => outcome,
     }
 }
 
+/// Which of the pages that have been dirty for long are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Aged {
+    All,
+    /// All but those whose last write failed.
+    WritableLately,
+}
+
 /// Writes the pages that have been dirty for nearly this long, and syncs if any change that no sync covers is that old:
 /// its page may have been evicted, or cleaned, since.
-fn write_aged(core: &Core, age: Duration) -> Result<(), crate::PoolError> {
+fn write_aged(core: &Core, age: Duration, which: Aged) -> Result<(), crate::PoolError> {
     let age_ms = u32::try_from(age.as_millis()).unwrap_or(u32::MAX);
     // They are written a little early rather than late.
     let due = age_ms - age_ms / 4;
@@ -154,9 +161,12 @@ fn write_aged(core: &Core, age: Duration) -> Result<(), crate::PoolError> {
     aged.retain(|&frame| {
         core.frames.state(frame) == FrameState::Dirty && core.frames.dirty_for_ms(frame) >= due
     });
+    if which == Aged::WritableLately {
+        core.policy().retain_writable(&mut aged);
+    }
     let written = match aged.is_empty() {
         true => Ok(0),
-        false => core.write_frames(aged, WriteCause::Background),
+        false => core.write_in_turn(aged),
     };
     let due = Duration::from_millis(due.into());
     if core.transfer.unsynced_for().is_some_and(|age| age >= due) {

@@ -24,7 +24,7 @@ use crate::background::Signal;
 use crate::error::PoolError;
 use crate::frames::{
     ClaimedFrame, CopyInFlight, CopySlot, ExclusiveLatch, FrameState, Frames, HitStatus,
-    LatchRefusal, QueuedWriter, SharedLatch, WaitCondition,
+    LatchRefusal, QueuedThread, Seniority, SharedLatch, WaitCondition,
 };
 use crate::options::Limits;
 use crate::read_ahead::ReadAhead;
@@ -46,6 +46,13 @@ const LAST_LOOK: Duration = Duration::from_millis(10);
 /// How long a reader lets waiting writers go first. Readers that fix several pages each, or one page twice, and the writers
 /// of these pages would otherwise wait for each other.
 const POLITENESS: Duration = Duration::from_millis(100);
+
+/// How long a thread waits for a latch before the threads that come later have to let it go first: in turn, a latch that is
+/// held for a short time would be handed over to a sleeping thread each time.
+const SENIORITY: Duration = Duration::from_millis(1);
+
+/// How long the background writer waits for latches in a row.
+const LONGEST_TURN: Duration = Duration::from_millis(100);
 
 /// The number of victims that a miss tries to write before it fails.
 const MOST_VICTIMS: usize = 8;
@@ -308,7 +315,7 @@ impl Core {
             // Taking the latch makes the page dirty, so the page number is compared before. If another page is loaded
             // into the frame in between, it is written once too often, which does no harm.
             && self.frames.page_in(frame) == page
-            && let Ok((latch, fixed)) = self.frames.exclude(frame)
+            && let Ok((latch, fixed)) = self.frames.exclude(frame, false)
             && latch.page() == page
         {
             self.hit(frame, page, Access::Write, fixed);
@@ -338,7 +345,7 @@ impl Core {
                 continue;
             };
             if self.frames.page_in(frame) == page {
-                match self.frames.exclude(frame) {
+                match self.frames.exclude(frame, waiting.is_first()) {
                     Ok((latch, fixed)) if latch.page() == page => {
                         self.hit(frame, page, Access::Write, fixed);
                         return Ok(latch);
@@ -348,7 +355,7 @@ impl Core {
                     }
                     _ => {}
                 }
-                waiting.for_latch(frame, page, WaitCondition::Exclusive)?;
+                waiting.for_latch(frame, page, WaitCondition::Exclusive { first: false })?;
             }
         }
     }
@@ -762,6 +769,49 @@ impl Core {
         thread::sleep(delay);
     }
 
+    /// Writes dirty pages, those included that other threads are changing: it waits for each of these until no thread does, for
+    /// [`LONGEST_TURN`] in all.
+    pub(crate) fn write_in_turn(&self, frames: Vec<u32>) -> Result<usize, PoolError> {
+        let mut busy = Vec::new();
+        let mut latches = Vec::new();
+        for frame in frames {
+            match self.frames.share(frame, false) {
+                Ok((latch, _)) => latches.push(latch),
+                Err(LatchRefusal::Busy) => busy.push(frame),
+                Err(_) => {}
+            }
+        }
+        let mut written = self
+            .write_latched(latches, WriteCause::Background, true)
+            .map(|it| it.pages);
+        let deadline = Instant::now() + LONGEST_TURN;
+        for frame in busy {
+            let latch = self.share_in_turn(frame, deadline);
+            let one = self.write_latched(latch.into_iter().collect(), WriteCause::Background, true);
+            written = written.and_then(|pages| Ok(pages + one?.pages));
+        }
+        written
+    }
+
+    /// Latches a frame that other threads are changing, before all others that wait for it; `None` if a thread goes on until the
+    /// deadline, or the page has left the frame.
+    fn share_in_turn(&self, frame: u32, deadline: Instant) -> Option<SharedLatch<'_>> {
+        let awaited = WaitCondition::Shared { polite_since: None };
+        let page = self.frames.page_in(frame);
+        let mut queued = None;
+        loop {
+            match self.frames.share(frame, false) {
+                Ok((latch, _)) => return Some(latch),
+                Err(LatchRefusal::Busy) if self.frames.page_in(frame) == page => {}
+                Err(_) => return None,
+            }
+            let awaited = (awaited, Seniority::Urgent);
+            if !(self.frames).wait((frame, page), awaited, &mut queued, deadline) {
+                return None;
+            }
+        }
+    }
+
     /// Writes dirty pages that no thread is changing at this moment.
     pub(crate) fn write_frames(
         &self,
@@ -860,8 +910,10 @@ pub(crate) struct Waiting<'c> {
     since: Instant,
     deadline: Instant,
     next_look: Duration,
-    /// Makes readers give way to this thread.
-    queued: Option<QueuedWriter<'c>>,
+    /// How long it lets waiting writers go first, as a reader.
+    politeness: Option<Duration>,
+    /// Makes readers, or writers, give way to this thread.
+    queued: Option<QueuedThread<'c>>,
 }
 
 impl<'c> Waiting<'c> {
@@ -872,16 +924,22 @@ impl<'c> Waiting<'c> {
             since,
             deadline: since + core.limits.patience,
             next_look: FIRST_LOOK,
+            politeness: None,
             queued: None,
         }
     }
 
     /// True while this thread, as a reader, lets waiting writers go first.
     fn is_polite(&self) -> bool {
-        self.since.elapsed() < POLITENESS
+        self.since.elapsed() < self.politeness.unwrap_or(POLITENESS)
     }
 
-    /// Gives up the place in the queue of writers, because the thread goes on to wait for something else: readers of
+    /// True if it is the first of the elders that wait for the frame.
+    fn is_first(&self) -> bool {
+        self.queued.as_ref().is_some_and(QueuedThread::is_first)
+    }
+
+    /// Gives up the place in the queue for a latch, because the thread goes on to wait for something else: readers of
     /// the page that is in the frame by now need not let it go first.
     fn leave_queue(&mut self) {
         self.queued = None;
@@ -903,15 +961,37 @@ impl<'c> Waiting<'c> {
     ) -> Result<(), PoolError> {
         let core = self.core;
         core.transfer.counters.waits_for_latches.add(1);
-        let deadline = match awaited {
+        let (seniority, until) = match awaited {
+            // A reader is polite for as long as the writer has waited already, if that is longer: readers that hold the page for
+            // longer would take turns for ever.
             WaitCondition::Shared {
                 polite_since: Some(_),
-            } => self.deadline.min(self.since + POLITENESS),
-            _ => self.deadline,
+            } => {
+                let politeness = *self
+                    .politeness
+                    .get_or_insert_with(|| core.frames.writers_waited(frame).max(POLITENESS));
+                (Seniority::Newcomer, self.since + politeness)
+            }
+            WaitCondition::Shared { .. } | WaitCondition::Exclusive { .. } => {
+                match self.since.elapsed() < SENIORITY {
+                    true => (Seniority::Newcomer, self.since + SENIORITY),
+                    false => (Seniority::Elder, self.deadline),
+                }
+            }
+            WaitCondition::Drop => (Seniority::Newcomer, self.deadline),
+            WaitCondition::Landing => {
+                // The latch is free meanwhile.
+                self.leave_queue();
+                (Seniority::Newcomer, self.deadline)
+            }
         };
-        let in_time = core
-            .frames
-            .wait((frame, page), awaited, &mut self.queued, deadline);
+        let deadline = until.min(self.deadline);
+        let in_time = core.frames.wait(
+            (frame, page),
+            (awaited, seniority),
+            &mut self.queued,
+            deadline,
+        );
         match in_time || deadline < self.deadline {
             true => Ok(()),
             false => Err(self.too_long(page)),
@@ -983,7 +1063,7 @@ mod tests {
         let frame = core.table.find(1, &core.frames).expect("it is resident");
         let mut waiting = Waiting::new(core);
         // It waits for page 1, which is fixed. Then the page is evicted, as far as the writer knows.
-        let waited = waiting.for_latch(frame, 1, WaitCondition::Exclusive);
+        let waited = waiting.for_latch(frame, 1, WaitCondition::Exclusive { first: false });
         assert!(matches!(waited, Err(PoolError::Latched { page: 1, .. })));
         assert!(
             core.frames.fix(frame, true).is_err(),
@@ -1005,7 +1085,10 @@ mod tests {
         let core = &*pool.core;
         let _pinned = pool.fix_read(2).expect("a page");
         let frame = core.table.find(2, &core.frames).expect("it is resident");
-        for awaited in [WaitCondition::Exclusive, WaitCondition::Drop] {
+        for awaited in [
+            WaitCondition::Exclusive { first: false },
+            WaitCondition::Drop,
+        ] {
             let mut waiting = Waiting::new(core);
             // Page 1 was in the frame when the thread looked.
             waiting.for_latch(frame, 1, awaited).expect("it looks anew");

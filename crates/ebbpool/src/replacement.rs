@@ -535,6 +535,11 @@ impl Replacement {
         }
     }
 
+    /// Removes the frames whose page could not be written lately.
+    pub(crate) fn retain_writable(&self, frames: &mut Vec<Frame>) {
+        frames.retain(|frame| !self.unwritable.contains(frame));
+    }
+
     /// Undoes an admission whose page could not be read.
     pub(crate) fn undo_admission(&mut self, admission: Admission, pool: PoolView) {
         self.drop_page(admission.frame, admission.page, pool);

@@ -109,7 +109,7 @@ impl Frame {
 
     /// Changes the page; false if the latch could not be taken.
     fn change(&self) -> bool {
-        let Ok(_) = self.word.exclude(Epoch::NONE) else {
+        let Ok(_) = self.word.exclude(false, Epoch::NONE) else {
             return false;
         };
         let (page, changes) = self.bytes();
@@ -234,14 +234,24 @@ fn the_first_change_after_a_copy_is_reported() {
     check(3, || {
         let frame = Arc::new(Frame::holding(1));
         let epoch = Epoch::NONE.next();
-        assert!(frame.word.exclude(epoch).is_ok_and(|it| !it.fixed.reported));
+        assert!(
+            frame
+                .word
+                .exclude(false, epoch)
+                .is_ok_and(|it| !it.fixed.reported)
+        );
         frame.word.unexclude();
-        assert!(frame.word.exclude(epoch).is_ok_and(|it| it.fixed.reported));
+        assert!(
+            frame
+                .word
+                .exclude(false, epoch)
+                .is_ok_and(|it| it.fixed.reported)
+        );
         frame.word.unexclude();
         let writer = thread::spawn({
             let frame = Arc::clone(&frame);
             move || {
-                let excluded = frame.word.exclude(epoch).ok()?;
+                let excluded = frame.word.exclude(false, epoch).ok()?;
                 frame.word.unexclude();
                 Some(excluded.fixed.reported)
             }
@@ -271,7 +281,7 @@ fn an_abandoned_page_keeps_its_frame_until_its_copy_has_landed() {
         let panics = thread::spawn({
             let frame = Arc::clone(&frame);
             move || {
-                let excluded = frame.word.exclude(Epoch::NONE).is_ok();
+                let excluded = frame.word.exclude(false, Epoch::NONE).is_ok();
                 if excluded {
                     frame.word.abandon();
                     frame.word.unexclude();
@@ -299,49 +309,92 @@ fn an_abandoned_page_keeps_its_frame_until_its_copy_has_landed() {
     });
 }
 
-/// A frame, and its waiting room as in `frames/waiting.rs`, made of a lock and a condition variable: the lock
-/// protects the number of writers that wait for the latch.
+/// A frame, and its waiting room as in `frames/waiting.rs`, made of a lock and a condition variable.
 struct FrameWithWaiters {
     frame: Frame,
-    writers: Mutex<u32>,
+    queues: Mutex<Queues>,
     woken: Condvar,
+}
+
+/// The number of writers that wait for the latch, and the elders in their order.
+#[derive(Default)]
+struct Queues {
+    writers: u32,
+    elders: Vec<u32>,
+    next: u32,
+}
+
+/// A thread's place in the queues.
+#[derive(Default)]
+struct Place {
+    is_writer: bool,
+    elder: Option<u32>,
+    is_first: bool,
 }
 
 impl FrameWithWaiters {
     fn new() -> Arc<Self> {
         Arc::new(FrameWithWaiters {
             frame: Frame::holding(1),
-            writers: Mutex::new(0),
+            queues: Mutex::new(Queues::default()),
             woken: Condvar::new(),
         })
     }
 
     fn wake_if(&self, has_waiters: bool) {
         if has_waiters {
-            drop(self.writers.lock().expect("the lock"));
+            drop(self.queues.lock().expect("the lock"));
             self.woken.notify_all();
         }
     }
 
-    fn wait(&self, awaited: WaitCondition, queued: &mut bool) {
-        let mut writers = self.writers.lock().expect("the lock");
-        if self.frame.word.note_waiter(awaited) {
-            if awaited.is_writer() && !*queued {
-                *writers += 1;
-                *queued = true;
+    fn wait(&self, awaited: WaitCondition, is_elder: bool, place: &mut Place) {
+        let mut queues = self.queues.lock().expect("the lock");
+        loop {
+            let ticket = place.elder;
+            place.is_first = ticket.is_some() && ticket == queues.elders.first().copied();
+            let is_turn = ticket.is_none() || place.is_first;
+            let awaited = awaited.of_first(place.is_first);
+            if is_turn && !self.frame.word.note_waiter(awaited, is_elder) {
+                return;
             }
-            drop(self.woken.wait(writers).expect("the lock"));
+            if awaited.is_writer() && !place.is_writer {
+                queues.writers += 1;
+                place.is_writer = true;
+            }
+            if is_elder && ticket.is_none() {
+                let ticket = queues.next;
+                queues.next += 1;
+                queues.elders.push(ticket);
+                place.elder = Some(ticket);
+                continue;
+            }
+            queues = self.woken.wait(queues).expect("the lock");
+            if ticket.is_none() {
+                return;
+            }
         }
     }
 
-    fn end(&self, queued: bool) {
-        if !queued {
+    fn end(&self, place: &Place) {
+        if !place.is_writer && place.elder.is_none() {
             return;
         }
-        let mut writers = self.writers.lock().expect("the lock");
-        *writers -= 1;
-        if *writers == 0 && self.frame.word.last_writer_stopped() {
-            drop(writers);
+        let mut queues = self.queues.lock().expect("the lock");
+        let mut wakes = false;
+        if let Some(ticket) = place.elder {
+            queues.elders.retain(|&it| it != ticket);
+            if queues.elders.is_empty() {
+                self.frame.word.last_elder_stopped();
+            }
+            wakes = true;
+        }
+        if place.is_writer {
+            queues.writers -= 1;
+            wakes |= queues.writers == 0 && self.frame.word.last_writer_stopped();
+        }
+        drop(queues);
+        if wakes {
             self.woken.notify_all();
         }
     }
@@ -349,11 +402,24 @@ impl FrameWithWaiters {
     /// Waits for the exclusive latch without a deadline. No thread takes the latch again after it has released it, so
     /// that a lost flag is a deadlock, which loom finds.
     fn change(&self) {
-        let mut queued = false;
-        while self.frame.word.exclude(Epoch::NONE).is_err() {
-            self.wait(WaitCondition::Exclusive, &mut queued);
+        self.change_as(false);
+    }
+
+    fn change_as(&self, is_elder: bool) {
+        let mut place = Place::default();
+        while self
+            .frame
+            .word
+            .exclude(place.is_first, Epoch::NONE)
+            .is_err()
+        {
+            self.wait(
+                WaitCondition::Exclusive { first: false },
+                is_elder,
+                &mut place,
+            );
         }
-        self.end(queued);
+        self.end(&place);
         let (page, changes) = self.frame.bytes();
         self.frame.set_bytes((page, changes + 1));
         self.wake_if(self.frame.word.unexclude());
@@ -361,18 +427,19 @@ impl FrameWithWaiters {
 
     /// Waits for the exclusive latch once, and then gives up.
     fn give_up(&self) {
-        let mut queued = false;
-        if self.frame.word.exclude(Epoch::NONE).is_ok() {
+        if self.frame.word.exclude(false, Epoch::NONE).is_ok() {
             self.wake_if(self.frame.word.unexclude());
             return;
         }
-        let mut writers = self.writers.lock().expect("the lock");
-        if self.frame.word.note_waiter(WaitCondition::Exclusive) {
-            *writers += 1;
-            queued = true;
+        let mut place = Place::default();
+        let mut queues = self.queues.lock().expect("the lock");
+        let awaited = WaitCondition::Exclusive { first: false };
+        if self.frame.word.note_waiter(awaited, false) {
+            queues.writers += 1;
+            place.is_writer = true;
         }
-        drop(writers);
-        self.end(queued);
+        drop(queues);
+        self.end(&place);
     }
 
     fn read(&self) -> u32 {
@@ -382,13 +449,23 @@ impl FrameWithWaiters {
             if self.frame.word.share(polite).is_ok() {
                 break;
             }
-            self.wait(
-                WaitCondition::Shared {
-                    polite_since: Some(since),
-                },
-                &mut false,
-            );
+            let polite_since = Some(since);
+            let awaited = WaitCondition::Shared { polite_since };
+            self.wait(awaited, false, &mut Place::default());
         }
+        let (_, changes) = self.frame.bytes();
+        self.wake_if(self.frame.word.unshare());
+        changes
+    }
+
+    /// Reads as a thread that has waited for long.
+    fn read_as_elder(&self) -> u32 {
+        let mut place = Place::default();
+        while self.frame.word.share(false).is_err() {
+            let awaited = WaitCondition::Shared { polite_since: None };
+            self.wait(awaited, true, &mut place);
+        }
+        self.end(&place);
         let (_, changes) = self.frame.bytes();
         self.wake_if(self.frame.word.unshare());
         changes
@@ -396,7 +473,11 @@ impl FrameWithWaiters {
 
     /// Checks that readers do not wait.
     fn assert_quiet(&self) {
-        assert_eq!(*self.writers.lock().expect("the lock"), 0);
+        let queues = self.queues.lock().expect("the lock");
+        assert_eq!((queues.writers, queues.elders.len()), (0, 0));
+        drop(queues);
+        assert!(self.frame.word.exclude(false, Epoch::NONE).is_ok());
+        self.frame.word.unexclude();
         assert_eq!(self.frame.word.share(true), Ok(false));
         assert!(!self.frame.word.unshare());
     }
@@ -422,6 +503,46 @@ fn no_reader_waits_after_the_last_writer_has_stopped_waiting() {
 }
 
 #[test]
+fn elders_and_those_that_let_them_go_first_are_woken() {
+    for elders in [[true, true], [true, false], [false, true]] {
+        check(2, move || {
+            let waited = FrameWithWaiters::new();
+            let writers = elders.map(|is_elder| {
+                let waited = Arc::clone(&waited);
+                thread::spawn(move || waited.change_as(is_elder))
+            });
+            waited.change();
+            for writer in writers {
+                writer.join().expect("a writer");
+            }
+            assert_eq!(waited.frame.bytes(), (1, 3));
+            waited.assert_quiet();
+        });
+    }
+}
+
+#[test]
+fn a_reader_that_is_an_elder_is_woken_and_leaves_no_flag() {
+    for is_elder in [true, false] {
+        check(2, move || {
+            let waited = FrameWithWaiters::new();
+            let reader = thread::spawn({
+                let waited = Arc::clone(&waited);
+                move || waited.read_as_elder()
+            });
+            let writer = thread::spawn({
+                let waited = Arc::clone(&waited);
+                move || waited.change_as(is_elder)
+            });
+            waited.change();
+            writer.join().expect("a writer");
+            assert!(reader.join().expect("a reader") <= 2);
+            waited.assert_quiet();
+        });
+    }
+}
+
+#[test]
 fn a_thread_that_waits_for_a_copy_to_land_is_woken() {
     check(3, || {
         let waited = FrameWithWaiters::new();
@@ -432,11 +553,11 @@ fn a_thread_that_waits_for_a_copy_to_land_is_woken() {
         let drops = thread::spawn({
             let waited = Arc::clone(&waited);
             move || {
-                let mut queued = false;
+                let mut place = Place::default();
                 while waited.frame.word.claim_to_drop().is_err() {
-                    waited.wait(WaitCondition::Drop, &mut queued);
+                    waited.wait(WaitCondition::Drop, false, &mut place);
                 }
-                waited.end(queued);
+                waited.end(&place);
                 waited.wake_if(waited.frame.word.vacate());
             }
         });
@@ -766,7 +887,7 @@ impl Tracked {
 
     /// As `Frames::exclude` and `ExclusiveLatch::set_lsn`; false if the latch could not be taken.
     fn change(&self, lsn: u64) -> bool {
-        let Ok(excluded) = self.word.exclude(Epoch::NONE) else {
+        let Ok(excluded) = self.word.exclude(false, Epoch::NONE) else {
             return false;
         };
         if excluded.was_clean {

@@ -212,6 +212,8 @@ pub enum Kind {
     Queue,
     /// Some pages cannot be written, and others are read.
     Unwritable,
+    /// Threads change a page all the time, and the age of changes is limited.
+    Busy,
     /// A pool of many frames in which nothing happens.
     Idle,
     /// A thread that waits because all pins of a page are taken.
@@ -274,6 +276,7 @@ impl Case {
             41..43 => Kind::Unwritable,
             43 => Kind::Idle,
             44..50 => Kind::Landing,
+            50..53 => Kind::Busy,
             _ => Kind::General,
         };
         let count = match kind {

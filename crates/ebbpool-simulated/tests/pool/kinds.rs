@@ -18,20 +18,29 @@ fn options(frames: u32) -> PoolOptions {
     PoolOptions::new(frames).background(false)
 }
 
-/// A page always has some readers, which hold it for a few milliseconds each: a writer gets its turn nevertheless.
+/// A page always has some readers, which hold it for a few milliseconds each, or for longer than readers are polite at
+/// least: a writer gets its turn nevertheless.
 pub fn a_writer_among_readers(case: &Case) -> Tally {
     let disk = FaultyDisk::new(case.seed);
-    let patience = Duration::from_millis(300);
+    let (most_readers, shortest_ms, patience_ms) = match random() % 2 {
+        0 => (4, 1, 300),
+        _ => (16, 120, 5000),
+    };
+    let patience = Duration::from_millis(patience_ms);
     let pool = options(4).patience(patience).open(disk.pages("data", 512));
     let pool = Arc::new(pool.expect("the pool can be opened"));
     let over = Arc::new(AtomicBool::new(false));
-    let readers = (0..2 + random() % 3).map(|reader| {
+    let readers = (0..2 + random() % (most_readers - 1)).map(|reader| {
         let (pool, over) = (Arc::clone(&pool), Arc::clone(&over));
         thread::spawn(move || {
             thread::sleep(Duration::from_micros(reader * 700));
             while !over.load(Ordering::SeqCst) {
                 match pool.fix_read(1) {
-                    Ok(_guard) => thread::sleep(Duration::from_micros(1000 + random() % 4000)),
+                    Ok(_guard) => {
+                        let longest_more = 4000 * shortest_ms.min(30);
+                        let held = 1000 * shortest_ms + random() % longest_more;
+                        thread::sleep(Duration::from_micros(held));
+                    }
                     Err(error) => panic!("a reader among readers: {error}"),
                 }
             }
@@ -54,7 +63,7 @@ pub fn a_writer_among_readers(case: &Case) -> Tally {
 
 /// All pins of a page are taken: when two of them are dropped, a thread that waits gets one.
 pub fn all_pins(case: &Case) -> Tally {
-    const MOST: usize = 65_535;
+    const MOST: usize = 32_767;
     let disk = FaultyDisk::new(case.seed);
     let pool = options(2)
         .patience(Duration::from_secs(1))
@@ -221,6 +230,60 @@ pub fn unwritable_pages(case: &Case) -> Tally {
     for page in 0..unwritable {
         assert_eq!(pool.fix_read(page).expect("a page")[0], 1, "page {page}");
     }
+    Tally::default()
+}
+
+/// Threads change a page all the time: it is written and synced within its loss window, and not much more often, and a reader
+/// waits for a few of them only.
+pub fn busy_page(case: &Case) -> Tally {
+    const WINDOW: Duration = Duration::from_millis(200);
+    const WINDOWS: u32 = 20;
+    let disk = FaultyDisk::new(case.seed);
+    let pool = PoolOptions::new(4)
+        .clean_reserve(0)
+        .dirty_budget(1.0, Duration::ZERO)
+        .max_dirty_age(WINDOW)
+        .open(disk.pages("data", 512));
+    let pool = Arc::new(pool.expect("the pool can be opened"));
+    let over = Arc::new(AtomicBool::new(false));
+    let (hold, pause) = (500 + random() % 3000, random() % 2 * (random() % 3000));
+    let writers = (0..1 + random() % 4).map(|_| {
+        let (pool, over) = (Arc::clone(&pool), Arc::clone(&over));
+        thread::spawn(move || {
+            while !over.load(Ordering::SeqCst) {
+                let mut page = pool.fix_write(1).expect("nothing goes wrong");
+                page[0] = page[0].wrapping_add(1);
+                thread::sleep(Duration::from_micros(hold));
+                drop(page);
+                thread::sleep(Duration::from_micros(pause));
+            }
+        })
+    });
+    let writers: Vec<_> = writers.collect();
+    let end = Instant::now() + WINDOW * WINDOWS;
+    while Instant::now() < end {
+        let begin = Instant::now();
+        drop(pool.fix_read(1).expect("nothing goes wrong"));
+        let waited = begin.elapsed();
+        // The writers that were elders before it, and what the simulation adds to each pause.
+        let longest = Duration::from_millis(50);
+        assert!(waited < longest, "a reader waited for {waited:?}");
+        thread::sleep(Duration::from_millis(random() % 20));
+    }
+    let stats = pool.stats();
+    over.store(true, Ordering::SeqCst);
+    writers
+        .into_iter()
+        .for_each(|writer| writer.join().expect("a panic ends the run"));
+    // The writer begins after three quarters of a window, and waits for its turn for half a window at most.
+    let fewest = u64::from(WINDOWS) / 2;
+    let most = 2 * u64::from(WINDOWS);
+    let written = stats.writes();
+    assert!(
+        stats.syncs >= fewest && (fewest..=most).contains(&written),
+        "in {WINDOWS} windows a page that changes all the time is written {written} times and synced {} times",
+        stats.syncs
+    );
     Tally::default()
 }
 

@@ -47,6 +47,7 @@ impl Scenario for Case {
             | Kind::Landing => life::run(&case),
             Kind::Queue => kinds::a_writer_that_goes_on_to_wait(&case),
             Kind::Unwritable => kinds::unwritable_pages(&case),
+            Kind::Busy => kinds::busy_page(&case),
             Kind::Idle => kinds::idle(&case),
             Kind::Readers => kinds::a_writer_among_readers(&case),
             Kind::Pins => kinds::all_pins(&case),

@@ -97,13 +97,14 @@ impl Frames {
         Ok((SharedLatch { frames, frame }, fixed))
     }
 
-    /// The exclusive latch, to change the page.
+    /// The exclusive latch, to change the page. All but the `first` of the elders let elders go first.
     #[inline]
     pub(crate) fn exclude(
         &self,
         frame: u32,
+        first: bool,
     ) -> Result<(ExclusiveLatch<'_>, HitStatus), LatchRefusal> {
-        let excluded = self.header(frame).word.exclude(self.epoch())?;
+        let excluded = self.header(frame).word.exclude(first, self.epoch())?;
         if excluded.was_clean {
             self.became_dirty(frame);
         }

@@ -27,7 +27,7 @@ pub(crate) use dirty::DirtySet;
 use discarded::DiscardedPages;
 pub(crate) use latches::{ClaimedFrame, ExclusiveLatch, SharedLatch};
 pub use memory::{ALIGNMENT, FrameMemory};
-pub(crate) use waiting::QueuedWriter;
+pub(crate) use waiting::{QueuedThread, Seniority};
 pub(crate) use word::{Epoch, FrameState, FrameWord, HitStatus, LatchRefusal, WaitCondition};
 
 /// The part of a frame that a fix reads: a cache line holds the headers of four frames.

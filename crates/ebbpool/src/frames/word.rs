@@ -9,7 +9,8 @@
 //! bit  18      fresh: read ahead, and not fixed since
 //! bit  17      waiters: a thread waits for the latch, or for a copy to land, and is to be woken
 //! bit  16      latched exclusively
-//! bits 15..0   shared latches: the pins of readers
+//! bit  15      elder waits: a thread that has waited for long, and writers let it go first
+//! bits 14..0   shared latches: the pins of readers
 //! ```
 //!
 //! A *copy in flight* is a copy of the page that is being written to storage. It belongs to one `CopyInFlight`, which
@@ -31,8 +32,8 @@
 //! 6. A thread that waits has set *waiters* under the lock of the frame's waiting room, and releases that lock only
 //!    by falling asleep. A thread that ends what others may wait for clears the bit, takes the lock, and then wakes
 //!    them. So no thread misses the end of what it waits for.
-//! 7. *Writer waits* is set exactly while a writer waits for the frame, as seen by a thread that has the lock of the
-//!    waiting room.
+//! 7. *Writer waits* is set exactly while a writer waits for the frame, and *elder waits* while an elder does, as seen by a
+//!    thread that has the lock of the waiting room.
 //!
 //! | from | transition | to | copy in flight |
 //! | --- | --- | --- | --- |
@@ -57,8 +58,13 @@
 //! stops waiting, because it has the latch or because it gives up, clears it
 //! ([`last_writer_stopped`](FrameWord::last_writer_stopped)). No other transition touches it. A reader that finds the bit set
 //! waits for one turn of a writer, which it recognises by the version, and then takes its latch. So writers do not
-//! starve beside readers, nor readers beside writers. The reader waits so for a limited time only, because the writer may
-//! wait for a page that this reader, or one that waits for it, has fixed.
+//! starve beside readers. The reader waits so for a limited time only, because the writer may wait for a page that this reader,
+//! or one that waits for it, has fixed.
+//!
+//! *Elder waits* belongs to the threads that have waited for long (7). A thread that takes the exclusive latch again at once
+//! would otherwise be before those that wait, again and again. While the bit is set only the first of the elders takes the
+//! exclusive latch ([`exclude`](FrameWord::exclude)), and they go in the order in which they became elders (`waiting.rs`). An
+//! elder waits for nothing but this latch, so that letting it go first cannot be part of a circle.
 //!
 //! The *mark* is the [`Epoch`] in which a hit was last reported to the policy, and *written* says whether a write
 //! was. [`fix`](FrameWord::fix) and [`exclude`](FrameWord::exclude) set them to the epoch that the caller passes. A
@@ -68,7 +74,8 @@
 
 use crate::sync::{AtomicU64, Ordering};
 
-const SHARED: u64 = 0xffff;
+const SHARED: u64 = 0x7fff;
+const ELDER_WAITS: u64 = 1 << 15;
 const EXCLUSIVE: u64 = 1 << 16;
 const WAITERS: u64 = 1 << 17;
 const FRESH: u64 = 1 << 18;
@@ -127,8 +134,8 @@ pub(crate) enum WaitCondition {
     /// The shared latch. The thread lets waiting writers go first until the version is no longer `polite_since`, which
     /// is the one when it first tried; `None` if it no longer lets them go first.
     Shared { polite_since: Option<u32> },
-    /// The exclusive latch, to change the page.
-    Exclusive,
+    /// The exclusive latch, to change the page. All but the first of the elders let elders go first.
+    Exclusive { first: bool },
     /// The exclusive latch of a page without a copy in flight, to drop the page.
     Drop,
     /// That no copy of the page is in flight.
@@ -136,9 +143,17 @@ pub(crate) enum WaitCondition {
 }
 
 impl WaitCondition {
+    /// The condition for a thread that is the first of the elders, or is not.
+    pub(crate) fn of_first(self, first: bool) -> Self {
+        match self {
+            WaitCondition::Exclusive { .. } => WaitCondition::Exclusive { first },
+            other => other,
+        }
+    }
+
     /// True if readers let this thread go first.
     pub(crate) fn is_writer(self) -> bool {
-        matches!(self, WaitCondition::Exclusive | WaitCondition::Drop)
+        matches!(self, WaitCondition::Exclusive { .. } | WaitCondition::Drop)
     }
 }
 
@@ -329,12 +344,18 @@ impl FrameWord {
     }
 
     /// Takes the exclusive latch, to change the page. The first change since the page was clean, or since a copy was
-    /// taken, is reported to the policy in any epoch: the policy may believe the page clean.
+    /// taken, is reported to the policy in any epoch: the policy may believe the page clean. All but the `first` of the elders
+    /// let elders go first.
     #[inline]
-    pub(crate) fn exclude(&self, epoch: Epoch) -> Result<ExclusiveResult, LatchRefusal> {
+    pub(crate) fn exclude(
+        &self,
+        first: bool,
+        epoch: Epoch,
+    ) -> Result<ExclusiveResult, LatchRefusal> {
+        let stopped = if first { HELD } else { HELD | ELDER_WAITS };
         let mut word = self.0.load(Ordering::Relaxed);
         loop {
-            if let Some(refusal) = refusal(word, HELD) {
+            if let Some(refusal) = refusal(word, stopped) {
                 return Err(refusal);
             }
             let was = state(word);
@@ -399,12 +420,15 @@ impl FrameWord {
     }
 
     /// Notes that the calling thread waits; false if there is nothing to wait for. The thread holds the lock that
-    /// wakers take too. A writer makes readers let it go first.
-    pub(crate) fn note_waiter(&self, awaited: WaitCondition) -> bool {
-        let flags = match awaited.is_writer() {
-            true => WAITERS | WRITER_WAITS,
-            false => WAITERS,
-        };
+    /// wakers take too. A writer makes readers let it go first, and an elder makes writers do so.
+    pub(crate) fn note_waiter(&self, awaited: WaitCondition, elder: bool) -> bool {
+        let mut flags = WAITERS;
+        if awaited.is_writer() {
+            flags |= WRITER_WAITS;
+        }
+        if elder {
+            flags |= ELDER_WAITS;
+        }
         let waits = |word: u64| awaits(word, awaited).then_some(word | flags);
         self.update(waits).is_some()
     }
@@ -414,6 +438,11 @@ impl FrameWord {
     pub(crate) fn last_writer_stopped(&self) -> bool {
         let before = self.0.fetch_and(!WRITER_WAITS, Ordering::Relaxed);
         before & (WAITERS | EXCLUSIVE) == WAITERS
+    }
+
+    /// Notes that the last elder has stopped waiting. Under the lock of the waiting room.
+    pub(crate) fn last_elder_stopped(&self) {
+        self.0.fetch_and(!ELDER_WAITS, Ordering::Relaxed);
     }
 
     /// Latches an empty frame for a page to be loaded; false if it is not empty.
@@ -602,7 +631,10 @@ fn awaits(word: u64, awaited: WaitCondition) -> bool {
             let full = word & SHARED == SHARED;
             excluded || full || lets_go_first || state == FrameState::Loading
         }
-        WaitCondition::Exclusive => word & HELD != 0 || state == FrameState::Loading,
+        WaitCondition::Exclusive { first } => {
+            let lets_go_first = word & ELDER_WAITS != 0 && !first;
+            word & HELD != 0 || lets_go_first || state == FrameState::Loading
+        }
         WaitCondition::Drop => {
             word & HELD != 0 || state == FrameState::Loading || state.is_in_flight()
         }

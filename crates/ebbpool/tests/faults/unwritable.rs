@@ -49,6 +49,21 @@ fn no_read_fails_with_another_pages_error_while_there_are_clean_pages() {
 }
 
 #[test]
+fn after_a_failed_sync_pages_are_read_while_there_are_clean_pages() {
+    for policy in ["lru", "ebb", "clock"] {
+        let disk = FaultyDisk::new(1);
+        let pool = options(256).policy(policy).unwrap();
+        let pool = pool.open(disk.pages("data", PAGE)).unwrap();
+        (0..100).for_each(|page| put(&pool, page, 1).unwrap());
+        disk.inject(Fault::failing(DiskOperation::Sync, EIO));
+        pool.flush(0).unwrap_err();
+        for page in 1000..3000 {
+            assert_eq!(get(&pool, page).unwrap(), 0, "{policy}");
+        }
+    }
+}
+
+#[test]
 fn a_frame_is_evicted_again_after_its_unwritable_page_was_freed() {
     let disk = FaultyDisk::new(1);
     let pool = pool(&disk, 4);
