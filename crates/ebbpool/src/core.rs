@@ -1099,6 +1099,26 @@ mod tests {
         }
     }
 
+    #[test]
+    fn an_eviction_that_is_undone_leaves_the_age_of_the_pages_changes() {
+        let pool = PoolOptions::new(2)
+            .background(false)
+            .open(MemoryStorage::new(512))
+            .expect("a pool");
+        let core = &*pool.core;
+        drop(pool.fix_write(1).expect("a page"));
+        let frame = core.table.find(1, &core.frames).expect("it is resident");
+        std::thread::sleep(Duration::from_millis(20));
+        let before = core.frames.dirty_for_ms(frame);
+        let (mut claimed, dirty) = core.frames.claim_victim(frame).expect("it is unpinned");
+        assert!(dirty);
+        claimed.begin_load(2);
+        claimed.undo_load(1, 0, 0);
+        claimed.release();
+        assert!(core.frames.dirty_for_ms(frame) >= before);
+        assert_eq!(core.frames.dirty().count(), 1);
+    }
+
     /// FIFO, which counts the pool's questions.
     struct CountsQuestions {
         frames: Vec<Frame>,

@@ -252,7 +252,8 @@ impl PoolOptions {
     }
 
     /// The loss window: the background writer writes and syncs a page that has been dirty for this long. Without it
-    /// pages stay dirty until they are evicted, flushed or written by a checkpoint.
+    /// pages stay dirty until they are evicted, flushed or written by a checkpoint. It has no effect in a pool
+    /// [without a background writer](Self::background).
     pub fn max_dirty_age(mut self, age: Duration) -> Self {
         self.max_dirty_age = Some(age);
         self

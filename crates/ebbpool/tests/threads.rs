@@ -1,13 +1,13 @@
 //! Many threads on few frames: nothing is lost, nothing is torn, and no thread waits for ever.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, Weak};
 use std::thread;
 use std::time::Duration;
 
 use ebbpool::storage::{MemoryStorage, Storage};
-use ebbpool::{HEADER_BYTES, Pool, PoolError, PoolOptions};
+use ebbpool::{HEADER_BYTES, Log, Lsn, Pool, PoolError, PoolOptions};
 
 const PAGE_SIZE: usize = 512;
 const PAYLOAD: usize = PAGE_SIZE - HEADER_BYTES;
@@ -448,4 +448,58 @@ mod frame_memory {
             assert_eq!(sum(&pool), increments.iter().sum::<u64>());
         });
     }
+}
+
+/// A log that has a reference to its pool while it is forced, and drops the last one.
+#[derive(Default)]
+struct LogWithPool {
+    pool: Mutex<Weak<Pool>>,
+    is_forced: AtomicBool,
+    may_go_on: AtomicBool,
+    has_panicked: AtomicBool,
+}
+
+impl Log for LogWithPool {
+    fn durable_lsn(&self) -> Lsn {
+        0
+    }
+
+    fn end_lsn(&self) -> Lsn {
+        1
+    }
+
+    fn force(&self, _: Lsn) -> std::io::Result<()> {
+        let pool = self.pool.lock().expect("a pool").upgrade();
+        self.is_forced.store(true, Ordering::SeqCst);
+        while !self.may_go_on.load(Ordering::SeqCst) {
+            thread::yield_now();
+        }
+        let dropped = catch_unwind(AssertUnwindSafe(|| drop(pool)));
+        self.has_panicked.store(dropped.is_err(), Ordering::SeqCst);
+        Ok(())
+    }
+}
+
+#[test]
+fn a_thread_of_the_pool_may_drop_the_last_reference_to_it() {
+    let log = Arc::new(LogWithPool::default());
+    let storage = storage();
+    let opened = options(16)
+        .max_dirty_age(Duration::from_millis(4))
+        .log(log.clone())
+        .open(Arc::clone(&storage));
+    let pool = Arc::new(opened.expect("a pool"));
+    *log.pool.lock().expect("a pool") = Arc::downgrade(&pool);
+    pool.fix_write(1).expect("a page").set_lsn(1);
+    let wait_until = |condition: &dyn Fn() -> bool| {
+        while !condition() {
+            thread::yield_now();
+        }
+    };
+    wait_until(&|| log.is_forced.load(Ordering::SeqCst));
+    drop(pool);
+    log.may_go_on.store(true, Ordering::SeqCst);
+    // The thread ends, and drops what is left of the pool.
+    wait_until(&|| Arc::strong_count(&storage) == 1);
+    assert!(!log.has_panicked.load(Ordering::SeqCst));
 }
