@@ -131,31 +131,45 @@ fn a_page_that_pads_a_block_and_could_not_be_written_stays_in_memory_until_it_is
     (1..64).for_each(|page| assert_eq!(get(&pool, page).unwrap(), page as u8));
 }
 
+/// A pool in which page 2 pads a block that could not be written once, and page 10 the block of page 8, which the eviction of page
+/// 8 writes.
+fn with_a_torn_page(disk: &FaultyDisk, others: u64, page_10: Fault) -> Pool {
+    let pool = self::pool(disk, 8);
+    (0..64).for_each(|page| put(&pool, page, page as u8).unwrap());
+    pool.close().map_err(|(_, error)| error).unwrap();
+    let pool = options(8).policy("bplru:block=4,padding=true").unwrap();
+    let pool = pool.double_write(disk.pages("area", PAGE));
+    let pool = pool.open(disk.pages("data", PAGE)).unwrap();
+    disk.inject(Fault::torn_write(EIO).of("data").at_page(2));
+    disk.inject(page_10);
+    put(&pool, 0, 0).unwrap();
+    (20..29).for_each(|page| drop(get(&pool, page)));
+    put(&pool, 8, 8).unwrap();
+    (30..30 + others).for_each(|page| drop(get(&pool, page)));
+    pool
+}
+
 #[test]
 fn a_pool_is_not_closed_while_a_page_that_its_checkpoint_tore_is_only_in_memory() {
     let mut torn_by_a_checkpoint = 0;
     for others in 0..8 {
         let disk = FaultyDisk::new(1);
-        let pool = self::pool(&disk, 8);
-        (0..64).for_each(|page| put(&pool, page, page as u8).unwrap());
-        pool.close().map_err(|(_, error)| error).unwrap();
-        let pool = options(8).policy("bplru:block=4,padding=true").unwrap();
-        let pool = pool.double_write(disk.pages("area", PAGE));
-        let pool = pool.open(disk.pages("data", PAGE)).unwrap();
-        disk.inject(Fault::torn_write(EIO).of("data").at_page(2));
-        disk.inject(Fault::torn_write(EIO).of("data").at_page(10));
-        // The blocks of pages 0 and 8, and in them pages 2 and 10, are written when these are evicted. To fetch page 2 a
-        // checkpoint may evict page 8.
-        put(&pool, 0, 0).unwrap();
-        (20..29).for_each(|page| drop(get(&pool, page)));
-        put(&pool, 8, 8).unwrap();
-        (30..30 + others).for_each(|page| drop(get(&pool, page)));
+        let torn = Fault::torn_write(EIO).of("data").at_page(10);
+        let pool = with_a_torn_page(&disk, others, torn.clone());
         let before = pool.stats().failed_writes;
+        // To fetch page 2 it may evict page 8.
         pool.checkpoint().unwrap();
-        torn_by_a_checkpoint += pool.stats().failed_writes - before;
+        let after = pool.stats().failed_writes;
+        torn_by_a_checkpoint += after - before;
         pool.close().map_err(|(_, error)| error).unwrap();
         let pool = self::pool(&disk, 8);
         (0..64).for_each(|page| assert_eq!(get(&pool, page).unwrap(), page as u8));
+
+        let disk = FaultyDisk::new(1);
+        let pool = with_a_torn_page(&disk, others, torn.forever());
+        let closed = pool.close().map_err(|(_, error)| error);
+        let is_torn = matches!(closed, Err(PoolError::Write { page: 10, .. }));
+        assert_eq!(is_torn, after == 2, "{others}: {closed:?}");
     }
     assert!(torn_by_a_checkpoint > 0);
 }
