@@ -16,15 +16,20 @@
 //! So a thread that waits under rule 2 waits at most for one that waits under rule 4, that one for a thread under
 //! rule 3, and that one for a thread under rule 1, which does not wait.
 
-use std::time::Duration;
+mod waiting;
+mod write_back;
+
+pub(crate) use waiting::Waiting;
+pub(crate) use write_back::Written;
+use write_back::{copies, eviction_batch};
 
 use ebbpool_policy::{Access, PageClass, UNKNOWN_CLASS};
 
 use crate::background::Signal;
 use crate::error::PoolError;
 use crate::frames::{
-    ClaimedFrame, CopyInFlight, CopySlot, ExclusiveLatch, FrameState, Frames, HitStatus,
-    LatchRefusal, QueuedThread, Seniority, SharedLatch, WaitCondition,
+    ClaimedFrame, CopyInFlight, CopySlot, ExclusiveLatch, Frames, HitStatus, LatchRefusal,
+    SharedLatch, WaitCondition,
 };
 use crate::options::Limits;
 use crate::read_ahead::ReadAhead;
@@ -33,26 +38,11 @@ use crate::replacement::{Admission, DirtyVictims, Eviction, FetchPlan, PoolView,
 use crate::rings::{Hit, HitFollowUp, Rings};
 use crate::scan::PoolScan;
 use crate::stats::{ReadCause, WriteCause};
-use crate::sync::{AtomicU64, Condvar, Instant, Mutex, MutexGuard, Ordering, thread};
+use crate::sync::{AtomicU64, Condvar, Instant, Mutex, MutexGuard, Ordering};
 use crate::table::PageTable;
 use crate::throttle::Throttle;
 use crate::torn_pads::TornPads;
-use crate::transfer::{Incoming, Outgoing, Transfer};
-
-/// The first and the longest pause between two looks of a thread that waits for an unpinned frame.
-const FIRST_LOOK: Duration = Duration::from_micros(50);
-const LAST_LOOK: Duration = Duration::from_millis(10);
-
-/// How long a reader lets waiting writers go first. Readers that fix several pages each, or one page twice, and the writers
-/// of these pages would otherwise wait for each other.
-const POLITENESS: Duration = Duration::from_millis(100);
-
-/// How long a thread waits for a latch before the threads that come later have to let it go first: in turn, a latch that is
-/// held for a short time would be handed over to a sleeping thread each time.
-const SENIORITY: Duration = Duration::from_millis(1);
-
-/// How long the background writer waits for latches in a row.
-const LONGEST_TURN: Duration = Duration::from_millis(100);
+use crate::transfer::{Incoming, Transfer};
 
 /// The number of victims that a miss tries to write before it fails.
 const MOST_VICTIMS: usize = 8;
@@ -75,6 +65,8 @@ pub(crate) struct Core {
     pub(crate) signal: Option<Signal>,
     /// The number of pages in storage.
     pub(crate) pages: AtomicU64,
+    /// The process that has opened the pool: its threads are not in a child of `fork`.
+    pub(crate) opened_by: u32,
 }
 
 /// The result of a miss.
@@ -655,449 +647,19 @@ impl Core {
             .filter_map(|((&page, copy), outcome)| Some((page, outcome.ok()?, copy)))
             .collect()
     }
-
-    /// Writes pages that stay resident, a batch at a time, and skips those that are no longer dirty. With
-    /// `report_clean` it reports to the policy which pages are clean afterwards.
-    ///
-    /// # Errors
-    ///
-    /// The first error, after all pages were tried.
-    pub(crate) fn write_latched<'c>(
-        &'c self,
-        latches: Vec<SharedLatch<'c>>,
-        cause: WriteCause,
-        report_clean: bool,
-    ) -> Result<Written, PoolError> {
-        let mut written = Written::default();
-        let mut failure = None;
-        let mut latches = latches.into_iter().peekable();
-        while latches.peek().is_some() {
-            let batch: Vec<SharedLatch<'_>> =
-                latches.by_ref().take(self.frames.most_copies()).collect();
-            let room = self.frames.room_for_copies(batch.len());
-            let mut copies = copies(batch, room, &mut written.left_to_others);
-            let mut outgoing: Vec<Outgoing<'_>> = copies
-                .iter_mut()
-                .map(|(copy, taken)| Outgoing {
-                    page: taken.page,
-                    lsn: taken.lsn,
-                    bytes: copy.bytes_mut(),
-                    cause,
-                    changed: taken.changed,
-                    reached_storage: false,
-                })
-                .collect();
-            let outcomes = self.transfer.write(&mut outgoing);
-            drop(outgoing);
-            let mut policy = self.policy();
-            // Before the policy gets the report that a page is clean, it must have the report of the hit that made it
-            // dirty.
-            policy.take_all_hits(&self.rings, &self.frames);
-            for ((_, taken), outcome) in copies.into_iter().zip(outcomes) {
-                let (frame, page) = (taken.frame, taken.page);
-                match outcome {
-                    Ok(()) => {
-                        written.pages += 1;
-                        if taken.written(&self.frames) && report_clean {
-                            policy.cleaned(frame, page, &self.frames);
-                        }
-                    }
-                    Err(error) => {
-                        taken.failed(&self.frames);
-                        policy.still_dirty(frame, page, &self.frames);
-                        failure.get_or_insert(error);
-                    }
-                }
-            }
-        }
-        failure.map_or(Ok(written), Err)
-    }
-
-    /// Slows down a thread that makes a page dirty while too many pages are dirty.
-    #[inline]
-    fn throttle_fix(&self, page: u64) {
-        if self.frames.dirty().count() > self.limits.dirty_budget_of_fixes {
-            self.throttle_fix_of(page);
-        }
-    }
-
-    #[cold]
-    fn throttle_fix_of(&self, page: u64) {
-        if self.throttle.writes_are_instant() {
-            return;
-        }
-        let frame = self.table.find(page, &self.frames);
-        let state = frame.map(|frame| self.frames.state(frame));
-        // A page that is dirty already adds none (`throttle.rs`, 1).
-        if !matches!(state, Some(FrameState::Dirty | FrameState::Redirtied)) {
-            self.throttle_by_excess();
-        }
-    }
-
-    /// Does what each fix for writing does, for callers that have switched that off and choose the moment.
-    pub(crate) fn throttle(&self) {
-        if self.frames.dirty().count() > self.limits.dirty_budget {
-            self.throttle_by_excess();
-        }
-    }
-
-    #[cold]
-    fn throttle_by_excess(&self) {
-        let Some(signal) = &self.signal else {
-            // There is no background writer, so the thread that makes pages dirty writes one batch.
-            let dirty = self.policy().next_dirty(1, true, &self.frames);
-            let _ = self.write_frames(dirty, WriteCause::Background);
-            return;
-        };
-        signal.more_to_do();
-        let over = self
-            .frames
-            .dirty()
-            .count()
-            .saturating_sub(self.limits.dirty_budget);
-        let room = self.limits.room(&self.frames);
-        let excess = (over as f64 / room as f64).min(1.0);
-        let delay = self.throttle.charge(excess);
-        if delay.is_zero() {
-            return;
-        }
-        self.transfer.counters.delays.add(1);
-        self.transfer
-            .counters
-            .delayed_us
-            .add(delay.as_micros() as u64);
-        thread::sleep(delay);
-    }
-
-    /// Writes dirty pages, those included that other threads are changing: it waits for each of these until no thread does, for
-    /// [`LONGEST_TURN`] in all.
-    pub(crate) fn write_in_turn(&self, frames: Vec<u32>) -> Result<usize, PoolError> {
-        let mut busy = Vec::new();
-        let mut latches = Vec::new();
-        for frame in frames {
-            match self.frames.share(frame, false) {
-                Ok((latch, _)) => latches.push(latch),
-                Err(LatchRefusal::Busy) => busy.push(frame),
-                Err(_) => {}
-            }
-        }
-        let mut written = self
-            .write_latched(latches, WriteCause::Background, true)
-            .map(|it| it.pages);
-        let deadline = Instant::now() + LONGEST_TURN;
-        for frame in busy {
-            let latch = self.share_in_turn(frame, deadline);
-            let one = self.write_latched(latch.into_iter().collect(), WriteCause::Background, true);
-            written = written.and_then(|pages| Ok(pages + one?.pages));
-        }
-        written
-    }
-
-    /// Latches a frame that other threads are changing, before all others that wait for it; `None` if a thread goes on until the
-    /// deadline, or the page has left the frame.
-    fn share_in_turn(&self, frame: u32, deadline: Instant) -> Option<SharedLatch<'_>> {
-        let awaited = WaitCondition::Shared { polite_since: None };
-        let page = self.frames.page_in(frame);
-        let mut queued = None;
-        loop {
-            match self.frames.share(frame, false) {
-                Ok((latch, _)) => return Some(latch),
-                Err(LatchRefusal::Busy) if self.frames.page_in(frame) == page => {}
-                Err(_) => return None,
-            }
-            let awaited = (awaited, Seniority::Urgent);
-            if !(self.frames).wait((frame, page), awaited, &mut queued, deadline) {
-                return None;
-            }
-        }
-    }
-
-    /// Writes dirty pages that no thread is changing at this moment.
-    pub(crate) fn write_frames(
-        &self,
-        frames: Vec<u32>,
-        cause: WriteCause,
-    ) -> Result<usize, PoolError> {
-        let latched = frames
-            .into_iter()
-            .filter_map(|frame| self.frames.share(frame, false).ok());
-        let latches = latched.map(|(latch, _)| latch).collect();
-        Ok(self.write_latched(latches, cause, true)?.pages)
-    }
-}
-
-/// The result of writing pages.
-#[derive(Debug, Default)]
-pub(crate) struct Written {
-    /// The number of pages written.
-    pub(crate) pages: usize,
-    /// Pages, with their frames, of which another thread had a copy in flight.
-    pub(crate) left_to_others: Vec<(u64, u32)>,
-}
-
-/// The writes of a victim and of all pages that are written with it, in the order in which their outcomes are taken.
-fn eviction_batch<'b>(
-    frames: &Frames,
-    admission: &'b mut Admission<'_>,
-    evicted: &'b mut [Eviction<'_>],
-    copies: &'b mut [(CopySlot<'_>, CopyInFlight)],
-    padding: &'b mut [(u64, u64, CopySlot<'_>)],
-) -> Vec<Outgoing<'b>> {
-    let mut batch = Vec::new();
-    if let Some(victim) = admission.replaced.filter(|victim| victim.dirty) {
-        batch.push(Outgoing {
-            page: victim.page,
-            lsn: victim.lsn,
-            changed: frames.changed_at(admission.frame.frame()),
-            reached_storage: false,
-            bytes: admission.frame.bytes_mut(),
-            cause: WriteCause::Eviction,
-        });
-    }
-    for eviction in evicted.iter_mut().filter(|eviction| eviction.dirty) {
-        batch.push(Outgoing {
-            page: eviction.page,
-            lsn: eviction.lsn,
-            changed: frames.changed_at(eviction.frame.frame()),
-            reached_storage: false,
-            bytes: eviction.frame.bytes_mut(),
-            cause: WriteCause::Eviction,
-        });
-    }
-    for (copy, taken) in copies {
-        batch.push(Outgoing {
-            page: taken.page,
-            lsn: taken.lsn,
-            bytes: copy.bytes_mut(),
-            cause: WriteCause::Cluster,
-            changed: taken.changed,
-            reached_storage: false,
-        });
-    }
-    for (page, lsn, copy) in padding {
-        batch.push(Outgoing {
-            page: *page,
-            lsn: *lsn,
-            bytes: copy.bytes_mut(),
-            cause: WriteCause::Eviction,
-            changed: Instant::now(),
-            reached_storage: false,
-        });
-    }
-    batch
-}
-
-/// Copies the pages to be written, as far as they are still dirty and no other thread writes them.
-fn copies<'c>(
-    latches: Vec<SharedLatch<'c>>,
-    room: Vec<CopySlot<'c>>,
-    left_to_others: &mut Vec<(u64, u32)>,
-) -> Vec<(CopySlot<'c>, CopyInFlight)> {
-    let copied = latches.into_iter().zip(room);
-    let taken = copied.filter_map(|(latch, mut copy)| {
-        let taken = copy.take(&latch);
-        if taken.is_none() && latch.state() != FrameState::Clean {
-            left_to_others.push((latch.page(), latch.frame()));
-        }
-        Some((copy, taken?))
-    });
-    taken.collect()
-}
-
-/// A thread's wait, which ends at a deadline.
-pub(crate) struct Waiting<'c> {
-    core: &'c Core,
-    since: Instant,
-    deadline: Instant,
-    next_look: Duration,
-    /// How long it lets waiting writers go first, as a reader.
-    politeness: Option<Duration>,
-    /// Makes readers, or writers, give way to this thread.
-    queued: Option<QueuedThread<'c>>,
-}
-
-impl<'c> Waiting<'c> {
-    pub(crate) fn new(core: &'c Core) -> Self {
-        let since = Instant::now();
-        Waiting {
-            core,
-            since,
-            deadline: since + core.limits.patience,
-            next_look: FIRST_LOOK,
-            politeness: None,
-            queued: None,
-        }
-    }
-
-    /// True while this thread, as a reader, lets waiting writers go first.
-    fn is_polite(&self) -> bool {
-        self.since.elapsed() < self.politeness.unwrap_or(POLITENESS)
-    }
-
-    /// True if it is the first of the elders that wait for the frame.
-    fn is_first(&self) -> bool {
-        self.queued.as_ref().is_some_and(QueuedThread::is_first)
-    }
-
-    /// Gives up the place in the queue for a latch, because the thread goes on to wait for something else: readers of
-    /// the page that is in the frame by now need not let it go first.
-    fn leave_queue(&mut self) {
-        self.queued = None;
-    }
-
-    fn too_long(&self, page: u64) -> PoolError {
-        PoolError::Latched {
-            page,
-            waited: self.since.elapsed(),
-        }
-    }
-
-    /// Waits for the latch of the frame that seems to hold the page, or for a copy of the page to land.
-    pub(crate) fn for_latch(
-        &mut self,
-        frame: u32,
-        page: u64,
-        awaited: WaitCondition,
-    ) -> Result<(), PoolError> {
-        let core = self.core;
-        core.transfer.counters.waits_for_latches.add(1);
-        let (seniority, until) = match awaited {
-            // A reader is polite for as long as the writer has waited already, if that is longer: readers that hold the page for
-            // longer would take turns for ever.
-            WaitCondition::Shared {
-                polite_since: Some(_),
-            } => {
-                let politeness = *self
-                    .politeness
-                    .get_or_insert_with(|| core.frames.writers_waited(frame).max(POLITENESS));
-                (Seniority::Newcomer, self.since + politeness)
-            }
-            WaitCondition::Shared { .. } | WaitCondition::Exclusive { .. } => {
-                match self.since.elapsed() < SENIORITY {
-                    true => (Seniority::Newcomer, self.since + SENIORITY),
-                    false => (Seniority::Elder, self.deadline),
-                }
-            }
-            WaitCondition::Drop => (Seniority::Newcomer, self.deadline),
-            WaitCondition::Landing => {
-                // The latch is free meanwhile.
-                self.leave_queue();
-                (Seniority::Newcomer, self.deadline)
-            }
-        };
-        let deadline = until.min(self.deadline);
-        let in_time = core.frames.wait(
-            (frame, page),
-            (awaited, seniority),
-            &mut self.queued,
-            deadline,
-        );
-        match in_time || deadline < self.deadline {
-            true => Ok(()),
-            false => Err(self.too_long(page)),
-        }
-    }
-
-    /// Waits until the eviction of a page has ended.
-    pub(crate) fn for_write(
-        &mut self,
-        policy: &mut MutexGuard<'_, Replacement>,
-        page: u64,
-    ) -> Result<(), PoolError> {
-        self.core.transfer.counters.waits_for_writes.add(1);
-        self.leave_queue();
-        while policy.is_being_evicted(page) {
-            if self
-                .core
-                .eviction_ended
-                .wait_until(policy, self.deadline)
-                .timed_out()
-            {
-                return Err(self.too_long(page));
-            }
-        }
-        Ok(())
-    }
-
-    /// Waits until some frame seems to be unpinned.
-    fn for_frame(&mut self) -> Result<(), PoolError> {
-        let core = self.core;
-        core.transfer.counters.waits_for_frames.add(1);
-        loop {
-            let now = Instant::now();
-            if now >= self.deadline {
-                return Err(PoolError::AllPinned {
-                    frames: core.frames.count(),
-                    waited: self.since.elapsed(),
-                });
-            }
-            thread::sleep(self.next_look.min(self.deadline - now));
-            self.next_look = (self.next_look * 2).min(LAST_LOOK);
-            if (0..core.frames.count()).any(|frame| core.frames.is_evictable(frame)) {
-                return Ok(());
-            }
-        }
-    }
 }
 
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
     use std::sync::atomic::AtomicU64 as Count;
+    use std::time::Duration;
 
     use ebbpool_policy::{Frame, Page, Policy};
 
     use super::*;
     use crate::options::PoolOptions;
     use crate::storage::MemoryStorage;
-
-    #[test]
-    fn a_writer_that_goes_on_to_wait_for_a_frame_is_no_longer_in_the_queue_for_another() {
-        let pool = PoolOptions::new(2)
-            .background(false)
-            .patience(Duration::from_millis(1))
-            .open(MemoryStorage::new(512))
-            .expect("a pool");
-        let core = &*pool.core;
-        let _pinned = [1, 2].map(|page| pool.fix_read(page).expect("a page"));
-        let frame = core.table.find(1, &core.frames).expect("it is resident");
-        let mut waiting = Waiting::new(core);
-        // It waits for page 1, which is fixed. Then the page is evicted, as far as the writer knows.
-        let waited = waiting.for_latch(frame, 1, WaitCondition::Exclusive { first: false });
-        assert!(matches!(waited, Err(PoolError::Latched { page: 1, .. })));
-        assert!(
-            core.frames.fix(frame, true).is_err(),
-            "readers let it go first"
-        );
-        let reason = FetchReason::Fix(Access::Write);
-        let fetched = core.fetch((3, UNKNOWN_CLASS), reason, None, &mut waiting);
-        assert!(matches!(fetched, Err(PoolError::AllPinned { .. })));
-        assert!(core.frames.fix(frame, true).is_ok(), "it waits no longer");
-    }
-
-    #[test]
-    fn a_thread_does_not_wait_for_a_frame_that_its_page_has_left() {
-        let pool = PoolOptions::new(2)
-            .background(false)
-            .patience(Duration::from_millis(1))
-            .open(MemoryStorage::new(512))
-            .expect("a pool");
-        let core = &*pool.core;
-        let _pinned = pool.fix_read(2).expect("a page");
-        let frame = core.table.find(2, &core.frames).expect("it is resident");
-        for awaited in [
-            WaitCondition::Exclusive { first: false },
-            WaitCondition::Drop,
-        ] {
-            let mut waiting = Waiting::new(core);
-            // Page 1 was in the frame when the thread looked.
-            waiting.for_latch(frame, 1, awaited).expect("it looks anew");
-            assert!(
-                core.frames.fix(frame, true).is_ok(),
-                "readers need not wait"
-            );
-        }
-    }
 
     #[test]
     fn an_eviction_that_is_undone_leaves_the_age_of_the_pages_changes() {

@@ -52,8 +52,6 @@ pub struct Pool {
     threads: Vec<JoinHandle<()>>,
     next_page: AtomicU64,
     free_pages: Mutex<BTreeSet<u64>>,
-    /// The process that has opened it: its threads are not in a child of `fork`.
-    opened_by: u32,
 }
 
 impl PoolOptions {
@@ -119,13 +117,13 @@ impl PoolOptions {
             read_ahead,
             signal: self.background.then(Signal::default),
             pages: AtomicU64::new(pages),
+            opened_by: process::id(),
         });
         let mut pool = Pool {
             core,
             threads: Vec::new(),
             next_page: AtomicU64::new(pages),
             free_pages: Mutex::new(BTreeSet::new()),
-            opened_by: process::id(),
         };
         pool.start_threads(settings, ranges, spawn)?;
         Ok(pool)
@@ -498,7 +496,7 @@ impl Pool {
 
 impl Drop for Pool {
     fn drop(&mut self) {
-        if self.opened_by != process::id() {
+        if self.core.opened_by != process::id() {
             // A child of `fork` has no such threads, and other threads of the parent may have had any lock at that moment.
             self.threads.drain(..).for_each(mem::forget);
             mem::forget(Arc::clone(&self.core));

@@ -324,9 +324,9 @@ struct Queues {
     next: u32,
 }
 
-/// A thread's place in the queues.
+/// How a thread is queued.
 #[derive(Default)]
-struct Place {
+struct QueuedThread {
     is_writer: bool,
     elder: Option<u32>,
     is_first: bool,
@@ -348,25 +348,25 @@ impl FrameWithWaiters {
         }
     }
 
-    fn wait(&self, awaited: WaitCondition, is_elder: bool, place: &mut Place) {
+    fn wait(&self, awaited: WaitCondition, is_elder: bool, queued: &mut QueuedThread) {
         let mut queues = self.queues.lock().expect("the lock");
         loop {
-            let ticket = place.elder;
-            place.is_first = ticket.is_some() && ticket == queues.elders.first().copied();
-            let is_turn = ticket.is_none() || place.is_first;
-            let awaited = awaited.of_first(place.is_first);
+            let ticket = queued.elder;
+            queued.is_first = ticket.is_some() && ticket == queues.elders.first().copied();
+            let is_turn = ticket.is_none() || queued.is_first;
+            let awaited = awaited.of_first(queued.is_first);
             if is_turn && !self.frame.word.note_waiter(awaited, is_elder) {
                 return;
             }
-            if awaited.is_writer() && !place.is_writer {
+            if awaited.is_writer() && !queued.is_writer {
                 queues.writers += 1;
-                place.is_writer = true;
+                queued.is_writer = true;
             }
             if is_elder && ticket.is_none() {
                 let ticket = queues.next;
                 queues.next += 1;
                 queues.elders.push(ticket);
-                place.elder = Some(ticket);
+                queued.elder = Some(ticket);
                 continue;
             }
             queues = self.woken.wait(queues).expect("the lock");
@@ -376,20 +376,20 @@ impl FrameWithWaiters {
         }
     }
 
-    fn end(&self, place: &Place) {
-        if !place.is_writer && place.elder.is_none() {
+    fn end(&self, queued: &QueuedThread) {
+        if !queued.is_writer && queued.elder.is_none() {
             return;
         }
         let mut queues = self.queues.lock().expect("the lock");
         let mut wakes = false;
-        if let Some(ticket) = place.elder {
+        if let Some(ticket) = queued.elder {
             queues.elders.retain(|&it| it != ticket);
             if queues.elders.is_empty() {
                 self.frame.word.last_elder_stopped();
             }
             wakes = true;
         }
-        if place.is_writer {
+        if queued.is_writer {
             queues.writers -= 1;
             wakes |= queues.writers == 0 && self.frame.word.last_writer_stopped();
         }
@@ -406,20 +406,20 @@ impl FrameWithWaiters {
     }
 
     fn change_as(&self, is_elder: bool) {
-        let mut place = Place::default();
+        let mut queued = QueuedThread::default();
         while self
             .frame
             .word
-            .exclude(place.is_first, Epoch::NONE)
+            .exclude(queued.is_first, Epoch::NONE)
             .is_err()
         {
             self.wait(
                 WaitCondition::Exclusive { first: false },
                 is_elder,
-                &mut place,
+                &mut queued,
             );
         }
-        self.end(&place);
+        self.end(&queued);
         let (page, changes) = self.frame.bytes();
         self.frame.set_bytes((page, changes + 1));
         self.wake_if(self.frame.word.unexclude());
@@ -431,15 +431,15 @@ impl FrameWithWaiters {
             self.wake_if(self.frame.word.unexclude());
             return;
         }
-        let mut place = Place::default();
+        let mut queued = QueuedThread::default();
         let mut queues = self.queues.lock().expect("the lock");
         let awaited = WaitCondition::Exclusive { first: false };
         if self.frame.word.note_waiter(awaited, false) {
             queues.writers += 1;
-            place.is_writer = true;
+            queued.is_writer = true;
         }
         drop(queues);
-        self.end(&place);
+        self.end(&queued);
     }
 
     fn read(&self) -> u32 {
@@ -451,7 +451,7 @@ impl FrameWithWaiters {
             }
             let polite_since = Some(since);
             let awaited = WaitCondition::Shared { polite_since };
-            self.wait(awaited, false, &mut Place::default());
+            self.wait(awaited, false, &mut QueuedThread::default());
         }
         let (_, changes) = self.frame.bytes();
         self.wake_if(self.frame.word.unshare());
@@ -460,12 +460,12 @@ impl FrameWithWaiters {
 
     /// Reads as a thread that has waited for long.
     fn read_as_elder(&self) -> u32 {
-        let mut place = Place::default();
+        let mut queued = QueuedThread::default();
         while self.frame.word.share(false).is_err() {
             let awaited = WaitCondition::Shared { polite_since: None };
-            self.wait(awaited, true, &mut place);
+            self.wait(awaited, true, &mut queued);
         }
-        self.end(&place);
+        self.end(&queued);
         let (_, changes) = self.frame.bytes();
         self.wake_if(self.frame.word.unshare());
         changes
@@ -553,11 +553,11 @@ fn a_thread_that_waits_for_a_copy_to_land_is_woken() {
         let drops = thread::spawn({
             let waited = Arc::clone(&waited);
             move || {
-                let mut place = Place::default();
+                let mut queued = QueuedThread::default();
                 while waited.frame.word.claim_to_drop().is_err() {
-                    waited.wait(WaitCondition::Drop, false, &mut place);
+                    waited.wait(WaitCondition::Drop, false, &mut queued);
                 }
-                waited.end(&place);
+                waited.end(&queued);
                 waited.wake_if(waited.frame.word.vacate());
             }
         });

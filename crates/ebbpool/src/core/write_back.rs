@@ -1,0 +1,265 @@
+//! Pages are written back while they stay resident, and threads that make too many pages dirty are slowed down.
+
+use std::time::Duration;
+
+use super::Core;
+use crate::error::PoolError;
+use crate::frames::{
+    CopyInFlight, CopySlot, FrameState, Frames, LatchRefusal, Seniority, SharedLatch, WaitCondition,
+};
+use crate::replacement::{Admission, Eviction};
+use crate::stats::WriteCause;
+use crate::sync::{Instant, thread};
+use crate::transfer::Outgoing;
+
+/// How long the background writer waits for latches in a row.
+const LONGEST_TURN: Duration = Duration::from_millis(100);
+
+impl Core {
+    /// Writes pages that stay resident, a batch at a time, and skips those that are no longer dirty. With
+    /// `report_clean` it reports to the policy which pages are clean afterwards.
+    ///
+    /// # Errors
+    ///
+    /// The first error, after all pages were tried.
+    pub(crate) fn write_latched<'c>(
+        &'c self,
+        latches: Vec<SharedLatch<'c>>,
+        cause: WriteCause,
+        report_clean: bool,
+    ) -> Result<Written, PoolError> {
+        let mut written = Written::default();
+        let mut failure = None;
+        let mut latches = latches.into_iter().peekable();
+        while latches.peek().is_some() {
+            let batch: Vec<SharedLatch<'_>> =
+                latches.by_ref().take(self.frames.most_copies()).collect();
+            let room = self.frames.room_for_copies(batch.len());
+            let mut copies = copies(batch, room, &mut written.left_to_others);
+            let mut outgoing: Vec<Outgoing<'_>> = copies
+                .iter_mut()
+                .map(|(copy, taken)| Outgoing {
+                    page: taken.page,
+                    lsn: taken.lsn,
+                    bytes: copy.bytes_mut(),
+                    cause,
+                    changed: taken.changed,
+                    reached_storage: false,
+                })
+                .collect();
+            let outcomes = self.transfer.write(&mut outgoing);
+            drop(outgoing);
+            let mut policy = self.policy();
+            // Before the policy gets the report that a page is clean, it must have the report of the hit that made it
+            // dirty.
+            policy.take_all_hits(&self.rings, &self.frames);
+            for ((_, taken), outcome) in copies.into_iter().zip(outcomes) {
+                let (frame, page) = (taken.frame, taken.page);
+                match outcome {
+                    Ok(()) => {
+                        written.pages += 1;
+                        if taken.written(&self.frames) && report_clean {
+                            policy.cleaned(frame, page, &self.frames);
+                        }
+                    }
+                    Err(error) => {
+                        taken.failed(&self.frames);
+                        policy.still_dirty(frame, page, &self.frames);
+                        failure.get_or_insert(error);
+                    }
+                }
+            }
+        }
+        failure.map_or(Ok(written), Err)
+    }
+
+    /// Slows down a thread that makes a page dirty while too many pages are dirty.
+    #[inline]
+    pub(super) fn throttle_fix(&self, page: u64) {
+        if self.frames.dirty().count() > self.limits.dirty_budget_of_fixes {
+            self.throttle_fix_of(page);
+        }
+    }
+
+    #[cold]
+    fn throttle_fix_of(&self, page: u64) {
+        if self.throttle.writes_are_instant() {
+            return;
+        }
+        let frame = self.table.find(page, &self.frames);
+        let state = frame.map(|frame| self.frames.state(frame));
+        // A page that is dirty already adds none (`throttle.rs`, 1).
+        if !matches!(state, Some(FrameState::Dirty | FrameState::Redirtied)) {
+            self.throttle_by_excess();
+        }
+    }
+
+    /// Does what each fix for writing does, for callers that have switched that off and choose the moment.
+    pub(crate) fn throttle(&self) {
+        if self.frames.dirty().count() > self.limits.dirty_budget {
+            self.throttle_by_excess();
+        }
+    }
+
+    #[cold]
+    fn throttle_by_excess(&self) {
+        let Some(signal) = &self.signal else {
+            // There is no background writer, so the thread that makes pages dirty writes one batch.
+            let dirty = self.policy().next_dirty(1, true, &self.frames);
+            let _ = self.write_frames(dirty, WriteCause::Background);
+            return;
+        };
+        signal.more_to_do();
+        let over = self
+            .frames
+            .dirty()
+            .count()
+            .saturating_sub(self.limits.dirty_budget);
+        let room = self.limits.room(&self.frames);
+        let excess = (over as f64 / room as f64).min(1.0);
+        let delay = self.throttle.charge(excess);
+        if delay.is_zero() {
+            return;
+        }
+        self.transfer.counters.delays.add(1);
+        self.transfer
+            .counters
+            .delayed_us
+            .add(delay.as_micros() as u64);
+        thread::sleep(delay);
+    }
+
+    /// Writes dirty pages, those included that other threads are changing: it waits for each of these until no thread does, for
+    /// [`LONGEST_TURN`] in all.
+    pub(crate) fn write_in_turn(&self, frames: Vec<u32>) -> Result<usize, PoolError> {
+        let mut busy = Vec::new();
+        let mut latches = Vec::new();
+        for frame in frames {
+            match self.frames.share(frame, false) {
+                Ok((latch, _)) => latches.push(latch),
+                Err(LatchRefusal::Busy) => busy.push(frame),
+                Err(_) => {}
+            }
+        }
+        let mut written = self
+            .write_latched(latches, WriteCause::Background, true)
+            .map(|it| it.pages);
+        let deadline = Instant::now() + LONGEST_TURN;
+        for frame in busy {
+            let latch = self.share_in_turn(frame, deadline);
+            let one = self.write_latched(latch.into_iter().collect(), WriteCause::Background, true);
+            written = written.and_then(|pages| Ok(pages + one?.pages));
+        }
+        written
+    }
+
+    /// Latches a frame that other threads are changing, before all others that wait for it; `None` if a thread goes on until the
+    /// deadline, or the page has left the frame.
+    fn share_in_turn(&self, frame: u32, deadline: Instant) -> Option<SharedLatch<'_>> {
+        let awaited = WaitCondition::Shared { polite_since: None };
+        let page = self.frames.page_in(frame);
+        let mut queued = None;
+        loop {
+            match self.frames.share(frame, false) {
+                Ok((latch, _)) => return Some(latch),
+                Err(LatchRefusal::Busy) if self.frames.page_in(frame) == page => {}
+                Err(_) => return None,
+            }
+            let awaited = (awaited, Seniority::Urgent);
+            if !(self.frames).wait((frame, page), awaited, &mut queued, deadline) {
+                return None;
+            }
+        }
+    }
+
+    /// Writes dirty pages that no thread is changing at this moment.
+    pub(crate) fn write_frames(
+        &self,
+        frames: Vec<u32>,
+        cause: WriteCause,
+    ) -> Result<usize, PoolError> {
+        let latched = frames
+            .into_iter()
+            .filter_map(|frame| self.frames.share(frame, false).ok());
+        let latches = latched.map(|(latch, _)| latch).collect();
+        Ok(self.write_latched(latches, cause, true)?.pages)
+    }
+}
+
+/// The result of writing pages.
+#[derive(Debug, Default)]
+pub(crate) struct Written {
+    /// The number of pages written.
+    pub(crate) pages: usize,
+    /// Pages, with their frames, of which another thread had a copy in flight.
+    pub(crate) left_to_others: Vec<(u64, u32)>,
+}
+
+/// The writes of a victim and of all pages that are written with it, in the order in which their outcomes are taken.
+pub(super) fn eviction_batch<'b>(
+    frames: &Frames,
+    admission: &'b mut Admission<'_>,
+    evicted: &'b mut [Eviction<'_>],
+    copies: &'b mut [(CopySlot<'_>, CopyInFlight)],
+    padding: &'b mut [(u64, u64, CopySlot<'_>)],
+) -> Vec<Outgoing<'b>> {
+    let mut batch = Vec::new();
+    if let Some(victim) = admission.replaced.filter(|victim| victim.dirty) {
+        batch.push(Outgoing {
+            page: victim.page,
+            lsn: victim.lsn,
+            changed: frames.changed_at(admission.frame.frame()),
+            reached_storage: false,
+            bytes: admission.frame.bytes_mut(),
+            cause: WriteCause::Eviction,
+        });
+    }
+    for eviction in evicted.iter_mut().filter(|eviction| eviction.dirty) {
+        batch.push(Outgoing {
+            page: eviction.page,
+            lsn: eviction.lsn,
+            changed: frames.changed_at(eviction.frame.frame()),
+            reached_storage: false,
+            bytes: eviction.frame.bytes_mut(),
+            cause: WriteCause::Eviction,
+        });
+    }
+    for (copy, taken) in copies {
+        batch.push(Outgoing {
+            page: taken.page,
+            lsn: taken.lsn,
+            bytes: copy.bytes_mut(),
+            cause: WriteCause::Cluster,
+            changed: taken.changed,
+            reached_storage: false,
+        });
+    }
+    for (page, lsn, copy) in padding {
+        batch.push(Outgoing {
+            page: *page,
+            lsn: *lsn,
+            bytes: copy.bytes_mut(),
+            cause: WriteCause::Eviction,
+            changed: Instant::now(),
+            reached_storage: false,
+        });
+    }
+    batch
+}
+
+/// Copies the pages to be written, as far as they are still dirty and no other thread writes them.
+pub(super) fn copies<'c>(
+    latches: Vec<SharedLatch<'c>>,
+    room: Vec<CopySlot<'c>>,
+    left_to_others: &mut Vec<(u64, u32)>,
+) -> Vec<(CopySlot<'c>, CopyInFlight)> {
+    let copied = latches.into_iter().zip(room);
+    let taken = copied.filter_map(|(latch, mut copy)| {
+        let taken = copy.take(&latch);
+        if taken.is_none() && latch.state() != FrameState::Clean {
+            left_to_others.push((latch.page(), latch.frame()));
+        }
+        Some((copy, taken?))
+    });
+    taken.collect()
+}
