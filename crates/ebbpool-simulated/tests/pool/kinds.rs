@@ -234,7 +234,7 @@ pub fn unwritable_pages(case: &Case) -> Tally {
 }
 
 /// Threads change a page all the time: it is written and synced within its loss window, and not much more often, and a reader
-/// waits for a few of them only.
+/// waits for a few of them only. In half of the cases another page cannot be written.
 pub fn busy_page(case: &Case) -> Tally {
     const WINDOW: Duration = Duration::from_millis(200);
     const WINDOWS: u32 = 20;
@@ -246,6 +246,11 @@ pub fn busy_page(case: &Case) -> Tally {
         .open(disk.pages("data", 512));
     let pool = Arc::new(pool.expect("the pool can be opened"));
     let over = Arc::new(AtomicBool::new(false));
+    if random().is_multiple_of(2) {
+        let fails = Fault::failing(DiskOperation::Write, EIO).of("data");
+        disk.inject(fails.at_page(2).forever());
+        pool.fix_write(2).expect("nothing goes wrong")[0] = 1;
+    }
     let (hold, pause) = (500 + random() % 3000, random() % 2 * (random() % 3000));
     let writers = (0..1 + random() % 4).map(|_| {
         let (pool, over) = (Arc::clone(&pool), Arc::clone(&over));
