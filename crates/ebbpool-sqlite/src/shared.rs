@@ -11,7 +11,7 @@ use crate::health::{DatabaseHealth, HealthEntry};
 use crate::options::Options;
 use crate::owner::FileIdentity;
 use crate::store::Store;
-use crate::sync::lock_within;
+use crate::sync::{lock, lock_within};
 
 /// Seconds after which commits are published again.
 const HEALTH_EVERY: f64 = 0.5;
@@ -76,6 +76,9 @@ pub(crate) struct Shared {
     pub(crate) has_said_end: AtomicBool,
     /// What other processes get to know.
     health: HealthEntry,
+    /// True if what they know is that every commit is durable. A thread has the lock, before that of the state, while it reads
+    /// and publishes the state, so that no older one replaces a newer one.
+    says_all_durable: Mutex<bool>,
     /// Bits of the seconds at which they last did.
     said_at: AtomicU64,
     /// True if commits were made since, of which they do not know.
@@ -107,6 +110,7 @@ impl Shared {
             is_at_work: AtomicBool::new(false),
             has_said_end: AtomicBool::new(false),
             health: HealthEntry::new(),
+            says_all_durable: Mutex::new(false),
             said_at: AtomicU64::new(f64::NEG_INFINITY.to_bits()),
             has_unsaid: AtomicBool::new(false),
         }
@@ -251,6 +255,12 @@ impl Shared {
 
     /// Publishes how the database is, for other processes.
     pub(crate) fn publish_health(&self, now: f64) {
+        // A thread that a child of `fork` does not have may have the lock below.
+        if !self.is_own() {
+            return;
+        }
+        let identity = FileIdentity::of(&self.path);
+        let mut says_all_durable = lock(&self.says_all_durable);
         self.said_at.store(now.to_bits(), Ordering::Relaxed);
         // Before the state is read: a commit from now on is one that it may lack.
         self.has_unsaid.store(false, Ordering::SeqCst);
@@ -269,15 +279,33 @@ impl Shared {
         health.passed = inner.refusal.or(beside_a_reader).map(str::to_owned);
         drop(inner);
         health.path = self.path.clone();
-        (health.device, health.inode) = FileIdentity::of(&self.path)
-            .map_or((0, 0), |identity| (identity.device, identity.inode));
+        (health.device, health.inode) =
+            identity.map_or((0, 0), |identity| (identity.device, identity.inode));
+        *says_all_durable = health.oldest_unsaved.is_none();
         self.health.publish(&health);
     }
 
-    /// Notes that the database has changed, and publishes how it is, unless that was done a moment ago. Returns the seconds at
-    /// which [`Shared::publish_what_is_unsaid`] then has to follow, the first time.
+    /// True if other processes know that every commit is durable, and one is not.
+    fn calls_durable_what_is_not(&self) -> bool {
+        if !self.is_own() {
+            return false;
+        }
+        let says_all_durable = lock(&self.says_all_durable);
+        *says_all_durable
+            && self.lock().is_ok_and(|inner| match &inner.state {
+                State::Owned(family) => family.oldest().is_some(),
+                _ => false,
+            })
+    }
+
+    /// Notes that the database has changed, and publishes how it is, unless that was done a moment ago and did not call every
+    /// commit durable. Returns the seconds at which [`Shared::publish_what_is_unsaid`] then has to follow, the first time.
     pub(crate) fn publish_commit(&self, now: f64) -> Option<f64> {
         let is_first = !self.has_unsaid.swap(true, Ordering::SeqCst);
+        if self.calls_durable_what_is_not() {
+            self.publish_health(now);
+            return None;
+        }
         let due = self.publish_what_is_unsaid(now);
         due.filter(|_| is_first)
     }

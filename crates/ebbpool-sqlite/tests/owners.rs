@@ -4,8 +4,11 @@
 
 mod support;
 
+use std::fs::File;
+use std::os::fd::AsRawFd;
 use std::path::Path;
 
+use ebbpool_sqlite::inspect::lock_holder;
 use rusqlite::{Connection, ErrorCode};
 use support::real::{
     beside, copy_of, count, database_of_victim, directory, error_code, integrity, kill_myself,
@@ -234,4 +237,41 @@ fn many_processes_take_turns() {
     });
     let plain = plain(&path);
     assert_eq!((count(&plain), integrity(&plain).as_str()), (80, "ok"));
+}
+
+/// Locks bytes by the open file description, as VFSs do that other bindings of SQLite bring along.
+fn lock_bytes(file: &File, kind: i32, at: i64, count: i64) {
+    // SAFETY: all zeros are a value of the structure, which lives until the call returns; the descriptor is open.
+    let code = unsafe {
+        let mut range: libc::flock = std::mem::zeroed();
+        range.l_type = kind as i16;
+        (range.l_start, range.l_len) = (at as libc::off_t, count as libc::off_t);
+        libc::fcntl(file.as_raw_fd(), libc::F_OFD_SETLK, &range)
+    };
+    assert_eq!(code, 0);
+}
+
+#[test]
+fn locks_of_another_vfs_are_not_taken_for_the_library_s() {
+    const PENDING: i64 = 0x4000_0000;
+    let (_directory, path) = directory();
+    let database = open(&path, "").unwrap();
+    database.execute_batch("CREATE TABLE t (a)").unwrap();
+    let seen = File::open(&path).unwrap();
+    let holder = lock_holder(&seen).unwrap();
+    assert!(holder.is_of_vfs && holder.is_exclusive, "{holder:?}");
+    database.close().unwrap();
+    assert_eq!(lock_holder(&seen), None);
+    // A reader, a writer about to commit, and one that waits for readers.
+    for (kind, at, count) in [
+        (libc::F_RDLCK, PENDING + 2, 510),
+        (libc::F_WRLCK, PENDING + 1, 1),
+        (libc::F_WRLCK, PENDING, 2),
+        (libc::F_WRLCK, PENDING + 2, 510),
+    ] {
+        let other = File::options().read(true).write(true).open(&path).unwrap();
+        lock_bytes(&other, kind, at, count);
+        let holder = lock_holder(&seen).unwrap();
+        assert!(!holder.is_of_vfs, "{kind}, {at}, {count}: {holder:?}");
+    }
 }

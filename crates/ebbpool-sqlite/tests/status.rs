@@ -8,10 +8,12 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
+use ebbpool_sqlite::inspect::health_of;
 use metrics::{Counter, Gauge, Histogram, Key, KeyName, Metadata, Recorder, SharedString, Unit};
 use rusqlite::Connection;
 use serde_json::Value;
 use support::cases::Bench;
+use support::real::{directory, open, set_journal};
 
 fn status(database: &Connection, value: &str) -> rusqlite::Result<Value> {
     let sql = format!("PRAGMA ebbpool_status{value}");
@@ -139,4 +141,22 @@ fn metrics_count_on_when_a_database_is_opened_again() {
         "{written:?}, {expected:?}"
     );
     assert_eq!(counter("checkpoints_total /x.db"), 4);
+}
+
+#[test]
+fn no_acknowledged_commit_is_called_durable_before_it_is() {
+    for mode in ["delete", "wal"] {
+        let (_directory, path) = directory();
+        let database = open(&path, "window=300").unwrap();
+        set_journal(&database, mode);
+        database.execute_batch("CREATE TABLE t (a)").unwrap();
+        let unsaved = || health_of(&path).unwrap().unwrap().database.unsaved_commits;
+        for round in 0..10 {
+            let sql = "PRAGMA ebbpool_flush";
+            database.query_row(sql, [], |_| Ok(())).unwrap();
+            assert_eq!(unsaved(), 0, "{mode}, {round}");
+            database.execute_batch("INSERT INTO t VALUES (1)").unwrap();
+            assert_eq!(unsaved(), 1, "{mode}, {round}");
+        }
+    }
 }

@@ -162,10 +162,23 @@ fn recover_database(path: &Path, args: &SqliteRecoverArgs) -> Result<SqliteRecov
         refuse_where_it_would_fail(&inspection, &discarded)?;
     }
     let mut recovery = SqliteRecovery::planned(&inspection, &discarded);
-    if !args.dry_run && !inspection.is_plain() {
-        // Found before anything is moved.
-        let sqlite = PlainSqlite::load(args.sqlite.sqlite.as_deref());
-        let sqlite = sqlite.map_err(SqliteError::NoSqlite)?;
+    if args.dry_run
+        && let Discarded::Nothing = discarded
+        && let Some(need) = missing_bytes(&inspection)
+    {
+        recovery.steps.push(format!(
+            "the file system may have {need} too little room for that; then nothing is lost, and the log stays"
+        ));
+    }
+    // Found before anything is moved, and with `--dry-run` too, which fails where recovery would.
+    let sqlite = match inspection.is_plain() {
+        true => None,
+        false => {
+            let sqlite = PlainSqlite::load(args.sqlite.sqlite.as_deref());
+            Some(sqlite.map_err(SqliteError::NoSqlite)?)
+        }
+    };
+    if let Some(sqlite) = sqlite.filter(|_| !args.dry_run) {
         match &discarded {
             Discarded::Nothing => {}
             Discarded::Log(stale) => discard(path, Some(stale))?,
@@ -252,6 +265,14 @@ fn not_recovered(left: &SqliteInspection, source: PlainSqliteError) -> SqliteErr
 /// The error where the file system has less room than a recovery may need: the pages of the log go to `-wal` first, and new
 /// ones then make the database longer.
 fn missing_room(inspection: &SqliteInspection) -> Option<SqliteError> {
+    missing_bytes(inspection).map(|need| SqliteError::NoRoomToRecover {
+        path: inspection.path.clone(),
+        need,
+    })
+}
+
+/// The bytes that the file system lacks for such a recovery.
+fn missing_bytes(inspection: &SqliteInspection) -> Option<ByteSize> {
     const FRAME: u64 = 24;
     let log = inspection.log.as_ref();
     let page = log.map_or(0, |log| u64::from(log.page_size));
@@ -261,10 +282,7 @@ fn missing_room(inspection: &SqliteInspection) -> Option<SqliteError> {
     let need = log.map_or(0, |log| log.changed_pages) * (page + FRAME) + longer;
     let mount = rustix::fs::statvfs(&inspection.path).ok()?;
     let free = mount.f_bavail.saturating_mul(mount.f_frsize);
-    (free < need).then(|| SqliteError::NoRoomToRecover {
-        path: inspection.path.clone(),
-        need: ByteSize::new(need - free),
-    })
+    (free < need).then(|| ByteSize::new(need - free))
 }
 
 /// What has to be given up, because it cannot be brought in place.

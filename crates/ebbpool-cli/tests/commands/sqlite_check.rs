@@ -191,8 +191,11 @@ fn recovery_of_a_damaged_first_page_is_planned_as_it_is_done() {
             assert_eq!(fs::read(ebbpool.path("a.db")).expect("a database"), damaged);
             assert_eq!(&fs::read(ebbpool.path("a.db-ebb")).expect("a log"), log);
         }
-        let planned = ebbpool.json(&[&recover[..], &["--discard-log", "--dry-run"]].concat());
+        let discard = [&recover[..], &["--discard-log", "--dry-run"]].concat();
+        let planned = ebbpool.json(&discard);
         assert_eq!(planned["recovered"], false);
+        let args = [&discard[..], &["--sqlite", "./none.so"]].concat();
+        ebbpool.refused(&args, 1, &["recovering needs SQLite", "./none.so"]);
         assert!(ebbpool.path("a.db-ebb").exists());
     }
     // The file may be an encrypted database that has taken the place of the other one.
@@ -228,6 +231,7 @@ cp a.db a.db-ebb small/
 cd small
 head -c 2M /dev/zero > fill 2> /dev/null || true
 code=0
+$0 sqlite recover a.db --dry-run > ../planned
 $0 sqlite recover a.db 2> ../errors || code=$?
 echo $code
 cmp -n $(stat -c %s a.db-ebb) a.db-ebb ../a.db-ebb
@@ -246,6 +250,8 @@ cp a.db ../recovered.db
     }
     assert!(output.status.success(), "{text}: {}", errors(&output));
     assert!(text.starts_with("1\n"), "{text}");
+    let planned = ebbpool.text("planned");
+    assert!(planned.contains("too little room"), "{planned}");
     let said = ebbpool.text("errors");
     for words in [
         "a.db was not recovered, because its file system has no room; nothing is lost",

@@ -8,7 +8,8 @@ use crate::wal_file::read_whole;
 use crate::wal_log::{FRAME, HEADER, WalCursor, be32};
 
 /// The commits of `-wal` that SQLite takes in, if the file has a frame of a later commit behind damage. A commit that a power cut
-/// has torn is the last one, so that no frame follows its last one. With `synchronous=NORMAL` plain SQLite syncs no commit by
+/// has torn is the last one, so that no frame follows its last one; so one whole commit behind lost frames cannot be distinguished
+/// from the rest of a torn one, and is not found. With `synchronous=NORMAL` plain SQLite syncs no commit by
 /// itself, and a power cut may leave the same as damage does: commits that are lost.
 ///
 /// # Errors

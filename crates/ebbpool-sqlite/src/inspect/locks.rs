@@ -21,8 +21,8 @@ pub struct LockHolder {
     /// True if the process is not found, and the system does not show this user the descriptors of some processes: then it
     /// may be another user's.
     pub may_be_hidden: bool,
-    /// True if the lock is that of an open file description, as processes with the VFS have it, and not that of a process, as
-    /// SQLite's own VFS has it.
+    /// True if the lock is as processes with the VFS have it: one of an open file description, for writing, on exactly the bytes
+    /// that SQLite locks. SQLite's own VFS has locks of the process; another VFS may have smaller ones of a description.
     pub is_of_vfs: bool,
 }
 
@@ -34,19 +34,26 @@ pub(super) const SHARED_BYTES: i64 = 510;
 /// The process that has a lock on an open database, first the one that keeps others out. The question takes no lock. The
 /// system does not name a process that has locked the file by an open file description, as those with the VFS do.
 pub fn lock_holder(file: &File) -> Option<LockHolder> {
-    let holder = |process: i32, is_exclusive| LockHolder {
-        process: u32::try_from(process).ok().filter(|process| *process > 0),
+    let holder = |found: libc::flock, is_exclusive| LockHolder {
+        process: u32::try_from(found.l_pid).ok().filter(|it| *it > 0),
         is_exclusive,
         may_be_hidden: false,
-        // As the system says that there is no process (fcntl_locking(2)).
-        is_of_vfs: process == -1,
+        is_of_vfs: is_of_vfs(&found),
     };
     // Only a lock for writing is in the way of one for reading.
     let exclusive = in_the_way(file, libc::F_RDLCK as i16, SHARED, SHARED_BYTES);
     let any = || in_the_way(file, libc::F_WRLCK as i16, PENDING, SHARED_BYTES + 2);
     exclusive
-        .map(|process| holder(process, true))
-        .or_else(|| any().map(|process| holder(process, false)))
+        .map(|found| holder(found, true))
+        .or_else(|| any().map(|found| holder(found, false)))
+}
+
+/// True if a lock is that of `owner::lock_alone`.
+fn is_of_vfs(found: &libc::flock) -> bool {
+    let kind = (found.l_type, found.l_start, found.l_len);
+    let wanted = lock(libc::F_WRLCK as i16, PENDING, SHARED_BYTES + 2);
+    // The system says -1 where the lock is that of no process (fcntl_locking(2)).
+    found.l_pid == -1 && kind == (wanted.l_type, wanted.l_start, wanted.l_len)
 }
 
 impl LockHolder {
@@ -77,12 +84,12 @@ fn lock(kind: i16, at: i64, bytes: i64) -> libc::flock {
     lock
 }
 
-/// The process whose lock would keep this one from locking bytes.
-fn in_the_way(file: &File, kind: i16, at: i64, bytes: i64) -> Option<i32> {
+/// The lock that would keep this process from locking bytes.
+fn in_the_way(file: &File, kind: i16, at: i64, bytes: i64) -> Option<libc::flock> {
     let mut lock = lock(kind, at, bytes);
     // SAFETY: the descriptor is open, and the structure lives until the call returns.
     let code = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_GETLK, &mut lock) };
-    (code == 0 && lock.l_type != libc::F_UNLCK as i16).then_some(lock.l_pid)
+    (code == 0 && lock.l_type != libc::F_UNLCK as i16).then_some(lock)
 }
 
 /// Opens a database for writing, and locks it against all other processes until the file is closed. The lock is that of the
