@@ -1,17 +1,20 @@
-//! What fixing and unfixing a resident page costs, in Ebbpool and elsewhere, as a Markdown table.
+//! What fixing and unfixing a resident page costs, in Ebbpool and elsewhere, as Markdown tables.
 //!
-//! Arguments: rounds (7) and references a thread in each (1000000), then words: only rivals whose
-//! name contains one of them. With `throttle` as the first argument the program measures the pool's
-//! dirty budget instead: see `throttle/mod.rs`.
+//! Arguments: how often everything is built anew (5), rounds with each (3), references a thread in each
+//! (1000000), then words: only rivals whose name contains one of them. Hash tables, the pool's too, draw
+//! another key each time they are built. With `throttle` as the first argument the program measures the
+//! pool's dirty budget instead: see `throttle/mod.rs`.
 
 mod measure;
 mod references;
 mod rivals;
+mod tables;
 mod throttle;
 
 use std::error::Error;
 use std::str::FromStr;
 
+use measure::Measured;
 use rivals::Rival;
 
 const PAGES: u32 = 100_000;
@@ -27,18 +30,24 @@ fn main() -> Result<(), Box<dyn Error>> {
         return throttle::main(rest);
     }
     let mut arguments = arguments.into_iter();
-    let rounds: usize = number(arguments.next(), 7)?;
+    let builds: usize = number(arguments.next(), 5)?;
+    let rounds: usize = number(arguments.next(), 3)?;
     let count: usize = number(arguments.next(), 1_000_000)?;
     let words: Vec<String> = arguments.collect();
-    let mut rivals = rivals::all(PAGES)?;
-    rivals.retain(|rival| {
-        let name = rival.name();
-        words.is_empty() || words.iter().any(|word| name.contains(word.as_str()))
-    });
+    let wanted = |name: &str| words.is_empty() || words.iter().any(|word| name.contains(word));
     let strings = (0..MOST_THREADS as u64)
         .map(|thread| references::zipf(PAGES, ALPHA, count, 100 + thread))
         .collect::<Result<Vec<_>, _>>()?;
-    print(&rivals, run(&rivals, &strings, rounds));
+    let mut measured = Vec::new();
+    for _ in 0..builds {
+        run(
+            &rivals::all(PAGES, &wanted)?,
+            &strings,
+            rounds,
+            &mut measured,
+        );
+    }
+    tables::print(&measured);
     Ok(())
 }
 
@@ -50,42 +59,38 @@ where
     match argument {
         None => Ok(otherwise),
         Some(text) => text.parse().map_err(|error| {
-            format!("`{text}` is not a number of rounds or references: {error}").into()
+            format!("`{text}` is not a number of builds, rounds or references: {error}").into()
         }),
     }
 }
 
-/// For each rival and each number of threads from 1 up, what each round took. Rivals take turns, so
-/// that whatever else the machine does hits them alike.
-fn run(rivals: &[Box<dyn Rival>], strings: &[Vec<u32>], rounds: usize) -> Vec<Vec<Vec<f64>>> {
-    let mut took = vec![vec![Vec::new(); strings.len()]; rivals.len()];
+/// Measures each rival with each number of threads from 1 up. Rivals take turns, so that whatever else
+/// the machine does hits them alike.
+fn run(
+    rivals: &[Box<dyn Rival>],
+    strings: &[Vec<u32>],
+    rounds: usize,
+    measured: &mut Vec<Measured>,
+) {
+    if measured.is_empty() {
+        measured.extend(
+            rivals
+                .iter()
+                .map(|rival| Measured::new(&**rival, strings.len())),
+        );
+    }
+    for measured in &mut *measured {
+        measured.begin_build();
+    }
     for round in 0..=rounds {
-        for (rival, took) in rivals.iter().zip(&mut took) {
-            for (threads, took) in (1..).zip(took) {
+        for (rival, measured) in rivals.iter().zip(&mut *measured) {
+            for threads in 1..=strings.len() {
                 let ns = measure::cpu_ns_per_reference(&**rival, &strings[..threads]);
                 // The first round warms up.
                 if round > 0 {
-                    took.push(ns);
+                    measured.add(threads, ns);
                 }
             }
         }
-    }
-    took
-}
-
-fn print(rivals: &[Box<dyn Rival>], took: Vec<Vec<Vec<f64>>>) {
-    println!("| | promises | 1 thread | 2 threads |");
-    println!("| --- | --- | --- | --- |");
-    for (rival, took) in rivals.iter().zip(took) {
-        let medians = took
-            .into_iter()
-            .map(|mut rounds| format!("{:.0}", measure::median(&mut rounds)));
-        let cells: Vec<String> = medians.collect();
-        println!(
-            "| {} | {} | {} |",
-            rival.name(),
-            rival.promises(),
-            cells.join(" | ")
-        );
     }
 }

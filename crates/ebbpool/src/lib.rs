@@ -49,8 +49,6 @@ mod frames;
 mod group_sync;
 mod guard;
 mod log;
-#[cfg(test)]
-mod long_chains;
 mod optimistic;
 mod options;
 mod page;
@@ -65,6 +63,8 @@ mod stats;
 pub mod storage;
 mod sync;
 mod table;
+#[cfg(test)]
+mod table_tests;
 mod thread_number;
 mod throttle;
 mod torn_pads;

@@ -242,7 +242,7 @@ impl Pool {
     #[inline]
     pub fn prefetch(&self, page: u64, offset: usize) {
         let core = &*self.core;
-        if let Some(frame) = core.table.find(page, &core.frames) {
+        if let Some(frame) = core.table.find_probable(page) {
             core.frames
                 .prefetch(frame, self.payload().wrapping_add(offset));
         }

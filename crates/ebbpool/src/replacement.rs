@@ -455,7 +455,7 @@ impl Replacement {
 
     /// Evicts a page: reports it to the policy and the listener, and removes it from the page table. `write_reported`
     /// says that the listener already knows of the write.
-    fn evict(&mut self, old: &Eviction, write_reported: bool, table: &PageTable, frames: &Frames) {
+    fn evict(&mut self, old: &Eviction, write_reported: bool, table: &PageTable) {
         if old.dirty && !write_reported {
             self.notify(ReplacementEvent::Write(old.page));
         }
@@ -464,7 +464,7 @@ impl Replacement {
         let ghost = self.policy.remember(frame);
         self.ghosts.set(old.page, ghost);
         self.report_evicted(frame);
-        table.remove(old.page, frame, frames);
+        table.remove(old.page, frame);
         if old.dirty {
             self.evicting.insert(old.page);
         }
@@ -502,7 +502,7 @@ impl Replacement {
     ) {
         let frame = admission.frame.frame();
         self.report_evicted(frame);
-        pool.table.remove(admission.page, frame, pool.frames);
+        pool.table.remove(admission.page, frame);
         admission
             .frame
             .undo_load(replaced.page, replaced.lsn, replaced.first_lsn);
@@ -515,7 +515,7 @@ impl Replacement {
         self.evicting.remove(&page);
         self.ghosts.set(page, None);
         self.unwritable.insert(frame);
-        pool.table.insert(page, frame, pool.frames);
+        pool.table.insert(page, frame);
         self.report_admitted(frame, page, Access::Write);
     }
 
@@ -549,7 +549,7 @@ impl Replacement {
     pub(crate) fn drop_page(&mut self, frame: ClaimedFrame, page: u64, pool: PoolView) {
         self.ghosts.set(page, None);
         self.report_evicted(frame.frame());
-        pool.table.remove(page, frame.frame(), pool.frames);
+        pool.table.remove(page, frame.frame());
         self.free.push(frame.frame());
         frame.vacate();
     }
@@ -737,7 +737,7 @@ impl Driver for MissDriver<'_, '_> {
 
     fn evict(&mut self, _frame: Frame) {
         let write_reported = self.block.is_some();
-        let PoolView { frames, table, .. } = self.pool;
+        let table = self.pool.table;
         let (page, write_reported) = match self.evicted {
             0 => (
                 self.victim.as_ref(),
@@ -747,7 +747,7 @@ impl Driver for MissDriver<'_, '_> {
             nth => (self.also_evicted.get(nth - 1), write_reported),
         };
         if let Some(page) = page {
-            self.replacement.evict(page, write_reported, table, frames);
+            self.replacement.evict(page, write_reported, table);
         }
         self.evicted += 1;
     }
@@ -756,12 +756,12 @@ impl Driver for MissDriver<'_, '_> {
     fn free(&mut self, _frame: Frame) {}
 
     fn admit(&mut self, frame: Frame, page: u64, access: Access) {
-        let PoolView { frames, table, .. } = self.pool;
+        let table = self.pool.table;
         let victim = self.victim.as_mut().map(|victim| &mut victim.frame);
         if let Some(claimed) = self.claimed.as_mut().or(victim) {
             claimed.begin_load(page);
         }
-        table.insert(page, frame, frames);
+        table.insert(page, frame);
         self.replacement.report_admitted(frame, page, access);
     }
 

@@ -35,7 +35,7 @@ pub(crate) fn hash_key() -> [u64; 2] {
     [random.hash_one(0), random.hash_one(1)]
 }
 
-/// A fixed key, so that simulated clients can choose page numbers that share a chain.
+/// A fixed key, so that simulated clients can choose page numbers that share a home in the page table.
 #[cfg(feature = "simulation")]
 pub(crate) fn hash_key() -> [u64; 2] {
     [0, 0x9e37_79b9_7f4a_7c15]

@@ -38,14 +38,16 @@ mod table;
 #[path = "../src/frames/word.rs"]
 mod word;
 
+use std::collections::BTreeSet;
+
 use loom::cell::UnsafeCell;
 use loom::sync::{Arc, Condvar, Mutex};
 use loom::thread;
 
 use changes::PageChanges;
 use dirty::DirtySet;
-use sync::{AtomicU32, AtomicU64, Ordering};
-use table::{Entries, PageTable};
+use sync::{AtomicU64, Ordering};
+use table::{Entries, PageTable, SLOTS};
 use word::{Epoch, FrameState, FrameWord, WaitCondition};
 
 fn check(preemptions: usize, model: impl Fn() + Send + Sync + 'static) {
@@ -624,53 +626,49 @@ fn a_thread_that_waits_for_a_page_to_be_loaded_is_woken() {
 
 const KEY: [u64; 2] = [0, 0x9e37_79b9_7f4a_7c15];
 
-/// Page numbers and chains of three frames.
-struct Chained {
+/// The number of frames of the model: a bucket full of pages, and three more.
+const FRAMES: usize = SLOTS + 3;
+
+/// A table and the page numbers of its frames.
+struct Tabled {
     table: PageTable,
-    pages: [AtomicU64; 3],
-    next: [AtomicU32; 3],
+    pages: [AtomicU64; FRAMES],
 }
 
-impl Entries for Chained {
+impl Entries for Tabled {
     fn page(&self, frame: u32) -> &AtomicU64 {
         &self.pages[frame as usize]
     }
-    fn next(&self, frame: u32) -> &AtomicU32 {
-        &self.next[frame as usize]
-    }
 }
 
-/// Four pages that share a chain of a table with two chains, and four pages of the other chain.
-fn two_chains() -> ([u64; 4], [u64; 4]) {
-    let first_bit = |&page: &u64| {
+/// Pages of the first and of the second home of a table with two buckets.
+fn two_homes() -> (Vec<u64>, Vec<u64>) {
+    let folded_product = |page: u64| {
         let product = u128::from(page) * u128::from(KEY[1]);
-        ((product >> 64) as u64 ^ product as u64) >> 63
+        (product >> 64) as u64 ^ product as u64
     };
-    let (some, others): (Vec<u64>, Vec<u64>) = (1..20).partition(|page| first_bit(page) == 0);
-    let four = |pages: Vec<u64>| [pages[0], pages[1], pages[2], pages[3]];
-    (four(some), four(others))
+    (1..80).partition(|&page| folded_product(folded_product(page)) >> 63 == 0)
 }
 
-impl Chained {
+impl Tabled {
     fn holding(pages: &[u64], dense: usize) -> Arc<Self> {
-        let chained = Chained {
+        let tabled = Tabled {
             table: PageTable::new(1, dense, KEY).expect("there is memory"),
             pages: std::array::from_fn(|_| AtomicU64::new(0)),
-            next: std::array::from_fn(|_| AtomicU32::new(u32::MAX)),
         };
         for (frame, &page) in (0..).zip(pages) {
-            chained.insert(page, frame);
+            tabled.insert(page, frame);
         }
-        Arc::new(chained)
+        Arc::new(tabled)
     }
 
     fn insert(&self, page: u64, frame: u32) {
         self.pages[frame as usize].store(page, Ordering::Relaxed);
-        self.table.insert(page, frame, self);
+        self.table.insert(page, frame);
     }
 
     fn replace(&self, page: u64, frame: u32, by: u64) {
-        self.table.remove(page, frame, self);
+        self.table.remove(page, frame);
         self.insert(by, frame);
     }
 
@@ -679,76 +677,101 @@ impl Chained {
     }
 }
 
-/// While pages are replaced, a search finds a frame that holds or held the page, or none; afterwards it finds exactly
-/// the pages that are in the table.
-fn searched_while_replaced(before: [u64; 3], steps: [(u64, u32, u64); 2], dense: usize) {
-    let chained = Chained::holding(&before, dense);
+/// While pages are replaced, a search finds a frame that holds or held the page, or none, and always a page that stays;
+/// afterwards it finds exactly the pages that are in the table.
+fn searched_while_replaced(before: &[u64], steps: [(u64, u32, u64); 2], dense: usize) {
+    let tabled = Tabled::holding(before, dense);
+    let changes = |page: u64| {
+        steps
+            .iter()
+            .any(|&(from, _, by)| from == page || by == page)
+    };
+    let stays = before.iter().copied().rfind(|&page| !changes(page));
     let searcher = thread::spawn({
-        let chained = Arc::clone(&chained);
+        let (tabled, before) = (Arc::clone(&tabled), before.to_vec());
         move || {
-            let all = before.into_iter().chain(steps.map(|(_, _, by)| by));
-            for page in all {
+            let replaced = steps.into_iter().flat_map(|(from, _, by)| [from, by]);
+            let each: BTreeSet<u64> = replaced.chain(stays).collect();
+            for page in each {
                 let held = |frame: u32| {
-                    before[frame as usize] == page
+                    before.get(frame as usize) == Some(&page)
                         || steps.iter().any(|&(_, at, by)| (at, by) == (frame, page))
                 };
-                if let Some(frame) = chained.find(page) {
+                let found = tabled.find(page);
+                assert!(found.is_some() || Some(page) != stays, "page {page} stays");
+                if let Some(frame) = found {
                     assert!(held(frame), "page {page} was never in frame {frame}");
                 }
             }
         }
     });
-    let mut after = before;
+    let mut after = before.to_vec();
     for (page, frame, by) in steps {
-        chained.replace(page, frame, by);
+        tabled.replace(page, frame, by);
         after[frame as usize] = by;
     }
     searcher.join().expect("a searcher");
-    for (frame, page) in (0..).zip(after) {
-        assert_eq!(chained.find(page), Some(frame));
+    for (frame, &page) in (0..).zip(&after) {
+        assert_eq!(tabled.find(page), Some(frame));
     }
     for (page, ..) in steps {
         let expected = after.iter().position(|&resident| resident == page);
-        assert_eq!(chained.find(page), expected.map(|frame| frame as u32));
+        assert_eq!(tabled.find(page), expected.map(|frame| frame as u32));
     }
 }
 
 #[test]
-fn a_search_finds_the_right_frame_or_none_while_its_chain_is_changed() {
-    let ([a, b, c, d], [e, ..]) = two_chains();
-    // In the middle of the chain, at its end, and into the other chain and back.
+fn a_search_finds_the_right_frame_or_none_while_its_bucket_is_changed() {
+    let (one, other) = two_homes();
+    let [a, b, c, d] = [one[0], one[1], one[2], one[3]];
+    // In the same bucket, with frames that change places, and into the other bucket and back.
     for steps in [
         [(b, 1, d), (a, 0, b)],
         [(a, 0, d), (d, 0, a)],
-        [(c, 2, e), (e, 2, c)],
+        [(c, 2, other[0]), (other[0], 2, c)],
     ] {
-        check(2, move || searched_while_replaced([a, b, c], steps, 0));
+        check(2, move || searched_while_replaced(&[a, b, c], steps, 0));
+    }
+}
+
+#[test]
+fn a_search_finds_a_page_that_has_passed_its_home_while_others_pass_it_or_leave_it() {
+    let (one, _) = two_homes();
+    let (last, next) = (SLOTS as u32 + 1, one[SLOTS + 2]);
+    // The home is full and two pages are in the other bucket. One of them goes and comes back, and one leaves the home, so
+    // that a page that would have passed it is in it.
+    for steps in [
+        [(one[SLOTS + 1], last, next), (next, last, one[SLOTS + 1])],
+        [(one[0], 0, next), (one[SLOTS + 1], last, one[0])],
+    ] {
+        let pages = one[..SLOTS + 2].to_vec();
+        check(2, move || searched_while_replaced(&pages, steps, 0));
     }
 }
 
 #[test]
 fn a_search_by_number_finds_the_right_frame_or_none() {
     check(3, || {
-        searched_while_replaced([0, 1, 2], [(1, 1, 3), (0, 0, 1)], 4);
+        searched_while_replaced(&[0, 1, 2], [(1, 1, 3), (0, 0, 1)], 4);
     });
 }
 
 /// The frames of a table, with the bytes of one of them.
 struct TableWithFrame {
-    chained: Arc<Chained>,
+    tabled: Arc<Tabled>,
     frame: Frame,
 }
 
 impl TableWithFrame {
     /// Fixes a page that may be resident, as `fix_read` does.
     fn fix(&self, page: u64) {
-        let Some(0) = self.chained.find(page) else {
+        let Some(0) = self.tabled.find(page) else {
             return;
         };
         if self.frame.word.share(true).is_err() {
             return;
         }
-        if self.chained.pages[0].load(Ordering::Relaxed) == page {
+        if self.tabled.pages[0].load(Ordering::Relaxed) == page {
             assert_eq!(self.frame.bytes().0, page, "bytes of another page");
         }
         self.frame.word.unshare();
@@ -758,9 +781,10 @@ impl TableWithFrame {
 #[test]
 fn a_fix_never_returns_another_page() {
     check(3, || {
-        let ([a, b, ..], _) = two_chains();
+        let (one, _) = two_homes();
+        let (a, b) = (one[0], one[1]);
         let fixed = Arc::new(TableWithFrame {
-            chained: Chained::holding(&[a], 0),
+            tabled: Tabled::holding(&[a], 0),
             frame: Frame::holding(a),
         });
         let reader = thread::spawn({
@@ -772,9 +796,9 @@ fn a_fix_never_returns_another_page() {
         });
         // As `Replacement::replace` and `Replacement::plan` do.
         if fixed.frame.word.claim_victim().is_some() {
-            fixed.chained.table.remove(a, 0, &*fixed.chained);
+            fixed.tabled.table.remove(a, 0);
             fixed.frame.word.begin_load();
-            fixed.chained.insert(b, 0);
+            fixed.tabled.insert(b, 0);
             fixed.frame.set_bytes((b, 0));
             fixed.frame.word.loaded(false);
             fixed.frame.word.unexclude();

@@ -46,7 +46,7 @@ fn wait_until(what: &str, condition: impl Fn() -> bool) {
 }
 
 /// Numbers that Fibonacci hashing maps to neighbouring entries.
-fn in_one_chain_of_fibonacci_hashing() -> impl Iterator<Item = u64> {
+fn that_fibonacci_hashing_maps_to_neighbours() -> impl Iterator<Item = u64> {
     let golden: u64 = 0x9e37_79b9_7f4a_7c15;
     // Newton's method: each step doubles the number of right bits.
     let inverse = (0..6).fold(golden, |x, _| {
@@ -62,7 +62,7 @@ fn no_choice_of_page_numbers_loses_a_change() {
         .iter()
         .map(|stride| (1..=1000).map(|n| n * stride).collect())
         .collect();
-    choices.push(in_one_chain_of_fibonacci_hashing().take(1000).collect());
+    choices.push(that_fibonacci_hashing_maps_to_neighbours().take(1000).collect());
     for pages in choices {
         let storage = FaultyDisk::new(1);
         let pool = options(1024)

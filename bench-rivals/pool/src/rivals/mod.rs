@@ -22,16 +22,20 @@ pub trait Rival: Sync {
     fn serve(&self, references: &[u32]) -> u64;
 }
 
-/// All rivals, over `pages` pages.
+/// The rivals whose names are `wanted`, over `pages` pages.
 ///
 /// # Errors
 ///
 /// What a pool cannot be opened for.
-pub fn all(pages: u32) -> Result<Vec<Box<dyn Rival>>, Box<dyn Error>> {
+pub fn all(
+    pages: u32,
+    wanted: &dyn Fn(&str) -> bool,
+) -> Result<Vec<Box<dyn Rival>>, Box<dyn Error>> {
     let memory: Arc<[u8]> = vec![1; pages as usize * PAGE_SIZE].into();
     let mut rivals = bare::all(pages, &memory);
     rivals.extend(caches::all(pages, &memory));
-    rivals.extend(pools::all(pages)?);
+    rivals.retain(|rival| wanted(&rival.name()));
+    rivals.extend(pools::all(pages, wanted)?);
     Ok(rivals)
 }
 

@@ -64,10 +64,25 @@ struct Fixed {
     way: Way,
 }
 
-pub(super) fn all(pages: u32) -> Result<Vec<Box<dyn Rival>>, Box<dyn Error>> {
+/// The names of the ways.
+const WAYS: [(&str, Way); 4] = [
+    ("read fix", Way::Read),
+    ("read fix, prefetched", Way::ReadAsked),
+    ("write fix", Way::Write),
+    ("optimistic read", Way::Optimistic),
+];
+
+pub(super) fn all(
+    pages: u32,
+    wanted: &dyn Fn(&str) -> bool,
+) -> Result<Vec<Box<dyn Rival>>, Box<dyn Error>> {
     let mut rivals: Vec<Box<dyn Rival>> = Vec::new();
     for policy in ["lru", "ebb", "casa"] {
         for (table, dense) in [("hashed", 0), ("dense", pages as usize)] {
+            let names = WAYS.map(|(how, way)| (format!("Ebbpool {policy}, {table}, {how}"), way));
+            if !names.iter().any(|(name, _)| wanted(name)) {
+                continue;
+            }
             // All pages may be dirty: who makes them so is not to be slowed down.
             let pool = PoolOptions::new(pages)
                 .policy(policy)?
@@ -80,13 +95,7 @@ pub(super) fn all(pages: u32) -> Result<Vec<Box<dyn Rival>>, Box<dyn Error>> {
             for page in super::frames(pages) {
                 pool.fix_read(page.into())?;
             }
-            for (how, way) in [
-                ("read fix", Way::Read),
-                ("read fix, prefetched", Way::ReadAsked),
-                ("write fix", Way::Write),
-                ("optimistic read", Way::Optimistic),
-            ] {
-                let name = format!("**Ebbpool** {policy}, {table}, {how}");
+            for (name, way) in names.into_iter().filter(|(name, _)| wanted(name)) {
                 let pool = Arc::clone(&pool);
                 rivals.push(Box::new(Fixed { pool, name, way }));
             }

@@ -16,12 +16,13 @@ const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
 /// Its inverse: the multiples of this number have small hashes if the product is not folded.
 const INVERSE_GOLDEN: u64 = 0xf1de_83e1_9937_733d;
 
-/// Page numbers whose hashes begin with ten zeros: all of them are in the first of up to 1024 chains.
-fn of_one_chain(random: &mut Random, count: u64) -> Vec<u64> {
-    let hash = |page: u64| {
+/// Page numbers whose hashes begin with ten zeros: the first of up to 1024 buckets is the home of all of them.
+fn of_one_home(random: &mut Random, count: u64) -> Vec<u64> {
+    let folded_product = |page: u64| {
         let product = u128::from(page) * u128::from(GOLDEN);
         (product >> 64) as u64 ^ product as u64
     };
+    let hash = |page: u64| folded_product(folded_product(page));
     let from = random.any() >> random.below(40);
     let pages = (0..).map(|at| from.wrapping_add(at));
     let found = pages.filter(|&page| hash(page) >> 54 == 0);
@@ -193,9 +194,8 @@ pub enum Ending {
 pub enum Kind {
     /// Clients with scripts.
     General,
-    /// As `General`, with pages that all share one chain of the page table, which is longer than a search without the
-    /// lock follows.
-    Chain,
+    /// As `General`, with pages that all share one home in the page table, more than a search without the lock visits.
+    OneHome,
     /// As `General`, with syncs that fail while others are under way.
     Syncs,
     /// As `General`, with writes that fail and tear the page, and a double-write area.
@@ -263,7 +263,7 @@ impl Case {
     pub fn new(seed: u64) -> Self {
         let mut random = Random::new(seed ^ 0x0070_6f6f_6c00);
         let kind = match random.below(100) {
-            0..4 => Kind::Chain,
+            0..4 => Kind::OneHome,
             4..8 => Kind::Readers,
             8 => Kind::Pins,
             9..12 => Kind::Sequence,
@@ -280,7 +280,7 @@ impl Case {
             _ => Kind::General,
         };
         let count = match kind {
-            Kind::Chain => 66 + random.below(60),
+            Kind::OneHome => 110 + random.below(40),
             Kind::Landing => 2 + random.below(2),
             _ => random.pick(&[2, 4, 6, 8, 12, 20]),
         };
@@ -343,7 +343,7 @@ impl Case {
             _ => 1 + random.below(4),
         };
         let length = match self.kind {
-            Kind::Chain => 60,
+            Kind::OneHome => 60,
             _ => random.pick(&[4, 8, 16, 30]),
         };
         let mut script = || {
@@ -433,13 +433,13 @@ impl Case {
 
 fn numbers(random: &mut Random, kind: Kind, count: u64) -> (Vec<u64>, bool) {
     let draw = match kind {
-        Kind::Chain => 1 + random.below(4),
+        Kind::OneHome => 1 + random.below(4),
         Kind::Sequence | Kind::Pins | Kind::Farewell => 0,
         _ => random.below(8),
     };
     let stride = |stride: u64| (1..=count).map(|at| stride.wrapping_mul(at)).collect();
     match draw {
-        1 | 2 => (of_one_chain(random, count), true),
+        1 | 2 => (of_one_home(random, count), true),
         3 => (stride(INVERSE_GOLDEN), true),
         4 => {
             let from = random.below(1 << 20);
@@ -583,7 +583,7 @@ fn page(random: &mut Random, case: &Case) -> u64 {
     // Some pages are busier than others.
     let count = case.pages.len() as u64;
     let at = match case.kind {
-        Kind::Chain => random.below(count),
+        Kind::OneHome => random.below(count),
         _ => random.below(count).min(random.below(count)),
     };
     case.pages[at as usize]

@@ -39,7 +39,7 @@ impl Scenario for Case {
         let case = Arc::new(self.clone());
         simulation.run(move || match case.kind {
             Kind::General
-            | Kind::Chain
+            | Kind::OneHome
             | Kind::Syncs
             | Kind::Torn
             | Kind::Window

@@ -90,7 +90,7 @@ impl LifeOptions {
     pub fn new(random: &mut Random, case: &Case, policies: &[String]) -> Self {
         let count = case.pages.len() as u64;
         let frames = match case.kind {
-            Kind::Chain => count as u32 + random.below(20) as u32,
+            Kind::OneHome => count as u32 + random.below(20) as u32,
             Kind::Landing => 1 + random.below(4) as u32,
             Kind::Sweep => 2 + random.below(5) as u32,
             _ if random.one_in(6) => 24 + random.below(60) as u32,

@@ -45,8 +45,6 @@ struct FrameDetails {
     lsn: AtomicU64,
     /// The number of pages loaded into the frame so far.
     admissions: AtomicU32,
-    /// The next frame in the page table's chain.
-    next: AtomicU32,
 }
 
 /// All frames, and memory for copies in flight.
@@ -81,7 +79,6 @@ impl Frames {
         let details = |_| FrameDetails {
             lsn: AtomicU64::new(0),
             admissions: AtomicU32::new(0),
-            next: AtomicU32::new(u32::MAX),
         };
         Ok(Frames {
             headers: (0..count).map(header).collect(),
@@ -239,10 +236,5 @@ impl Entries for Frames {
     #[inline]
     fn page(&self, frame: u32) -> &AtomicU64 {
         &self.header(frame).page
-    }
-
-    #[inline]
-    fn next(&self, frame: u32) -> &AtomicU32 {
-        &self.details(frame).next
     }
 }
