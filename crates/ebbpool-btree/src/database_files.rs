@@ -112,6 +112,15 @@ impl DatabaseFiles {
         }
     }
 
+    /// True if there is a double-write area.
+    pub(crate) fn has_area(&self) -> bool {
+        match &self.pages {
+            #[cfg(unix)]
+            PageSource::Files => files::has_area(&self.path),
+            PageSource::Opened { double_write, .. } => double_write.is_some(),
+        }
+    }
+
     /// Opens the storages that are not open yet. The area is opened if it exists, or if `with_area` asks
     /// for one.
     ///
@@ -266,6 +275,15 @@ fn first_page(of: &dyn Storage) -> io::Result<Vec<u8>> {
         },
     ] = reads;
     outcome.map(|()| buffer.to_vec())
+}
+
+/// True if an area has an image of the page, so that a crash may have torn it.
+pub(crate) fn may_be_torn(
+    area: &Arc<dyn Storage>,
+    page: u64,
+    identity: u64,
+) -> Result<bool, ebbpool::PoolError> {
+    DoubleWriteArea::open(Box::new(Arc::clone(area)), 0, identity)?.has_image(page)
 }
 
 /// Restores torn pages from an area that the pool will not write to, and clears the area: its images would

@@ -246,6 +246,11 @@ pub(crate) fn storages_to_read(path: &Path, page_size: usize) -> Result<Storages
     ))
 }
 
+/// True if the database of this path has a double-write area.
+pub(crate) fn has_area(path: &Path) -> bool {
+    has_bytes(&DatabasePaths::of(path).double_write)
+}
+
 fn has_bytes(path: &Path) -> bool {
     fs::metadata(path).is_ok_and(|found| found.len() > 0)
 }

@@ -33,6 +33,11 @@ pub(crate) fn open(
         .identity(identity);
     let foreign = files.foreign_area();
     let storages = files.storages(page_size, options.double_write)?;
+    if let (Some(unlike_ours), (_, Some(area))) = (opened.head, &storages)
+        && !database_files::may_be_torn(area, META, identity).map_err(&foreign)?
+    {
+        return Err(unlike_ours);
+    }
     let (pool, read_only_state) = match options.read_only {
         true => {
             let pages = open_to_read(storages, page_size, &wal, identity, &foreign)?;
@@ -130,6 +135,8 @@ struct OpenedLog {
     wal: Wal,
     identity: LogIdentity,
     analysis: Analysis,
+    /// The error that the first page is, unless a crash has torn it and the double-write area has its image.
+    head: Option<DatabaseError>,
 }
 
 impl OpenedLog {
@@ -178,22 +185,26 @@ impl OpenedLog {
             return Err(files.not_a_database(why));
         }
         let analysis = Analysis::of(&wal, page_size)?;
-        let opened = OpenedLog {
+        let mut opened = OpenedLog {
             wal,
             identity,
             analysis,
+            head: None,
         };
         if opened.analysis.records == 0 && files.head.kind == HeadKind::Empty {
             return Ok(None);
         }
-        opened.check_head(files)?;
+        opened.head = match opened.check_head(files)? {
+            Some(unlike_ours) if !files.has_area() => return Err(unlike_ours),
+            head => head,
+        };
         opened.check_page_size(options, files)?;
         opened.check_length(files)?;
         Ok(Some(opened))
     }
 
-    /// Checks that the pages belong to the log.
-    fn check_head(&self, files: &DatabaseFiles) -> Result<(), DatabaseError> {
+    /// Checks that the pages belong to the log. Returns the error that a first page is which a crash may have torn.
+    fn check_head(&self, files: &DatabaseFiles) -> Result<Option<DatabaseError>, DatabaseError> {
         if let HeadKind::Ours(meta) = files.head.kind
             && (meta.identity, meta.page_size) != (self.identity.number, self.identity.page_size)
         {
@@ -202,19 +213,19 @@ impl OpenedLog {
             );
         }
         if self.analysis.formats_page(META) {
-            return Ok(());
+            return Ok(None);
         }
         match files.head.kind {
-            HeadKind::Ours(_) => Ok(()),
-            HeadKind::Damaged => Err(DatabaseError::corrupt(META, "its checksum is wrong")),
+            HeadKind::Ours(_) => Ok(None),
+            HeadKind::Damaged => Ok(Some(DatabaseError::corrupt(META, "its checksum is wrong"))),
             HeadKind::Empty => Err(files.not_a_database(format!(
                 "it has {} bytes, and no first page, though there is a log beside it; restore \
                  the file that belongs to it",
                 files.head.length
             ))),
-            HeadKind::Foreign => {
-                Err(files.not_a_database(format!("{FOREIGN}. There is a database's log beside it")))
-            }
+            HeadKind::Foreign => Ok(Some(
+                files.not_a_database(format!("{FOREIGN}. There is a database's log beside it")),
+            )),
         }
     }
 
@@ -296,6 +307,7 @@ impl OpenedLog {
             wal,
             identity,
             analysis,
+            head: None,
         })
     }
 }

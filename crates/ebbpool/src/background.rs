@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::core::Core;
+use crate::core::{Core, HeldFrames};
 use crate::frames::FrameState;
 use crate::stats::WriteCause;
 use crate::sync::mpsc::{Receiver, RecvTimeoutError};
@@ -38,6 +38,11 @@ impl Signal {
             *requested = true;
             self.woken.notify_one();
         }
+    }
+
+    /// True if a thread has woken the writer since it last looked.
+    pub(crate) fn is_requested(&self) -> bool {
+        *self.requested.lock()
     }
 
     pub(crate) fn stop(&self) {
@@ -81,6 +86,7 @@ pub(crate) fn write(core: &Arc<Core>, settings: WriterSettings, publish: impl Fn
     let mut published = Instant::now();
     let nap = nap(settings.max_dirty_age);
     let mut failed: Option<Instant> = None;
+    let mut held = HeldFrames::new();
     while !signal.stopped() {
         let requested = signal.sleep(nap);
         if signal.stopped() {
@@ -91,9 +97,9 @@ pub(crate) fn write(core: &Arc<Core>, settings: WriterSettings, publish: impl Fn
             if failed.is_some_and(|at| at.elapsed() < AFTER_A_FAILURE) {
                 // Pages that cannot be written do not delay the others.
                 if let Some(age) = settings.max_dirty_age {
-                    let _ = write_aged(core, age, Aged::WritableLately);
+                    let _ = write_aged(core, age, Aged::WritableLately, &mut held);
                 }
-            } else if let Err(error) = write_due_pages(core, settings, requested) {
+            } else if let Err(error) = write_due_pages(core, settings, requested, &mut held) {
                 tracing::warn!(%error, "the background writer could not write");
                 failed = Some(Instant::now());
             }
@@ -110,6 +116,7 @@ fn write_due_pages(
     core: &Core,
     settings: WriterSettings,
     requested: bool,
+    held: &mut HeldFrames,
 ) -> Result<(), crate::PoolError> {
     let over = core
         .frames
@@ -138,7 +145,7 @@ fn write_due_pages(
     }
     // Pages that cannot be written do not delay the others.
     match settings.max_dirty_age {
-        Some(age) => outcome.and(write_aged(core, age, Aged::All)),
+        Some(age) => outcome.and(write_aged(core, age, Aged::All, held)),
         None => outcome,
     }
 }
@@ -153,7 +160,12 @@ enum Aged {
 
 /// Writes the pages that have been dirty for nearly this long, and syncs if any change that no sync covers is that old:
 /// its page may have been evicted, or cleaned, since.
-fn write_aged(core: &Core, age: Duration, which: Aged) -> Result<(), crate::PoolError> {
+fn write_aged(
+    core: &Core,
+    age: Duration,
+    which: Aged,
+    held: &mut HeldFrames,
+) -> Result<(), crate::PoolError> {
     let age_ms = u32::try_from(age.as_millis()).unwrap_or(u32::MAX);
     // They are written a little early rather than late.
     let due = age_ms - age_ms / 4;
@@ -166,7 +178,7 @@ fn write_aged(core: &Core, age: Duration, which: Aged) -> Result<(), crate::Pool
     }
     let written = match aged.is_empty() {
         true => Ok(0),
-        false => core.write_in_turn(aged),
+        false => core.write_in_turn(aged, held),
     };
     let due = Duration::from_millis(due.into());
     if core.transfer.unsynced_for().is_some_and(|age| age >= due) {

@@ -181,6 +181,8 @@ impl Core {
             };
             match self.frames.share(frame, false) {
                 Ok((latch, _)) if latch.page() == page => {
+                    // Writers need not let it go first while it writes.
+                    waiting.leave_queue();
                     let written = self.write_latched(vec![latch], WriteCause::Flush, true)?;
                     if written.left_to_others.is_empty() {
                         break;

@@ -20,7 +20,7 @@ mod waiting;
 mod write_back;
 
 pub(crate) use waiting::Waiting;
-pub(crate) use write_back::Written;
+pub(crate) use write_back::{HeldFrames, Written};
 use write_back::{copies, eviction_batch};
 
 use ebbpool_policy::{Access, PageClass, UNKNOWN_CLASS};
@@ -337,7 +337,7 @@ impl Core {
                 continue;
             };
             if self.frames.page_in(frame) == page {
-                match self.frames.exclude(frame, waiting.is_first()) {
+                match self.frames.exclude(frame, waiting.is_in_turn()) {
                     Ok((latch, fixed)) if latch.page() == page => {
                         self.hit(frame, page, Access::Write, fixed);
                         return Ok(latch);
@@ -347,7 +347,7 @@ impl Core {
                     }
                     _ => {}
                 }
-                waiting.for_latch(frame, page, WaitCondition::Exclusive { first: false })?;
+                waiting.for_latch(frame, page, WaitCondition::Exclusive { in_turn: false })?;
             }
         }
     }
@@ -679,6 +679,35 @@ mod tests {
         claimed.release();
         assert!(core.frames.dirty_for_ms(frame) >= before);
         assert_eq!(core.frames.dirty().count(), 1);
+    }
+
+    #[test]
+    fn changes_after_a_copy_are_younger_than_it_unless_its_write_fails() {
+        let pool = PoolOptions::new(2)
+            .background(false)
+            .open(MemoryStorage::new(512))
+            .expect("a pool");
+        let core = &*pool.core;
+        drop(pool.fix_write(1).expect("a page"));
+        let frame = core.table.find(1, &core.frames).expect("it is resident");
+        std::thread::sleep(Duration::from_millis(20));
+        let take_copy = || {
+            let (latch, _) = core.frames.share(frame, false).expect("a latch");
+            let mut room = core.frames.room_for_copies(1);
+            room[0].take(&latch).expect("a copy")
+        };
+        // Ages are in whole milliseconds.
+        let is_younger =
+            |than: Instant| core.frames.changed_at(frame) + Duration::from_millis(2) >= than;
+        let begin = Instant::now();
+        let copy = take_copy();
+        assert!(is_younger(begin));
+        copy.failed(&core.frames);
+        assert!(!is_younger(begin));
+        let copy = take_copy();
+        drop(pool.fix_write(1).expect("a page"));
+        assert!(!copy.written(&core.frames), "it has changed since");
+        assert!(is_younger(begin));
     }
 
     /// FIFO, which counts the pool's questions.

@@ -505,12 +505,14 @@ impl Drop for Pool {
         if let Some(signal) = &self.core.signal {
             signal.stop();
         }
+        if self.threads.iter().any(is_this_thread) {
+            // A storage, a log, a policy or a listener had the last reference to the pool, and this thread may have locks that the
+            // other one waits for. Both end by themselves.
+            self.threads.clear();
+        }
         for thread in self.threads.drain(..) {
-            // The caller's storage, log or policy may have had the last reference to the pool, and drop it in one of these.
-            if !is_this_thread(&thread) {
-                // A thread that panicked has ended, too.
-                let _ = thread.join();
-            }
+            // A thread that panicked has ended, too.
+            let _ = thread.join();
         }
     }
 }

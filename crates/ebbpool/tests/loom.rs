@@ -331,7 +331,7 @@ struct Queues {
 struct QueuedThread {
     is_writer: bool,
     elder: Option<u32>,
-    is_first: bool,
+    has_turn: bool,
 }
 
 impl FrameWithWaiters {
@@ -352,30 +352,22 @@ impl FrameWithWaiters {
 
     fn wait(&self, awaited: WaitCondition, is_elder: bool, queued: &mut QueuedThread) {
         let mut queues = self.queues.lock().expect("the lock");
-        loop {
-            let ticket = queued.elder;
-            queued.is_first = ticket.is_some() && ticket == queues.elders.first().copied();
-            let is_turn = ticket.is_none() || queued.is_first;
-            let awaited = awaited.of_first(queued.is_first);
-            if is_turn && !self.frame.word.note_waiter(awaited, is_elder) {
-                return;
-            }
-            if awaited.is_writer() && !queued.is_writer {
-                queues.writers += 1;
-                queued.is_writer = true;
-            }
-            if is_elder && ticket.is_none() {
-                let ticket = queues.next;
-                queues.next += 1;
-                queues.elders.push(ticket);
-                queued.elder = Some(ticket);
-                continue;
-            }
-            queues = self.woken.wait(queues).expect("the lock");
-            if ticket.is_none() {
-                return;
-            }
+        if is_elder && queued.elder.is_none() {
+            queued.elder = Some(queues.next);
+            queues.next += 1;
+            queues.elders.extend(queued.elder);
         }
+        // An elder has its turn as soon as it is the first one.
+        queued.has_turn |= queued.elder.is_some() && queued.elder.as_ref() == queues.elders.first();
+        let awaited = awaited.in_turn(queued.has_turn);
+        if !self.frame.word.note_waiter(awaited, queued.has_turn) {
+            return;
+        }
+        if awaited.is_writer() && !queued.is_writer {
+            queues.writers += 1;
+            queued.is_writer = true;
+        }
+        drop(self.woken.wait(queues).expect("the lock"));
     }
 
     fn end(&self, queued: &QueuedThread) {
@@ -385,11 +377,12 @@ impl FrameWithWaiters {
         let mut queues = self.queues.lock().expect("the lock");
         let mut wakes = false;
         if let Some(ticket) = queued.elder {
+            let was_first = queues.elders.first() == Some(&ticket);
             queues.elders.retain(|&it| it != ticket);
-            if queues.elders.is_empty() {
-                self.frame.word.last_elder_stopped();
+            if queued.has_turn {
+                self.frame.word.turn_ended();
             }
-            wakes = true;
+            wakes = was_first || queued.has_turn;
         }
         if queued.is_writer {
             queues.writers -= 1;
@@ -412,11 +405,11 @@ impl FrameWithWaiters {
         while self
             .frame
             .word
-            .exclude(queued.is_first, Epoch::NONE)
+            .exclude(queued.has_turn, Epoch::NONE)
             .is_err()
         {
             self.wait(
-                WaitCondition::Exclusive { first: false },
+                WaitCondition::Exclusive { in_turn: false },
                 is_elder,
                 &mut queued,
             );
@@ -435,7 +428,7 @@ impl FrameWithWaiters {
         }
         let mut queued = QueuedThread::default();
         let mut queues = self.queues.lock().expect("the lock");
-        let awaited = WaitCondition::Exclusive { first: false };
+        let awaited = WaitCondition::Exclusive { in_turn: false };
         if self.frame.word.note_waiter(awaited, false) {
             queues.writers += 1;
             queued.is_writer = true;

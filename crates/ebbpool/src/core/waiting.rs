@@ -16,8 +16,10 @@ const LAST_LOOK: Duration = Duration::from_millis(10);
 /// of these pages would otherwise wait for each other.
 const POLITENESS: Duration = Duration::from_millis(100);
 
-/// How long a thread waits for a latch before the threads that come later have to let it go first: in turn, a latch that is
-/// held for a short time would be handed over to a sleeping thread each time.
+/// The longest time that a reader lets waiting writers go first, however long they have waited.
+const MOST_POLITENESS: Duration = Duration::from_secs(1);
+
+/// How long a thread waits for a latch before it gets a turn among those that wait.
 const SENIORITY: Duration = Duration::from_millis(1);
 
 /// A thread's wait, which ends at a deadline.
@@ -28,6 +30,8 @@ pub(crate) struct Waiting<'c> {
     next_look: Duration,
     /// How long it lets waiting writers go first, as a reader.
     politeness: Option<Duration>,
+    /// The thread has waited for as long as it may, and tries for the last time.
+    is_late: bool,
     /// Makes readers, or writers, give way to this thread.
     queued: Option<QueuedThread<'c>>,
 }
@@ -41,23 +45,24 @@ impl<'c> Waiting<'c> {
             deadline: since + core.limits.patience,
             next_look: FIRST_LOOK,
             politeness: None,
+            is_late: false,
             queued: None,
         }
     }
 
     /// True while this thread, as a reader, lets waiting writers go first.
     pub(super) fn is_polite(&self) -> bool {
-        self.since.elapsed() < self.politeness.unwrap_or(POLITENESS)
+        !self.is_late && self.since.elapsed() < self.politeness.unwrap_or(POLITENESS)
     }
 
-    /// True if it is the first of the elders that wait for the frame.
-    pub(super) fn is_first(&self) -> bool {
-        self.queued.as_ref().is_some_and(QueuedThread::is_first)
+    /// True if no thread goes before this one.
+    pub(super) fn is_in_turn(&self) -> bool {
+        self.is_late || self.queued.as_ref().is_some_and(QueuedThread::has_turn)
     }
 
     /// Gives up the place in the queue for a latch, because the thread goes on to wait for something else: readers of
     /// the page that is in the frame by now need not let it go first.
-    pub(super) fn leave_queue(&mut self) {
+    pub(crate) fn leave_queue(&mut self) {
         self.queued = None;
     }
 
@@ -76,6 +81,9 @@ impl<'c> Waiting<'c> {
         awaited: WaitCondition,
     ) -> Result<(), PoolError> {
         let core = self.core;
+        if self.is_late {
+            return Err(self.too_long(page));
+        }
         core.transfer.counters.waits_for_latches.add(1);
         let (seniority, until) = match awaited {
             // A reader is polite for as long as the writer has waited already, if that is longer: readers that hold the page for
@@ -83,9 +91,11 @@ impl<'c> Waiting<'c> {
             WaitCondition::Shared {
                 polite_since: Some(_),
             } => {
-                let politeness = *self
-                    .politeness
-                    .get_or_insert_with(|| core.frames.writers_waited(frame).max(POLITENESS));
+                let politeness = *self.politeness.get_or_insert_with(|| {
+                    core.frames
+                        .writers_waited(frame)
+                        .clamp(POLITENESS, MOST_POLITENESS)
+                });
                 (Seniority::Newcomer, self.since + politeness)
             }
             WaitCondition::Shared { .. } | WaitCondition::Exclusive { .. } => {
@@ -108,10 +118,9 @@ impl<'c> Waiting<'c> {
             &mut self.queued,
             deadline,
         );
-        match in_time || deadline < self.deadline {
-            true => Ok(()),
-            false => Err(self.too_long(page)),
-        }
+        // The latch may be free for a thread that need not let others go first.
+        self.is_late = !in_time && deadline == self.deadline;
+        Ok(())
     }
 
     /// Waits until the eviction of a page has ended.
@@ -177,7 +186,9 @@ mod tests {
         let frame = core.table.find(1, &core.frames).expect("it is resident");
         let mut waiting = Waiting::new(core);
         // It waits for page 1, which is fixed. Then the page is evicted, as far as the writer knows.
-        let waited = waiting.for_latch(frame, 1, WaitCondition::Exclusive { first: false });
+        let awaited = WaitCondition::Exclusive { in_turn: false };
+        waiting.for_latch(frame, 1, awaited).expect("a last try");
+        let waited = waiting.for_latch(frame, 1, awaited);
         assert!(matches!(waited, Err(PoolError::Latched { page: 1, .. })));
         assert!(
             core.frames.fix(frame, true).is_err(),
@@ -200,7 +211,7 @@ mod tests {
         let _pinned = pool.fix_read(2).expect("a page");
         let frame = core.table.find(2, &core.frames).expect("it is resident");
         for awaited in [
-            WaitCondition::Exclusive { first: false },
+            WaitCondition::Exclusive { in_turn: false },
             WaitCondition::Drop,
         ] {
             let mut waiting = Waiting::new(core);

@@ -1,8 +1,11 @@
 //! Pages are written back while they stay resident, and threads that make too many pages dirty are slowed down.
 
+use std::cmp::Reverse;
+use std::collections::HashMap;
 use std::time::Duration;
 
 use super::Core;
+use crate::background::Signal;
 use crate::error::PoolError;
 use crate::frames::{
     CopyInFlight, CopySlot, FrameState, Frames, LatchRefusal, Seniority, SharedLatch, WaitCondition,
@@ -12,8 +15,15 @@ use crate::stats::WriteCause;
 use crate::sync::{Instant, thread};
 use crate::transfer::Outgoing;
 
-/// How long the background writer waits for latches in a row.
-const LONGEST_TURN: Duration = Duration::from_millis(100);
+/// How long the background writer waits for pages that threads are changing, in all and for each.
+const LONGEST_WAIT: Duration = Duration::from_millis(100);
+const LONGEST_WAIT_FOR_ONE: Duration = Duration::from_millis(25);
+
+/// How long it does not wait for a page that a thread has held for longer than that.
+const AFTER_A_WAIT: Duration = Duration::from_millis(500);
+
+/// The frames of pages for which the background writer has waited without success, and until when it does not wait for them again.
+pub(crate) type HeldFrames = HashMap<u32, Instant>;
 
 impl Core {
     /// Writes pages that stay resident, a batch at a time, and skips those that are no longer dirty. With
@@ -129,9 +139,13 @@ impl Core {
         thread::sleep(delay);
     }
 
-    /// Writes dirty pages, those included that other threads are changing: it waits for each of these until no thread does, for
-    /// [`LONGEST_TURN`] in all.
-    pub(crate) fn write_in_turn(&self, frames: Vec<u32>) -> Result<usize, PoolError> {
+    /// Writes dirty pages, those included that other threads are changing: it waits for each of these, the oldest changes first,
+    /// until no thread changes it, but not for pages that a thread holds for long, nor while other pages have to be written.
+    pub(crate) fn write_in_turn(
+        &self,
+        frames: Vec<u32>,
+        held: &mut HeldFrames,
+    ) -> Result<usize, PoolError> {
         let mut busy = Vec::new();
         let mut latches = Vec::new();
         for frame in frames {
@@ -144,10 +158,21 @@ impl Core {
         let mut written = self
             .write_latched(latches, WriteCause::Background, true)
             .map(|it| it.pages);
-        let deadline = Instant::now() + LONGEST_TURN;
+        busy.sort_by_key(|&frame| Reverse(self.frames.dirty_for_ms(frame)));
+        let begin = Instant::now();
+        held.retain(|_, until| *until > begin);
+        busy.retain(|frame| !held.contains_key(frame));
         for frame in busy {
-            let latch = self.share_in_turn(frame, deadline);
-            let one = self.write_latched(latch.into_iter().collect(), WriteCause::Background, true);
+            let now = Instant::now();
+            let is_needed = self.signal.as_ref().is_some_and(Signal::is_requested);
+            if is_needed || now >= begin + LONGEST_WAIT {
+                break;
+            }
+            let Some(latch) = self.share_in_turn(frame, now + LONGEST_WAIT_FOR_ONE) else {
+                held.insert(frame, Instant::now() + AFTER_A_WAIT);
+                continue;
+            };
+            let one = self.write_latched(vec![latch], WriteCause::Background, true);
             written = written.and_then(|pages| Ok(pages + one?.pages));
         }
         written

@@ -538,6 +538,15 @@ impl DoubleWriteArea {
         Ok(restored)
     }
 
+    /// True if the area has an image of a page: a crash may have torn it.
+    ///
+    /// # Errors
+    ///
+    /// [`PoolError::Storage`] if the area cannot be read.
+    pub fn has_image(&self, page: u64) -> Result<bool, PoolError> {
+        Ok(self.candidates()?.0.contains_key(&page))
+    }
+
     /// The images of each page, latest first, and the number of the last batch.
     fn candidates(&self) -> Result<(HashMap<u64, Vec<ImageCandidate>>, u64), PoolError> {
         let records = self.records()?;

@@ -95,25 +95,3 @@ impl PageChanges {
         self.since_ms.load(Ordering::Relaxed)
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn changes_after_a_copy_are_younger_than_it_unless_its_write_fails() {
-        let changes = PageChanges::default();
-        changes.begin(10);
-        changes.took_off(50);
-        assert_eq!(changes.since_ms(), 50);
-        changes.landed();
-        assert_eq!(changes.since_ms(), 50);
-        changes.took_off(90);
-        changes.turned_back();
-        assert_eq!(
-            changes.since_ms(),
-            50,
-            "the changes from then on are not in storage"
-        );
-    }
-}

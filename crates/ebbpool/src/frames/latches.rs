@@ -97,14 +97,15 @@ impl Frames {
         Ok((SharedLatch { frames, frame }, fixed))
     }
 
-    /// The exclusive latch, to change the page. All but the `first` of the elders let elders go first.
+    /// The exclusive latch, to change the page. A thread that is not `in_turn` lets an elder go first that
+    /// has its turn.
     #[inline]
     pub(crate) fn exclude(
         &self,
         frame: u32,
-        first: bool,
+        in_turn: bool,
     ) -> Result<(ExclusiveLatch<'_>, HitStatus), LatchRefusal> {
-        let excluded = self.header(frame).word.exclude(first, self.epoch())?;
+        let excluded = self.header(frame).word.exclude(in_turn, self.epoch())?;
         if excluded.was_clean {
             self.became_dirty(frame);
         }

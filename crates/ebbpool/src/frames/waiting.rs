@@ -10,6 +10,10 @@ use crate::sync::{Condvar, Instant, Mutex};
 /// The number of waiting rooms, which the frames share.
 const ROOMS: usize = 64;
 
+/// The least time between the turns of two elders of a frame. A turn hands the latch over to a thread that sleeps: where many
+/// threads change a page for a moment each, they would do nothing else.
+const BETWEEN_TURNS: Duration = Duration::from_millis(1);
+
 /// The rooms in which threads wait. All threads that wait for a frame wait in the same room, and threads that wait
 /// for other frames wait there too.
 pub(super) struct WaitingRooms(Box<[CachePadded<WaitingRoom>]>);
@@ -23,13 +27,21 @@ struct WaitingRoom {
 #[derive(Default)]
 struct Queues {
     writers: Vec<WriterQueue>,
-    /// The elders of all frames, each with its frame, in the order in which they take their latches.
-    elders: Vec<(u32, Ticket)>,
+    /// The elders of all frames, in the order of their turns.
+    elders: Vec<Elder>,
     next_ticket: u64,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Ticket(u64);
+
+#[derive(Clone, Copy)]
+struct Elder {
+    frame: u32,
+    ticket: Ticket,
+    /// When it has its turn, at the earliest, if it is the first one of its frame.
+    turn: Instant,
+}
 
 /// The writers that wait for a frame.
 struct WriterQueue {
@@ -73,19 +85,30 @@ impl Queues {
         let ticket = Ticket(self.next_ticket);
         self.next_ticket += 1;
         let at = if urgent { 0 } else { self.elders.len() };
-        self.elders.insert(at, (frame, ticket));
+        let turn = Instant::now();
+        let elder = Elder {
+            frame,
+            ticket,
+            turn,
+        };
+        self.elders.insert(at, elder);
         ticket
     }
 
-    /// True if it was the last elder that waited for the frame.
-    fn remove_elder(&mut self, frame: u32, ticket: Ticket) -> bool {
-        self.elders.retain(|&(_, it)| it != ticket);
-        self.elders.iter().all(|&(of, _)| of != frame)
+    /// Removes an elder; true if it was the first one of its frame. After its turn the next one waits a while for its own.
+    fn remove_elder(&mut self, frame: u32, ticket: Ticket, had_turn: bool) -> bool {
+        let was_first = self.turn(frame, ticket).is_some();
+        self.elders.retain(|elder| elder.ticket != ticket);
+        if had_turn && let Some(next) = self.elders.iter_mut().find(|elder| elder.frame == frame) {
+            next.turn = Instant::now() + BETWEEN_TURNS;
+        }
+        was_first
     }
 
-    fn first_elder(&self, frame: u32) -> Option<Ticket> {
-        let mut of_frame = self.elders.iter().filter(|(of, _)| *of == frame);
-        of_frame.next().map(|&(_, ticket)| ticket)
+    /// When this elder has its turn, if it is the first one of its frame.
+    fn turn(&self, frame: u32, ticket: Ticket) -> Option<Instant> {
+        let first = self.elders.iter().find(|elder| elder.frame == frame)?;
+        (first.ticket == ticket).then_some(first.turn)
     }
 }
 
@@ -106,9 +129,9 @@ impl WaitingRooms {
 pub(crate) enum Seniority {
     /// Threads that came later may be before it.
     Newcomer,
-    /// It has waited for long: it goes before all writers that are no elders, and after the elders before it.
+    /// It has waited for long: it gets a turn, in which it goes before all writers that have none, after the elders before it.
     Elder,
-    /// It goes before all others.
+    /// The next turn is its own.
     Urgent,
 }
 
@@ -119,13 +142,13 @@ pub(crate) struct QueuedThread<'f> {
     frame: u32,
     is_writer: bool,
     elder: Option<Ticket>,
-    is_first: bool,
+    has_turn: bool,
 }
 
 impl QueuedThread<'_> {
-    /// True if the thread is the first of the elders.
-    pub(crate) fn is_first(&self) -> bool {
-        self.is_first
+    /// True if it is the thread's turn, as an elder.
+    pub(crate) fn has_turn(&self) -> bool {
+        self.has_turn
     }
 }
 
@@ -148,8 +171,7 @@ impl Frames {
     }
 
     /// Waits until the condition may hold for the page in the frame, or the frame has another page; false once
-    /// `deadline` has passed. `queued` is the thread's place in the queue while it goes on waiting for the same frame. An elder
-    /// goes on waiting until it is the first one.
+    /// `deadline` has passed. `queued` is the thread's place in the queue while it goes on waiting for the same frame.
     #[cold]
     pub(crate) fn wait<'f>(
         &'f self,
@@ -162,40 +184,28 @@ impl Frames {
         if queued.as_ref().is_some_and(|thread| thread.frame != frame) {
             *queued = None;
         }
-        let is_elder = seniority != Seniority::Newcomer;
         let room = self.rooms.of(frame);
         let mut queues = room.queues.lock();
         loop {
-            let ticket = queued.as_ref().and_then(|thread| thread.elder);
-            let first = queues.first_elder(frame);
-            let is_first = ticket.is_some() && ticket == first;
-            if let Some(thread) = queued {
-                thread.is_first = is_first;
+            if seniority != Seniority::Newcomer {
+                let thread = queued.get_or_insert_with(|| QueuedThread::new(self, frame));
+                let urgent = seniority == Seniority::Urgent;
+                (thread.elder).get_or_insert_with(|| queues.add_elder(frame, urgent));
             }
-            // An elder that is not the first one is woken when the first one leaves the queue.
-            let is_turn = ticket.is_none() || is_first;
+            let elder = queued.as_ref().and_then(|thread| thread.elder);
+            let turn = elder.and_then(|ticket| queues.turn(frame, ticket));
+            let has_turn = turn.is_some_and(|turn| turn <= Instant::now());
+            if let Some(thread) = queued {
+                thread.has_turn |= has_turn;
+            }
             let word = &self.header(frame).word;
-            if is_turn && !word.note_waiter(awaited.of_first(is_first), is_elder) {
+            if !word.note_waiter(awaited.in_turn(has_turn), has_turn) {
                 return true;
             }
-            let joins_writers =
-                awaited.is_writer() && !queued.as_ref().is_some_and(|it| it.is_writer);
-            let joins_elders = is_elder && ticket.is_none();
-            if joins_writers || joins_elders {
-                let thread = queued.get_or_insert_with(|| QueuedThread {
-                    frames: self,
-                    frame,
-                    is_writer: false,
-                    elder: None,
-                    is_first: false,
-                });
-                if joins_writers {
+            if awaited.is_writer() {
+                let thread = queued.get_or_insert_with(|| QueuedThread::new(self, frame));
+                if !std::mem::replace(&mut thread.is_writer, true) {
                     queues.add_writer(frame);
-                    thread.is_writer = true;
-                }
-                if joins_elders {
-                    thread.elder = Some(queues.add_elder(frame, seniority == Seniority::Urgent));
-                    continue;
                 }
             }
             // The page may have left the frame before the waiter was noted; a thread that removes it later wakes this one.
@@ -204,12 +214,28 @@ impl Frames {
                 *queued = None;
                 return true;
             }
-            if room.woken.wait_until(&mut queues, deadline).timed_out() {
-                return false;
-            }
-            if ticket.is_none() {
+            let until = match turn {
+                Some(turn) if !has_turn => turn.min(deadline),
+                _ => deadline,
+            };
+            if !room.woken.wait_until(&mut queues, until).timed_out() {
                 return true;
             }
+            if until == deadline {
+                return false;
+            }
+        }
+    }
+}
+
+impl<'f> QueuedThread<'f> {
+    fn new(frames: &'f Frames, frame: u32) -> Self {
+        QueuedThread {
+            frames,
+            frame,
+            is_writer: false,
+            elder: None,
+            has_turn: false,
         }
     }
 }
@@ -221,11 +247,12 @@ impl Drop for QueuedThread<'_> {
         let mut queues = room.queues.lock();
         let mut wakes = false;
         if let Some(ticket) = self.elder {
-            if queues.remove_elder(self.frame, ticket) {
-                word.last_elder_stopped();
+            let was_first = queues.remove_elder(self.frame, ticket, self.has_turn);
+            if self.has_turn {
+                word.turn_ended();
             }
-            // The next elder waits for its turn, or writers wait that are no elders, and no release of a latch will wake them.
-            wakes = true;
+            // The next elder waits for its turn, or writers have let this one go first, and no release of a latch will wake them.
+            wakes = was_first || self.has_turn;
         }
         if self.is_writer && queues.remove_writer(self.frame) {
             // Readers waited for this writer, and no release of a latch will wake them.

@@ -9,7 +9,7 @@
 //! bit  18      fresh: read ahead, and not fixed since
 //! bit  17      waiters: a thread waits for the latch, or for a copy to land, and is to be woken
 //! bit  16      latched exclusively
-//! bit  15      elder waits: a thread that has waited for long, and writers let it go first
+//! bit  15      elder waits: a thread that has waited for long has its turn, and writers let it go first
 //! bits 14..0   shared latches: the pins of readers
 //! ```
 //!
@@ -32,8 +32,8 @@
 //! 6. A thread that waits has set *waiters* under the lock of the frame's waiting room, and releases that lock only
 //!    by falling asleep. A thread that ends what others may wait for clears the bit, takes the lock, and then wakes
 //!    them. So no thread misses the end of what it waits for.
-//! 7. *Writer waits* is set exactly while a writer waits for the frame, and *elder waits* while an elder does, as seen by a
-//!    thread that has the lock of the waiting room.
+//! 7. *Writer waits* is set exactly while a writer waits for the frame, and *elder waits* while it is an elder's turn, as seen by
+//!    a thread that has the lock of the waiting room.
 //!
 //! | from | transition | to | copy in flight |
 //! | --- | --- | --- | --- |
@@ -62,9 +62,10 @@
 //! or one that waits for it, has fixed.
 //!
 //! *Elder waits* belongs to the threads that have waited for long (7). A thread that takes the exclusive latch again at once
-//! would otherwise be before those that wait, again and again. While the bit is set only the first of the elders takes the
-//! exclusive latch ([`exclude`](FrameWord::exclude)), and they go in the order in which they became elders (`waiting.rs`). An
-//! elder waits for nothing but this latch, so that letting it go first cannot be part of a circle.
+//! would otherwise be before those that wait, again and again. From time to time it is the turn of one of the elders, in the order
+//! in which they became elders (`waiting.rs`): while the bit is set no other thread takes the exclusive latch
+//! ([`exclude`](FrameWord::exclude)). An elder waits for nothing but this latch, so that letting it go first cannot be part of a
+//! circle.
 //!
 //! The *mark* is the [`Epoch`] in which a hit was last reported to the policy, and *written* says whether a write
 //! was. [`fix`](FrameWord::fix) and [`exclude`](FrameWord::exclude) set them to the epoch that the caller passes. A
@@ -134,8 +135,8 @@ pub(crate) enum WaitCondition {
     /// The shared latch. The thread lets waiting writers go first until the version is no longer `polite_since`, which
     /// is the one when it first tried; `None` if it no longer lets them go first.
     Shared { polite_since: Option<u32> },
-    /// The exclusive latch, to change the page. All but the first of the elders let elders go first.
-    Exclusive { first: bool },
+    /// The exclusive latch, to change the page. Threads that have no turn let an elder go first that has it.
+    Exclusive { in_turn: bool },
     /// The exclusive latch of a page without a copy in flight, to drop the page.
     Drop,
     /// That no copy of the page is in flight.
@@ -143,10 +144,10 @@ pub(crate) enum WaitCondition {
 }
 
 impl WaitCondition {
-    /// The condition for a thread that is the first of the elders, or is not.
-    pub(crate) fn of_first(self, first: bool) -> Self {
+    /// The condition for a thread that has its turn, or has none.
+    pub(crate) fn in_turn(self, in_turn: bool) -> Self {
         match self {
-            WaitCondition::Exclusive { .. } => WaitCondition::Exclusive { first },
+            WaitCondition::Exclusive { .. } => WaitCondition::Exclusive { in_turn },
             other => other,
         }
     }
@@ -344,15 +345,15 @@ impl FrameWord {
     }
 
     /// Takes the exclusive latch, to change the page. The first change since the page was clean, or since a copy was
-    /// taken, is reported to the policy in any epoch: the policy may believe the page clean. All but the `first` of the elders
-    /// let elders go first.
+    /// taken, is reported to the policy in any epoch: the policy may believe the page clean. A thread that is not `in_turn` lets an
+    /// elder go first that has its turn.
     #[inline]
     pub(crate) fn exclude(
         &self,
-        first: bool,
+        in_turn: bool,
         epoch: Epoch,
     ) -> Result<ExclusiveResult, LatchRefusal> {
-        let stopped = if first { HELD } else { HELD | ELDER_WAITS };
+        let stopped = if in_turn { HELD } else { HELD | ELDER_WAITS };
         let mut word = self.0.load(Ordering::Relaxed);
         loop {
             if let Some(refusal) = refusal(word, stopped) {
@@ -420,13 +421,13 @@ impl FrameWord {
     }
 
     /// Notes that the calling thread waits; false if there is nothing to wait for. The thread holds the lock that
-    /// wakers take too. A writer makes readers let it go first, and an elder makes writers do so.
-    pub(crate) fn note_waiter(&self, awaited: WaitCondition, elder: bool) -> bool {
+    /// wakers take too. A writer makes readers let it go first, and a thread that has its turn makes writers do so.
+    pub(crate) fn note_waiter(&self, awaited: WaitCondition, has_turn: bool) -> bool {
         let mut flags = WAITERS;
         if awaited.is_writer() {
             flags |= WRITER_WAITS;
         }
-        if elder {
+        if has_turn {
             flags |= ELDER_WAITS;
         }
         let waits = |word: u64| awaits(word, awaited).then_some(word | flags);
@@ -440,8 +441,8 @@ impl FrameWord {
         before & (WAITERS | EXCLUSIVE) == WAITERS
     }
 
-    /// Notes that the last elder has stopped waiting. Under the lock of the waiting room.
-    pub(crate) fn last_elder_stopped(&self) {
+    /// Notes that an elder's turn has ended. Under the lock of the waiting room.
+    pub(crate) fn turn_ended(&self) {
         self.0.fetch_and(!ELDER_WAITS, Ordering::Relaxed);
     }
 
@@ -631,8 +632,8 @@ fn awaits(word: u64, awaited: WaitCondition) -> bool {
             let full = word & SHARED == SHARED;
             excluded || full || lets_go_first || state == FrameState::Loading
         }
-        WaitCondition::Exclusive { first } => {
-            let lets_go_first = word & ELDER_WAITS != 0 && !first;
+        WaitCondition::Exclusive { in_turn } => {
+            let lets_go_first = word & ELDER_WAITS != 0 && !in_turn;
             word & HELD != 0 || lets_go_first || state == FrameState::Loading
         }
         WaitCondition::Drop => {
