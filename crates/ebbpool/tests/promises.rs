@@ -62,7 +62,11 @@ fn no_choice_of_page_numbers_loses_a_change() {
         .iter()
         .map(|stride| (1..=1000).map(|n| n * stride).collect())
         .collect();
-    choices.push(that_fibonacci_hashing_maps_to_neighbours().take(1000).collect());
+    choices.push(
+        that_fibonacci_hashing_maps_to_neighbours()
+            .take(1000)
+            .collect(),
+    );
     for pages in choices {
         let storage = FaultyDisk::new(1);
         let pool = options(1024)
