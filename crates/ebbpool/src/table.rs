@@ -80,44 +80,38 @@ const IN_FIRST_WORD: usize = 8;
 /// One page that has passed a bucket, in the word that counts them.
 const PASSED: u64 = 1 << 32;
 
-/// A byte of each tag in a word.
-const ONES: u64 = 0x0101_0101_0101_0101;
+/// The lowest bit of each tag in a word.
+const LOWEST: u64 = 0x0101_0101_0101_0101;
 
-/// The bits of a word that are not the highest of a tag.
-const LOWER: u64 = 0x7f * ONES;
+/// The highest bit of each tag in a word.
+const HIGHEST: u64 = LOWEST << 7;
 
-/// A bit for each of the slots of a bucket: bit `8 * slot` for the first eight, `8 * (slot - 8) + 1` for the others.
-#[derive(Clone, Copy)]
-struct SlotSet(u64);
+/// Those slots with a tag whose tags are in the same word, by the highest bit of each tag.
+struct SlotsOfWord {
+    found: u64,
+    /// The first slot of the word.
+    from: usize,
+}
 
-impl SlotSet {
-    /// The slots with this tag.
+impl SlotsOfWord {
     #[inline]
-    fn tagged(tags: u64, tags_and_passed: u64, tag: u8) -> Self {
-        let tag = ONES * u64::from(tag);
+    fn tagged(word: u64, tag: u8, from: usize) -> Self {
+        let word = word ^ (LOWEST * u64::from(tag));
         // The highest bit of each byte that is zero. No byte carries into the next one.
-        let zeros = |word: u64| !(((word & LOWER) + LOWER) | word | LOWER);
-        let last = zeros(tags_and_passed ^ tag) & (PASSED - 1);
-        SlotSet((zeros(tags ^ tag) >> 7) | (last >> 6))
-    }
-
-    #[inline]
-    fn first(self) -> Option<usize> {
-        (self.0 != 0).then(|| {
-            let bit = self.0.trailing_zeros() as usize;
-            bit / 8 + bit % 8 * IN_FIRST_WORD
-        })
+        let zeros = !(((word & !HIGHEST) + !HIGHEST) | word) & HIGHEST;
+        SlotsOfWord { found: zeros, from }
     }
 }
 
-impl Iterator for SlotSet {
+impl Iterator for SlotsOfWord {
     type Item = usize;
 
     #[inline]
     fn next(&mut self) -> Option<usize> {
-        let slot = self.first()?;
-        self.0 &= self.0 - 1;
-        Some(slot)
+        let slot = self.found.trailing_zeros() as usize / 8;
+        let remains = self.found != 0;
+        self.found &= self.found.wrapping_sub(1);
+        remains.then_some(self.from + slot)
     }
 }
 
@@ -130,13 +124,19 @@ impl Bucket {
         }
     }
 
-    /// The slots that have this tag, and the number of pages that have passed this bucket.
+    /// The first result of `accept` for the slots that have this tag, and the number of pages that have passed this
+    /// bucket.
     #[inline]
-    fn search(&self, tag: u8) -> (SlotSet, u64) {
+    fn search<T>(&self, tag: u8, mut accept: impl FnMut(usize) -> Option<T>) -> (Option<T>, u64) {
         let tags = self.tags.load(Ordering::Acquire);
         let tags_and_passed = self.tags_and_passed.load(Ordering::Acquire);
-        let slots = SlotSet::tagged(tags, tags_and_passed, tag);
-        (slots, tags_and_passed / PASSED)
+        let mut first = SlotsOfWord::tagged(tags, tag, 0);
+        let mut last = SlotsOfWord::tagged(tags_and_passed, tag, IN_FIRST_WORD);
+        last.found &= PASSED - 1;
+        // Not one iterator over both words, since the frame of a slot of the first one need not wait for the second.
+        let found = first.find_map(&mut accept);
+        let found = found.or_else(|| last.find_map(accept));
+        (found, tags_and_passed / PASSED)
     }
 
     /// The frame in a slot, if it holds the page.
@@ -271,9 +271,8 @@ impl PageTable {
         }
         let hash = self.hash(page);
         let bucket = &self.buckets[self.home(hash)];
-        let (slots, _) = bucket.search(hash.tag());
-        let frame = bucket.frames.get(slots.first()?)?;
-        Some(frame.load(Ordering::Acquire))
+        let frame = |slot: usize| Some(bucket.frames.get(slot)?.load(Ordering::Acquire));
+        bucket.search(hash.tag(), frame).0
     }
 
     /// Searches this number of buckets for a page that is hashed.
@@ -283,11 +282,10 @@ impl PageTable {
         let mut at = self.home(hash);
         for _ in 0..most {
             let bucket = &self.buckets[at];
-            let (slots, passed) = bucket.search(hash.tag());
-            for slot in slots {
-                if let Some(frame) = bucket.frame_of(slot, page, entries) {
-                    return Some(frame);
-                }
+            let accept = |slot| bucket.frame_of(slot, page, entries);
+            let (found, passed) = bucket.search(hash.tag(), accept);
+            if found.is_some() {
+                return found;
             }
             // A page that is in a later bucket has passed this one (3).
             if passed == 0 {
@@ -309,8 +307,7 @@ impl PageTable {
         let mut at = self.home(hash);
         loop {
             let bucket = &self.buckets[at];
-            let (vacant, _) = bucket.search(0);
-            if let Some(slot) = vacant.first() {
+            if let (Some(slot), _) = bucket.search(0, Some) {
                 return bucket.put(slot, frame, hash.tag());
             }
             bucket.count_in();
@@ -343,8 +340,8 @@ impl PageTable {
         let mut at = self.home(hash);
         for _ in 0..self.buckets.len() {
             let bucket = &self.buckets[at];
-            let (mut slots, passed) = bucket.search(hash.tag());
-            let found = slots.find(|&slot| bucket.frames[slot].load(Ordering::Relaxed) == frame);
+            let held = |slot: usize| bucket.frames[slot].load(Ordering::Relaxed) == frame;
+            let (found, passed) = bucket.search(hash.tag(), |slot| held(slot).then_some(slot));
             if let Some(slot) = found {
                 return Some((at, slot));
             }
@@ -385,7 +382,7 @@ impl PageTable {
         let buckets = (0..self.buckets.len()).map(|step| (home + step) % self.buckets.len());
         let goes_on = |&at: &usize| match found {
             Some((bucket, _)) => at != bucket,
-            None => self.buckets[at].search(0).1 > 0,
+            None => self.buckets[at].search(0, Some).1 > 0,
         };
         buckets.take_while(goes_on).count() + 1
     }
