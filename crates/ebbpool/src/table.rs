@@ -27,10 +27,10 @@
 //!
 //! With a random key the pages are spread as by a random function, whatever their numbers, as far as `table_tests.rs`
 //! measures it. A search for a resident page visits 1.02 buckets in the mean when a full table has just been filled, and
-//! 1.09 after many replacements, as pages do not move back to their homes. Then one page in 1500 is more than 4 buckets
-//! from the start of its search, and about one in 270,000 more than 8. A caller that knows the key can choose pages
-//! with the same home. Then searches without the lock give up, and those under the lock visit one bucket for each
-//! [`SLOTS`] pages, and at most each bucket once.
+//! 1.09 after many replacements, as pages do not move back to their homes. Then about one page in 300,000 is so far from
+//! its home that a search without the lock gives up. A caller that knows the key can choose pages with the same home.
+//! Then searches without the lock give up, and those under the lock visit one bucket for each [`SLOTS`] pages, and at
+//! most each bucket once.
 
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
 
