@@ -172,15 +172,20 @@ mod tests {
     use super::*;
     use crate::core::FetchReason;
     use crate::options::PoolOptions;
+    use crate::pool::Pool;
     use crate::storage::MemoryStorage;
+
+    /// A pool of two frames whose threads wait for a millisecond.
+    fn impatient_pool() -> Pool {
+        let options = PoolOptions::new(2)
+            .background(false)
+            .patience(Duration::from_millis(1));
+        options.open(MemoryStorage::new(512)).expect("a pool")
+    }
 
     #[test]
     fn a_writer_that_goes_on_to_wait_for_a_frame_is_no_longer_in_the_queue_for_another() {
-        let pool = PoolOptions::new(2)
-            .background(false)
-            .patience(Duration::from_millis(1))
-            .open(MemoryStorage::new(512))
-            .expect("a pool");
+        let pool = impatient_pool();
         let core = &*pool.core;
         let _pinned = [1, 2].map(|page| pool.fix_read(page).expect("a page"));
         let frame = core.table.find(1, &core.frames).expect("it is resident");
@@ -202,11 +207,7 @@ mod tests {
 
     #[test]
     fn a_thread_does_not_wait_for_a_frame_that_its_page_has_left() {
-        let pool = PoolOptions::new(2)
-            .background(false)
-            .patience(Duration::from_millis(1))
-            .open(MemoryStorage::new(512))
-            .expect("a pool");
+        let pool = impatient_pool();
         let core = &*pool.core;
         let _pinned = pool.fix_read(2).expect("a page");
         let frame = core.table.find(2, &core.frames).expect("it is resident");
