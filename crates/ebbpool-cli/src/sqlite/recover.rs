@@ -281,7 +281,9 @@ fn missing_bytes(inspection: &SqliteInspection) -> Option<ByteSize> {
     let longer = of_log.max(of_wal).saturating_sub(inspection.bytes);
     let need = log.map_or(0, |log| log.changed_pages) * (page + FRAME) + longer;
     let mount = rustix::fs::statvfs(&inspection.path).ok()?;
-    let free = mount.f_bavail.saturating_mul(mount.f_frsize);
+    // What `-ebb` has in reserve behind its records is given back.
+    let reserve = log.map_or(0, |log| log.bytes.saturating_sub(log.used_bytes));
+    let free = mount.f_bavail.saturating_mul(mount.f_frsize) + reserve;
     (free < need).then(|| ByteSize::new(need - free))
 }
 

@@ -238,6 +238,13 @@ cmp -n $(stat -c %s a.db-ebb) a.db-ebb ../a.db-ebb
 rm fill
 $0 sqlite recover a.db
 cp a.db ../recovered.db
+# What the log has in reserve behind its records is room enough.
+cp ../a.db ../a.db-ebb .
+head -c 600K /dev/zero >> a.db-ebb
+head -c 2M /dev/zero > fill 2> /dev/null || true
+$0 sqlite recover a.db --dry-run > ../planned-with-reserve
+$0 sqlite recover a.db
+cp a.db ../recovered-with-reserve.db
 ";
     let output = Command::new("unshare")
         .args(["-rm", "bash", "-c", script, env!("CARGO_BIN_EXE_ebbpool")])
@@ -260,8 +267,12 @@ cp a.db ../recovered.db
     ] {
         assert!(said.contains(words), "no {words}: {said}");
     }
-    let count = scratch.judge("recovered.db", "SELECT count(*) >= 300 FROM t");
-    assert_eq!(count, json!([[1]]));
+    let planned = ebbpool.text("planned-with-reserve");
+    assert!(!planned.contains("too little room"), "{planned}");
+    for recovered in ["recovered.db", "recovered-with-reserve.db"] {
+        let count = scratch.judge(recovered, "SELECT count(*) >= 300 FROM t");
+        assert_eq!(count, json!([[1]]));
+    }
 }
 
 #[test]

@@ -138,6 +138,13 @@ impl Store {
         while is_whole && done == Ok(false) {
             done = self.go_on(pages, bytes);
         }
+        if done == Err(Code(ffi::FULL)) && self.is_closing && self.give_reserve_back() {
+            self.slices = Slices::default();
+            done = self.go_on(pages, u64::MAX);
+            while done == Ok(false) {
+                done = self.go_on(pages, u64::MAX);
+            }
+        }
         self.slices.done += 1;
         if done == Ok(true)
             && removes_mark
@@ -150,6 +157,19 @@ impl Store {
         }
         self.publish();
         done
+    }
+
+    /// Cuts off what `-ebb` has behind its records, for `-wal`, and returns true if there was something.
+    fn give_reserve_back(&mut self) -> bool {
+        let deltas = &mut self.deltas;
+        let end = deltas.end;
+        let has_reserve = deltas.allocated.max(deltas.reserved) > end;
+        let Some(file) = deltas.file.as_mut().filter(|_| has_reserve) else {
+            return false;
+        };
+        deltas.allocated = end;
+        deltas.reserved = end;
+        file.truncate(end).and_then(|()| file.sync()).is_ok()
     }
 
     fn go_on(&mut self, pages: &Pages, bytes: u64) -> Answer<bool> {
