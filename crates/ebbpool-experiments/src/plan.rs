@@ -348,7 +348,7 @@ impl<'a> ConfiguredRun<'a> {
                 device: device.map(RunDevice::new),
                 changing: parsed(asymmetry.clone().filter(|text| !is_constant(text)))?,
                 warmup: Parsed::new(&or("warmup", "0"), warmup)?,
-                at_end: Parsed::new(&or("at-end", "free"), at_end)?,
+                at_end: Parsed::new(&or("at-end", "flush"), at_end)?,
                 cluster_size: Parsed::new(&or("cluster-size", "16"), cluster_size)?,
             },
             frames: Parsed::new(&or("frames", ""), valid)?,

@@ -174,6 +174,7 @@ impl<'a> Runner<'a> {
                 metadata: &resolved.metadata,
                 facts,
                 warmup: resolved.warmup,
+                at_end: *config.at_end.get(),
             };
             let spec = &specs[row.policy];
             let result = CellResult {

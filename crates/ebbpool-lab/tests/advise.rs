@@ -10,12 +10,12 @@ use ebbpool_lab::{
     Advice, AdviseError, AdviseRequest, ErrorKind, Lab, LabError, LabEvents, MemorySize, Note,
     PricingRequest, RequestError, ResultDirectory, RunRequest, Settings, Silent,
 };
-use ebbpool_sim::Warmup;
+use ebbpool_sim::{AtEnd, Warmup};
 use ebbpool_trace::{ReadOptions, Source};
 use tempfile::TempDir;
 
 /// The references of docs/billing.md without its warm-up. With LRU and two frames pages 1, 17, 33, 2 and 3 are read,
-/// and 17, 1 and 2 are evicted dirty: 5 reads and 3 writes in 7 references.
+/// and 17, 1 and 2 are evicted dirty, and 33 is dirty at the end: 5 reads and 4 writes in 7 references.
 const BY_HAND: &str = "# ebbpool.page_size=4096\nR 1\nW 17\nW 1\nR 33\nW 2\nW 33\nR 3\n";
 
 /// A device that takes 1 TB of writes.
@@ -79,16 +79,16 @@ fn rates_bytes_and_life_follow_from_counts() {
     };
     let advice = advised(&source(&trace), &request);
     let now = &advice.now;
-    assert_eq!((now.reads, now.writes, now.dirty_left), (5, 3, 1));
+    assert_eq!((now.reads, now.writes, now.dirty_left), (5, 4, 0));
     assert_eq!((now.bytes, advice.asymmetry.0), (Some(8192), 4.0));
-    close(Some(now.cost), (5.0 + 3.0 * 4.0) / 7.0);
+    close(Some(now.cost), (5.0 + 4.0 * 4.0) / 7.0);
     // One reference a second.
     close(now.reads_per_second, 5.0 / 7.0);
-    close(now.writes_per_second, 3.0 / 7.0);
-    let per_day = 3.0 / 7.0 * 86_400.0 * 4096.0;
+    close(now.writes_per_second, 4.0 / 7.0);
+    let per_day = 4.0 / 7.0 * 86_400.0 * 4096.0;
     close(now.bytes_written_per_day, per_day);
     close(now.life_years, 1e12 / per_day / 365.0);
-    close(now.busy_share, (5.0 * 100.0 + 3.0 * 400.0) / 7.0 / 1e6);
+    close(now.busy_share, (5.0 * 100.0 + 4.0 * 400.0) / 7.0 / 1e6);
     let life = &advice.life;
     assert_eq!(
         (life.host_bytes, life.reached_now),
@@ -114,6 +114,31 @@ fn rates_bytes_and_life_follow_from_counts() {
 }
 
 #[test]
+fn no_life_is_stated_where_most_writes_are_owed() {
+    let (_directory, trace) = written("owed.txt", &BY_HAND.replace("R 3", "W 3"));
+    let (_other, device) = written("by-hand.toml", DEVICE);
+    let request = AdviseRequest {
+        now: Some("lru".into()),
+        frames: Some(MemorySize::frames(4)),
+        clock: Some(AdviceClock::Duration(Duration::from_secs(7))),
+        ..AdviseRequest::new(PricingRequest::new(None, Some(&device)).expect("a device"))
+    };
+    for at_end in [AtEnd::Flush, AtEnd::Free] {
+        let mut request = request.clone();
+        request.counting.at_end = at_end;
+        let advice = advised(&source(&trace), &request);
+        assert_eq!(advice.now.life_years, None);
+        let note = advice.warnings.iter().find(|it| it.kind == NoteKind::Owed);
+        let text = &note.expect("a warning").text;
+        assert!(
+            text.contains("4 pages are still dirty at the end"),
+            "{text}"
+        );
+        assert!(text.contains("and 1 were written"), "{text}");
+    }
+}
+
+#[test]
 fn daily_writes_set_the_clock_by_the_present_system() {
     let (_directory, trace) = written("by-hand.txt", BY_HAND);
     let of = |daily: DailyWrites| {
@@ -136,7 +161,7 @@ fn daily_writes_set_the_clock_by_the_present_system() {
         assert_eq!(arrivals.source, ClockSource::DailyWrites);
         close(
             Some(arrivals.references_per_second),
-            1000.0 / 86_400.0 * 7.0 / 3.0,
+            1000.0 / 86_400.0 * 7.0 / 4.0,
         );
     }
 }

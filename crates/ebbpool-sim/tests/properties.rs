@@ -555,7 +555,7 @@ fn on_device(
 ) -> (ebbpool_sim::Counts, DeviceOutcome, Vec<u8>) {
     let served = DeviceObserver::new(device, options.rate, recorder());
     let (counts, _, served) = simulate_one(source, cell, options, &QUIET, served).expect("a run");
-    let (outcome, recorder) = served.finish();
+    let (outcome, recorder) = served.finish(&counts, options.at_end);
     (counts, outcome, recorder.events.expect("events").0)
 }
 

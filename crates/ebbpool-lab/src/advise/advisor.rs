@@ -10,7 +10,7 @@ use super::breakeven::{Contest, break_evens};
 use super::clock::ArrivalRate;
 use super::knobs;
 use super::life::{LifeAnswer, LifeBasis, LifeOf};
-use super::load::{LoadTerms, SystemLoad};
+use super::load::{LoadTerms, SystemLoad, owes_most};
 use super::notes::{AdviceNote, NoteKind, WarningFacts};
 use super::question::{AdviceQuestion, QuestionKind};
 use super::request::{AdviseError, AdviseRequest};
@@ -381,7 +381,10 @@ impl<'a> Advisor<'a> {
             let (policy, estimate, cost) =
                 bills.iter().min_by(|(_, _, a), (_, _, b)| a.total_cmp(b))?;
             let (_, _, cost_now) = bills.iter().find(|(policy, _, _)| *policy == now)?;
-            let writes_per_reference = estimate.traffic.writes as f64 / references;
+            let traffic = estimate.traffic;
+            let writes_per_reference = traffic.writes as f64 / references;
+            let at_end = traffic.end_writes.saturating_sub(traffic.dirty_before);
+            let owes_most = owes_most(traffic.writes, at_end, traffic.dirty_left);
             Some(MemoryPoint {
                 frames,
                 bytes: terms.page_size.map(|page| frames.saturating_mul(page)),
@@ -392,7 +395,10 @@ impl<'a> Advisor<'a> {
                 reads_per_reference: estimate.traffic.reads as f64 / references,
                 writes_per_reference,
                 bytes_written_per_day: terms.bytes_per_day(writes_per_reference),
-                life_years: terms.years(host_bytes, writes_per_reference),
+                life_years: match owes_most {
+                    true => None,
+                    false => terms.years(host_bytes, writes_per_reference),
+                },
             })
         };
         study.sizes.iter().enumerate().filter_map(at_size).collect()

@@ -196,11 +196,16 @@ fn causes(terms: &LoadTerms, now: &SystemLoad, checkpoints: Option<WriteCause>) 
             included,
         }
     };
-    let in_background = now.background_writes + now.checkpoint_writes;
-    let evictions = now.writes.saturating_sub(in_background);
+    let others = now.background_writes + now.checkpoint_writes + now.end_writes;
+    let evictions = now.writes.saturating_sub(others);
+    let is_counted = now.dirty_left == 0;
+    let at_end = match is_counted {
+        true => now.end_writes,
+        false => now.dirty_left,
+    };
     let mut causes = vec![
         cause("evictions", evictions, true),
-        cause("pages still dirty at the end", now.dirty_left, false),
+        cause("pages still dirty at the end", at_end, is_counted),
     ];
     let of_server = [
         ("the background writer", now.background_writes),

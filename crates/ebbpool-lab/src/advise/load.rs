@@ -45,6 +45,8 @@ pub struct SystemLoad {
     pub background_writes: u64,
     /// Those of a server's checkpoints, where the policy models them.
     pub checkpoint_writes: u64,
+    /// Those of the writes that the end has made of pages that were dirty, less those that were dirty when the counting began.
+    pub end_writes: u64,
     /// Pages that are dirty at the end and not written.
     pub dirty_left: u64,
 }
@@ -55,6 +57,18 @@ pub(super) struct LoadTerms {
     pub(super) rate: Option<ArrivalRate>,
     pub(super) page_size: Option<u64>,
     pub(super) life: LifeBasis,
+}
+
+/// True if more pages are dirty at the end than were written until then: most writes were put off beyond the end of the trace,
+/// which does not show then what the device has to take. `end_writes` are those of the writes that the end has made.
+pub(super) fn owes_most(writes: u64, end_writes: u64, dirty_left: u64) -> bool {
+    end_writes + dirty_left > writes.saturating_sub(end_writes)
+}
+
+impl SystemLoad {
+    pub(super) fn owes_most(&self) -> bool {
+        owes_most(self.writes, self.end_writes, self.dirty_left)
+    }
 }
 
 impl LoadTerms {
@@ -77,7 +91,7 @@ impl LoadTerms {
         let reads_per_reference = result.reads as f64 / references;
         let writes_per_reference = result.writes as f64 / references;
         let host_bytes = self.life.host_bytes(cell);
-        SystemLoad {
+        let mut load = SystemLoad {
             policy: result.policy.clone(),
             frames: result.frames,
             bytes: self
@@ -100,7 +114,12 @@ impl LoadTerms {
             writes: result.writes,
             background_writes: result.background_writes,
             checkpoint_writes: result.checkpoint_writes,
+            end_writes: result.end_writes.saturating_sub(result.dirty_before),
             dirty_left: result.dirty_left,
+        };
+        if load.owes_most() {
+            load.life_years = None;
         }
+        load
     }
 }
