@@ -178,7 +178,7 @@ fn lru_curve_key(options: &SimOptions) -> String {
         threads: _,
         rate: _,
     } = options;
-    format!("lru curve warmup={warmup} at-end={at_end:?}")
+    format!("lru curve warmup={warmup} at-end={}", at_end.name())
 }
 
 fn of_parts_key(cell: &Cell, options: &SimOptions, sample: &PageSample) -> String {
@@ -216,7 +216,8 @@ fn cell_key(cell: &Cell, options: &SimOptions, time_line: bool) -> String {
         false => String::new(),
     };
     format!(
-        "cell {policy} frames={frames}{asymmetry} warmup={warmup} at-end={at_end:?} cluster={cluster_size} time-line={time_line}"
+        "cell {policy} frames={frames}{asymmetry} warmup={warmup} at-end={} cluster={cluster_size} time-line={time_line}",
+        at_end.name()
     )
 }
 
