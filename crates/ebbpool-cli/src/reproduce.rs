@@ -11,7 +11,8 @@ use std::time::{Duration, Instant};
 use comfy_table::{ContentArrangement, Table, presets};
 use ebbpool_experiments::{
     self as experiments, Experiment, ExperimentEnd, ExperimentError, ExperimentResult,
-    ListedExperiment, Listener, RankingTable, Scale, StudyProgress, StudyRequest, Verdict,
+    GuestFinding, ListedExperiment, Listener, RankingTable, Scale, StudyProgress, StudyRequest,
+    Verdict,
 };
 use ebbpool_lab::{ErrorKind, LabEvents, Note, Settings, schema};
 use ebbpool_policy::{PolicySpec, split_list};
@@ -157,15 +158,12 @@ fn after_comma(left: Duration) -> String {
 
 fn summary_of(result: &ExperimentResult) -> String {
     let (computed, stored) = result.results();
-    let apart = match result.of_computing_time() {
-        0 => String::new(),
-        varying => format!("; {varying} of computing time, which vary"),
-    };
     format!(
-        "{} hold, {} in part, {} not{apart}; {computed} results computed, {stored} stored, {:.1} s",
+        "{} hold, {} in part, {} not{}; {computed} results computed, {stored} stored, {:.1} s",
         result.count(Verdict::Holds),
         result.count(Verdict::InPart),
         result.count(Verdict::DoesNot),
+        result.counted_apart(),
         result.seconds()
     )
 }
@@ -290,6 +288,11 @@ fn print(all: &[ExperimentResult], args: &ReproduceArgs) -> io::Result<()> {
                         &judged.ours,
                         &judged.verdict_text(),
                     ]);
+                    for guest in &judged.guests {
+                        let says = guest.says();
+                        let row = [done.id(), &says, "", &guest.ours, GuestFinding::NO_VERDICT];
+                        table.add_row(row);
+                    }
                 }
             }
             writeln!(out, "{table}\n\n{}", experiments::summary(all))?;

@@ -63,16 +63,16 @@ impl ExperimentResult {
         &self.judged
     }
 
-    /// The number of claims with this verdict, without those about computing time.
+    /// The number of claims with this verdict, without those that are counted apart.
     pub fn count(&self, verdict: Verdict) -> usize {
-        let judged = self.judged.iter().filter(|judged| !judged.computing_time);
+        let judged = self.judged.iter().filter(|judged| judged.is_counted());
         judged.filter(|judged| judged.verdict == verdict).count()
     }
 
-    /// The number of claims about computing time, whose verdicts vary from run to run.
-    pub fn of_computing_time(&self) -> usize {
-        let judged = self.judged.iter();
-        judged.filter(|judged| judged.computing_time).count()
+    /// The numbers of circular claims and of claims about computing time, in words after a semicolon; empty if there are
+    /// none.
+    pub fn counted_apart(&self) -> String {
+        verdict::counted_apart(self.judged.iter())
     }
 
     /// The numbers of computed results and of results from the store.
@@ -527,6 +527,7 @@ fn point(planned: &PlannedPoint, policy: &str, results: &[SelectedResult]) -> Op
     Some(Point {
         place: planned.place.clone(),
         policy: policy.into(),
+        is_guest: planned.is_guest,
         spec: first.spec.clone(),
         frames: (frames > 0).then_some(frames),
         chosen,
@@ -569,6 +570,7 @@ fn priorities(experiment: &Experiment) -> Vec<Point> {
                 },
                 policy: name.clone(),
                 value: None,
+                is_guest: false,
                 runs: Vec::new(),
             };
             let measured = CellResult {
