@@ -674,9 +674,13 @@ pub(crate) fn number(value: f64) -> String {
         _ => 4,
     };
     let text = format!("{value:.digits$}");
-    match text.contains('.') {
-        true => text.trim_end_matches('0').trim_end_matches('.').to_string(),
-        false => text,
+    let text = match text.contains('.') {
+        true => text.trim_end_matches('0').trim_end_matches('.'),
+        false => text.as_str(),
+    };
+    match text {
+        "-0" => "0".into(),
+        _ => text.into(),
     }
 }
 

@@ -79,7 +79,7 @@ impl<'a> ClaimJudge<'a> {
         for rank in 1..=most {
             match ranks.iter().filter(|(best, _)| *best == rank).count() {
                 0 => {}
-                count => found.push(format!("{count} times {}", ordinal(rank))),
+                count => found.push(format!("{} at {count}", ordinal(rank))),
             }
         }
         Some(ClaimFinding {
@@ -152,6 +152,7 @@ impl<'a> ClaimJudge<'a> {
         Some(ClaimFinding {
             paper,
             ours: match results.iter().find_map(|one| one.exception) {
+                None if all == 1 => "at the only point".into(),
                 None => format!("all {all} points"),
                 Some((first, second)) => {
                     format!(

@@ -237,10 +237,10 @@ fn a_claim_without_points_is_unknown() {
 
 #[test]
 fn numbers_have_about_three_digits() {
-    let texts = [0.0, 123456.0, 99.96, 12.34, 1.234, 0.12345, -5.0].map(number);
+    let texts = [0.0, 123456.0, 99.96, 12.34, 1.234, 0.12345, -5.0, -1e-9].map(number);
     assert_eq!(
         texts,
-        ["0", "123456", "100", "12.3", "1.23", "0.1235", "-5"]
+        ["0", "123456", "100", "12.3", "1.23", "0.1235", "-5", "0"]
     );
 }
 
@@ -451,10 +451,7 @@ fn ranks_are_counted_from_the_best() {
     let points = points_with(&A_BETTER, &[("C", [[0.1, 5.0, 5.0], [5.0; 3]])]);
     assert_eq!(
         rank("B", 2, &points),
-        (
-            Verdict::InPart,
-            "5 of 6 points; 5 times 2nd, 1 times 3rd".into()
-        )
+        (Verdict::InPart, "5 of 6 points; 2nd at 5, 3rd at 1".into())
     );
     assert_eq!(rank("A", 2, &points).0, Verdict::DoesNot);
     // Equals share their ranks.
