@@ -181,6 +181,7 @@ pub(crate) fn judge(experiment: &Experiment, claim: &Claim, points: &[Point]) ->
         Some(Check::Rank(it)) => judge.rank(it),
         Some(Check::Times(it)) => judge.times(it),
         Some(Check::More(it)) => judge.more(it),
+        Some(Check::Greatest(it)) => judge.greatest(it),
         None => None,
     };
     let ClaimFinding {

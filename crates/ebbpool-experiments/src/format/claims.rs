@@ -38,6 +38,7 @@ pub(crate) struct Claim {
     pub(crate) rank: Option<RankCheck>,
     pub(crate) times: Option<TimesCheck>,
     pub(crate) more: Option<MoreCheck>,
+    pub(crate) greatest: Option<GreatestCheck>,
 }
 
 /// One policy is at least as good as all others, or at most as good.
@@ -101,6 +102,15 @@ pub(crate) struct MoreCheck {
     pub(crate) than: Text,
     /// By how many percentage points it gains more; if not given, any difference does.
     pub(crate) points: Option<[f64; 2]>,
+}
+
+/// A policy's improvement over another is greater in the claim's metric than in other metrics.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub(crate) struct GreatestCheck {
+    pub(crate) of: String,
+    pub(crate) over: String,
+    pub(crate) than: Vec<Metric>,
 }
 
 /// One policy is better than another by this many per cent.
@@ -289,6 +299,7 @@ pub(crate) enum Check<'a> {
     Rank(&'a RankCheck),
     Times(&'a TimesCheck),
     More(&'a MoreCheck),
+    Greatest(&'a GreatestCheck),
 }
 
 impl Claim {
@@ -311,6 +322,7 @@ impl Claim {
             self.rank.as_ref().map(Check::Rank),
             self.times.as_ref().map(Check::Times),
             self.more.as_ref().map(Check::More),
+            self.greatest.as_ref().map(Check::Greatest),
         ];
         let mut given = checks.into_iter().flatten();
         let check = given.next()?;
@@ -358,6 +370,7 @@ impl<'a> Check<'a> {
                 let over = it.over.iter().map(String::as_str);
                 over.chain([it.of.as_str()]).collect()
             }
+            Check::Greatest(it) => vec![&it.of, &it.over],
         }
     }
 

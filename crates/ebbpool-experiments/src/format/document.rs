@@ -272,7 +272,7 @@ impl<'a> KnownNames<'a> {
     fn wrong_in_claim(&self, claim: &Claim) -> Option<String> {
         let Some(check) = claim.check() else {
             return Some(
-                "a claim has exactly one of order, best, worst, improvement, trend, peak, value, near, bound, flat, best-at, ratio, fixed, rank, times and more"
+                "a claim has exactly one of order, best, worst, improvement, trend, peak, value, near, bound, flat, best-at, ratio, fixed, rank, times, more and greatest"
                     .into(),
             );
         };

@@ -1,7 +1,8 @@
-//! Judges claims that compare one setting with another: how many times as fast, and where a policy gains more.
+//! Judges claims that compare one setting with another, or one metric: how many times as fast, and where a policy gains more.
 
 use super::{ClaimFinding, ClaimJudge, number, of_amount, of_range, of_share};
-use crate::format::{MoreCheck, TimesCheck};
+use crate::format::{GreatestCheck, MoreCheck, TimesCheck};
+use crate::metric::Metric;
 use crate::ordered::Text;
 use crate::seeds::{self, Estimate};
 
@@ -92,6 +93,47 @@ impl ClaimJudge<'_> {
             paper,
             ours: texts.join("; "),
             verdict,
+        })
+    }
+
+    /// Whether a policy improves on another in the claim's metric more than in other metrics.
+    pub(super) fn greatest(&self, it: &GreatestCheck) -> Option<ClaimFinding> {
+        let of_metric = |metric: Metric| {
+            let judge = ClaimJudge { metric, ..*self };
+            judge.improvements(&it.of, &it.over)
+        };
+        let others: Vec<_> = it
+            .than
+            .iter()
+            .map(|&metric| (metric, of_metric(metric)))
+            .collect();
+        let (mut yes, mut all) = (0, 0);
+        let mut exception = None;
+        for ours in of_metric(self.metric) {
+            all += 1;
+            let greater = others.iter().find_map(|(metric, found)| {
+                let mut same = found.iter().filter(|other| other.place == ours.place);
+                let greater = same.find(|other| other.value() > ours.value())?;
+                Some((metric, greater.mean))
+            });
+            match greater {
+                None => yes += 1,
+                Some((metric, mean)) => {
+                    exception.get_or_insert_with(|| {
+                        let (ours_text, theirs) = (ours.mean.text(" %"), mean.text(" %"));
+                        let name = metric.label();
+                        format!(
+                            "; {ours_text} against {theirs} of {name} at {}",
+                            ours.place.says()
+                        )
+                    });
+                }
+            }
+        }
+        Some(ClaimFinding {
+            paper: format!("the greatest of {}", 1 + it.than.len()),
+            ours: format!("{yes} of {all} points{}", exception.unwrap_or_default()),
+            verdict: of_share(yes, all)?,
         })
     }
 }

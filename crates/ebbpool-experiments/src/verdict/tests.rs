@@ -559,3 +559,29 @@ fn guests_change_no_verdict() {
     assert_eq!(guest.ours, "better than A at 4 of 6 points");
     assert!(judge(&experiment, claim, &alone).guests.is_empty());
 }
+
+#[test]
+fn an_improvement_is_greater_in_one_metric_than_in_others() {
+    let greatest = |reads: [f64; 3]| {
+        let mut points = points(Metric::Cost, &A_BETTER);
+        let reads = [reads, [10.0; 3], reads, [10.0; 3]];
+        for (point, reads) in points.iter_mut().zip(reads.iter().flatten()) {
+            for values in point.runs.iter_mut().chain([&mut point.values]) {
+                values.insert(Metric::Reads, *reads);
+            }
+        }
+        judged(
+            r#"where = { workload = "one" }
+greatest = { of = "A", over = "B", than = ["reads"] }"#,
+            &points,
+        )
+    };
+    // By costs 20, 25 and 20 %.
+    assert_eq!(greatest([9.0; 3]), (Verdict::Holds, "3 of 3 points".into()));
+    let (verdict, ours) = greatest([9.0, 9.0, 7.0]);
+    assert_eq!(verdict, Verdict::InPart);
+    assert!(
+        ours.starts_with("2 of 3 points; 20 % against 30 % of "),
+        "{ours}"
+    );
+}
