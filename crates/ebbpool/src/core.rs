@@ -20,7 +20,7 @@ mod waiting;
 mod write_back;
 
 pub(crate) use waiting::Waiting;
-pub(crate) use write_back::{HeldFrames, Written};
+pub(crate) use write_back::{HeldPages, Written};
 use write_back::{copies, eviction_batch};
 
 use ebbpool_policy::{Access, PageClass, UNKNOWN_CLASS};

@@ -234,7 +234,8 @@ pub fn unwritable_pages(case: &Case) -> Tally {
 }
 
 /// Threads change a page all the time: it is written and synced within its loss window, and not much more often, and a reader
-/// waits for a few of them only. In half of the cases another page cannot be written.
+/// waits for a few of them only, as a thread does that discards the page. In some cases another page cannot be written, and in
+/// others a thread changes other pages, whose evictions wake the writer all the time.
 pub fn busy_page(case: &Case) -> Tally {
     const WINDOW: Duration = Duration::from_millis(200);
     const WINDOWS: u32 = 20;
@@ -246,12 +247,34 @@ pub fn busy_page(case: &Case) -> Tally {
         .open(disk.pages("data", 512));
     let pool = Arc::new(pool.expect("the pool can be opened"));
     let over = Arc::new(AtomicBool::new(false));
-    if random().is_multiple_of(2) {
+    let writes = Arc::new(AtomicU64::new(0));
+    disk.observe({
+        let writes = Arc::clone(&writes);
+        move |io| {
+            if io.operation == DiskOperation::Write && io.page == Some(1) {
+                writes.fetch_add(1, Ordering::SeqCst);
+            }
+        }
+    });
+    let beside = random() % 3;
+    if beside == 0 {
         let fails = Fault::failing(DiskOperation::Write, EIO).of("data");
         disk.inject(fails.at_page(2).forever());
         pool.fix_write(2).expect("nothing goes wrong")[0] = 1;
     }
+    let evicts = beside == 1;
     let (hold, pause) = (500 + random() % 3000, random() % 2 * (random() % 3000));
+    let evictor = evicts.then(|| {
+        let (pool, over) = (Arc::clone(&pool), Arc::clone(&over));
+        thread::spawn(move || {
+            let mut pages = (10..30).cycle();
+            while !over.load(Ordering::SeqCst) {
+                let page = pages.next().expect("it has no end");
+                drop(pool.fix_write(page).expect("a page can be evicted"));
+                thread::sleep(Duration::from_micros(random() % 3000));
+            }
+        })
+    });
     let writers = (0..1 + random() % 4).map(|_| {
         let (pool, over) = (Arc::clone(&pool), Arc::clone(&over));
         thread::spawn(move || {
@@ -276,14 +299,22 @@ pub fn busy_page(case: &Case) -> Tally {
         thread::sleep(Duration::from_millis(random() % 20));
     }
     let stats = pool.stats();
+    let written = writes.load(Ordering::SeqCst);
+    let begin = Instant::now();
+    pool.discard(1).expect("nothing goes wrong");
+    let waited = begin.elapsed();
     over.store(true, Ordering::SeqCst);
+    assert!(
+        waited < Duration::from_millis(100),
+        "a thread that discards the page waited for {waited:?}"
+    );
     writers
         .into_iter()
+        .chain(evictor)
         .for_each(|writer| writer.join().expect("a panic ends the run"));
     // The writer begins after three quarters of a window, and waits for its turn for half a window at most.
     let fewest = u64::from(WINDOWS) / 2;
     let most = 2 * u64::from(WINDOWS);
-    let written = stats.writes();
     assert!(
         stats.syncs >= fewest && (fewest..=most).contains(&written),
         "in {WINDOWS} windows a page that changes all the time is written {written} times and synced {} times",

@@ -32,8 +32,8 @@
 //! 6. A thread that waits has set *waiters* under the lock of the frame's waiting room, and releases that lock only
 //!    by falling asleep. A thread that ends what others may wait for clears the bit, takes the lock, and then wakes
 //!    them. So no thread misses the end of what it waits for.
-//! 7. *Writer waits* is set exactly while a writer waits for the frame, and *elder waits* while it is an elder's turn, as seen by
-//!    a thread that has the lock of the waiting room.
+//! 7. *Writer waits* is set exactly while a writer waits for the frame, and *elder waits* from when an elder sleeps in its turn
+//!    until no elder has one, as seen by a thread that has the lock of the waiting room.
 //!
 //! | from | transition | to | copy in flight |
 //! | --- | --- | --- | --- |
@@ -63,9 +63,9 @@
 //!
 //! *Elder waits* belongs to the threads that have waited for long (7). A thread that takes the exclusive latch again at once
 //! would otherwise be before those that wait, again and again. From time to time it is the turn of one of the elders, in the order
-//! in which they became elders (`waiting.rs`): while the bit is set no other thread takes the exclusive latch
-//! ([`exclude`](FrameWord::exclude)). An elder waits for nothing but this latch, so that letting it go first cannot be part of a
-//! circle.
+//! in which they became elders (`queues.rs`): while the bit is set no other thread takes the exclusive latch
+//! ([`exclude`](FrameWord::exclude)). An elder waits for nothing but this latch and, if it drops the page, for a copy to land, so
+//! that letting it go first cannot be part of a circle.
 //!
 //! The *mark* is the [`Epoch`] in which a hit was last reported to the policy, and *written* says whether a write
 //! was. [`fix`](FrameWord::fix) and [`exclude`](FrameWord::exclude) set them to the epoch that the caller passes. A
@@ -441,7 +441,13 @@ impl FrameWord {
         before & (WAITERS | EXCLUSIVE) == WAITERS
     }
 
-    /// Notes that an elder's turn has ended. Under the lock of the waiting room.
+    /// True if writers without a turn let an elder go first.
+    #[cfg(test)]
+    pub(crate) fn elder_waits(&self) -> bool {
+        self.load() & ELDER_WAITS != 0
+    }
+
+    /// Notes that the turns of all elders have ended. Under the lock of the waiting room.
     pub(crate) fn turn_ended(&self) {
         self.0.fetch_and(!ELDER_WAITS, Ordering::Relaxed);
     }
