@@ -38,7 +38,7 @@
 //! | from | transition | to | copy in flight |
 //! | --- | --- | --- | --- |
 //! | free | [`claim`](FrameWord::claim): a page will be loaded | loading, latched exclusively | no |
-//! | clean, dirty | [`claim_victim`](FrameWord::claim_victim): unpinned, and about to be evicted | the same, latched exclusively | no |
+//! | clean, dirty | [`claim_victim`](FrameWord::claim_victim): unpinned, beside no elder's turn, and about to be evicted | the same, latched exclusively | no |
 //! | clean, dirty | [`begin_load`](FrameWord::begin_load): its page was evicted | loading | no |
 //! | loading | [`loaded`](FrameWord::loaded): the page is in the frame | clean | no |
 //! | loading | [`vacate`](FrameWord::vacate): it could not be read | free | no |
@@ -289,7 +289,7 @@ impl FrameWord {
     #[inline]
     pub(crate) fn is_evictable(&self) -> bool {
         let word = self.load();
-        word & HELD == 0 && matches!(state(word), FrameState::Clean | FrameState::Dirty)
+        may_leave(word)
     }
 
     /// Takes a shared latch; true if the page is fresh. A `polite` reader lets waiting writers go first.
@@ -463,11 +463,7 @@ impl FrameWord {
 
     /// Latches a page that is to be evicted, if it is unpinned; returns whether it is dirty.
     pub(crate) fn claim_victim(&self) -> Option<bool> {
-        let before = self.update(|word| {
-            let free =
-                word & HELD == 0 && matches!(state(word), FrameState::Clean | FrameState::Dirty);
-            free.then_some(word | EXCLUSIVE)
-        });
+        let before = self.update(|word| may_leave(word).then_some(word | EXCLUSIVE));
         before.map(|word| state(word) == FrameState::Dirty)
     }
 
@@ -614,6 +610,12 @@ fn with_state(word: u64, state: FrameState) -> u64 {
 #[inline]
 fn next_version(word: u64) -> u64 {
     word.wrapping_add(ONE_VERSION)
+}
+
+/// True if the page may be evicted: it is unpinned, and no elder, whose turn would end with the eviction, is about to have it.
+#[inline]
+fn may_leave(word: u64) -> bool {
+    word & (HELD | ELDER_WAITS) == 0 && matches!(state(word), FrameState::Clean | FrameState::Dirty)
 }
 
 /// Why a latch cannot be taken that excludes the latches in `others`.
