@@ -41,10 +41,8 @@ fn limit(bytes: u64) {
         rlim_max: libc::RLIM_INFINITY,
     };
     // SAFETY: the limit is valid for reads.
-    assert_eq!(
-        unsafe { libc::setrlimit(libc::RLIMIT_AS, &raw const limit) },
-        0
-    );
+    let outcome = unsafe { libc::setrlimit(libc::RLIMIT_AS, &raw const limit) };
+    assert_eq!(outcome, 0);
 }
 
 #[test]
