@@ -582,7 +582,7 @@ fn torn_pages_are_restored_even_with_double_writes_off() {
 fn a_torn_first_page_is_restored_from_its_image() {
     let directory = TestDirectory::with_database(200, true);
     let whole = fs::read(directory.path()).unwrap();
-    let garbage: Vec<u8> = (0..512u32).map(|it| (it * it >> 3) as u8).collect();
+    let garbage: Vec<u8> = (0..512u32).map(|it| ((it * it) >> 3) as u8).collect();
     for (at, torn) in [(600, &garbage[..100]), (0, &garbage[..])] {
         for double_write in [true, false] {
             write(&directory.path(), at, torn);
