@@ -402,7 +402,7 @@ impl Generator {
 
     fn files(&mut self, c: C) {
         let database = Database::X;
-        match self.random.u32(0..8) {
+        match self.random.u32(0..12) {
             0 => {
                 self.close_all();
                 self.steps.push(Step::Store(database));
@@ -422,6 +422,11 @@ impl Generator {
                 self.close_all();
                 let number = self.random.usize(0..4);
                 self.steps.push(Step::PutBack(database, number));
+            }
+            6 | 7 => self.steps.push(Step::StoreLog(database)),
+            8 => {
+                self.crash();
+                self.steps.push(Step::PutLogBack(database));
             }
             _ => self.statement(c),
         }
