@@ -21,8 +21,8 @@
 //! A checkpoint gives the database a mark with another number, which the last record that is in place then makes. The next generation
 //! has that number.
 //!
-//! In version 2 that number is made of the number of the generation alone. In version 1 the header is in the first slot alone, the records begin at the offset 64, the mark has no number, and the random
-//! number and the turn are 0.
+//! In version 2 that number is made of the number of the generation alone. In version 1 the header is in the first slot alone, the
+//! records begin at the offset 64, the mark has no number, and the random number and the turn are 0.
 //!
 //! Records follow, one for each epoch. A record is a header of 32 bytes, a section for each changed page, and zeros up to
 //! a multiple of 8 bytes:
