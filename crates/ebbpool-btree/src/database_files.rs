@@ -238,7 +238,7 @@ impl DatabaseHead {
 
     fn of_storage(pages: &dyn Storage) -> Result<Self, DatabaseError> {
         let failed = |source| ebbpool::PoolError::Read { page: META, source };
-        let bytes = first_page(pages).map_err(failed)?;
+        let bytes = read_page(pages, META).map_err(failed)?;
         let count = pages.pages().map_err(failed)?;
         let length = count.saturating_mul(pages.page_size() as u64);
         Ok(DatabaseHead::of(&bytes, length))
@@ -261,10 +261,10 @@ fn aligned(size: usize) -> (Vec<u8>, std::ops::Range<usize>) {
     (room, from..from + size)
 }
 
-fn first_page(of: &dyn Storage) -> io::Result<Vec<u8>> {
+fn read_page(of: &dyn Storage, page: u64) -> io::Result<Vec<u8>> {
     let (mut room, range) = aligned(of.page_size());
     let mut reads = [Read {
-        page: 0,
+        page,
         buffer: &mut room[range],
         outcome: Ok(()),
     }];
@@ -277,13 +277,33 @@ fn first_page(of: &dyn Storage) -> io::Result<Vec<u8>> {
     outcome.map(|()| buffer.to_vec())
 }
 
-/// True if an area has an image of the page, so that a crash may have torn it.
-pub(crate) fn may_be_torn(
-    area: &Arc<dyn Storage>,
-    page: u64,
+/// True if a crash may have torn the first page: the area has an image of it, and the file is one of a pool.
+pub(crate) fn first_page_may_be_torn(
+    (pages, area): (&dyn Storage, &Arc<dyn Storage>),
+    head: HeadKind,
     identity: u64,
 ) -> Result<bool, ebbpool::PoolError> {
-    DoubleWriteArea::open(Box::new(Arc::clone(area)), 0, identity)?.has_image(page)
+    let may_be_ours = head != HeadKind::Foreign || has_whole_page(pages)?;
+    let images = || DoubleWriteArea::open(Box::new(Arc::clone(area)), 0, identity);
+    Ok(may_be_ours && images()?.has_image(META)?)
+}
+
+/// The number of pages among which [`has_whole_page`] looks for one.
+const LOOKED_AT: u64 = 1024;
+
+/// True if a page after the first one is whole, as nearly all pages of a database are after a crash.
+fn has_whole_page(pages: &dyn Storage) -> Result<bool, ebbpool::PoolError> {
+    let failed = |source| ebbpool::PoolError::Read { page: META, source };
+    let end = pages.pages().map_err(failed)?.min(LOOKED_AT);
+    // A page that cannot be read is not whole.
+    let mut read = (META + 1..end).filter_map(|page| read_page(pages, page).ok());
+    Ok(read.any(|bytes| is_whole(&bytes)))
+}
+
+/// True if the page has the right checksum. A page of zeros has none.
+fn is_whole(page: &[u8]) -> bool {
+    let parts = page.split_first_chunk::<8>();
+    parts.is_some_and(|(sum, rest)| xxh3_64(rest) == u64::from_le_bytes(*sum))
 }
 
 /// Restores torn pages from an area that the pool will not write to, and clears the area: its images would
@@ -304,11 +324,7 @@ fn kind(bytes: &[u8]) -> HeadKind {
     };
     let size = meta.page_size as usize;
     let page = bytes.get(..size).filter(|_| is_page_size(size));
-    let is_whole = |page: &[u8]| {
-        let (sum, rest) = page.split_first_chunk::<8>()?;
-        Some(xxh3_64(rest) == u64::from_le_bytes(*sum))
-    };
-    match page.and_then(is_whole) {
+    match page.map(is_whole) {
         Some(true) => HeadKind::Ours(meta),
         _ => HeadKind::Damaged,
     }

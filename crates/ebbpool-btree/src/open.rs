@@ -32,11 +32,18 @@ pub(crate) fn open(
         .format(PageFormat::Checked)
         .identity(identity);
     let foreign = files.foreign_area();
+    let head = files.head.kind;
     let storages = files.storages(page_size, options.double_write)?;
-    if let (Some(unlike_ours), (_, Some(area))) = (opened.head, &storages)
-        && !database_files::may_be_torn(area, META, identity).map_err(&foreign)?
-    {
-        return Err(unlike_ours);
+    if let Some(unlike_ours) = opened.head {
+        let may_be_torn = match &storages {
+            (Some(pages), Some(area)) => {
+                database_files::first_page_may_be_torn((&**pages, area), head, identity)
+            }
+            _ => Ok(false),
+        };
+        if !may_be_torn.map_err(&foreign)? {
+            return Err(unlike_ours);
+        }
     }
     let (pool, read_only_state) = match options.read_only {
         true => {

@@ -5,7 +5,7 @@
 //! | offset | bytes | |
 //! | ---: | ---: | --- |
 //! | 0 | 7 | `ebbpool` |
-//! | 7 | 1 | version, 2 |
+//! | 7 | 1 | version, 3 |
 //! | 8 | 4 | page size |
 //! | 16 | 8 | number of the generation, which the mark in the database repeats |
 //! | 24 | 8 | fingerprint of the database in place when the generation began |
@@ -18,8 +18,11 @@
 //! the first record comes, and gets the same one with it: so a power cut damages one slot at most. Records begin at the
 //! offset 1024, and the file is never shorter.
 //!
-//! In version 1 the header is in the first slot alone, the records begin at the offset 64, the mark has no number, and the random
-//! number and the turn are 0.
+//! A checkpoint gives the database a mark with another number, which the last record that is in place then makes. The next generation
+//! has that number.
+//!
+//! In version 2 that number is made of the number of the generation alone. In version 1 the header is in the first slot alone, the
+//! records begin at the offset 64, the mark has no number, and the random number and the turn are 0.
 //!
 //! Records follow, one for each epoch. A record is a header of 32 bytes, a section for each changed page, and zeros up to
 //! a multiple of 8 bytes:
@@ -37,7 +40,7 @@
 //! the runs: offset and length in words of 8 bytes (2 bytes each), and the new content. A page beyond the size of a
 //! record is all zeros from then on. As runs hold new content, applying them twice does no harm.
 
-use xxhash_rust::xxh3::{Xxh3, xxh3_64};
+use xxhash_rust::xxh3::{Xxh3, xxh3_64, xxh3_64_with_seed};
 
 use crate::code::Answer;
 
@@ -53,7 +56,9 @@ pub(crate) const RECORDS: u64 = 1024;
 const PIECE: usize = 1 << 16;
 
 const MAGIC: &[u8; 7] = b"ebbpool";
-const VERSION: u8 = 2;
+const VERSION: u8 = 3;
+/// The version whose marks say the generation that a checkpoint has ended, and not at which record.
+const WITHOUT_RECORD: u8 = 2;
 /// The version of the first release, whose marks have no number.
 const FIRST_VERSION: u8 = 1;
 const FRESH: u32 = 1 << 31;
@@ -75,11 +80,6 @@ pub(crate) struct Header {
     pub(crate) nonce: u64,
     /// Higher than that of each header before.
     pub(crate) turn: u64,
-}
-
-/// The number of the generation after another one.
-pub(crate) fn next_generation(generation: u64) -> u64 {
-    xxh3_64(&generation.to_le_bytes()).max(1)
 }
 
 /// The header of a record.
@@ -167,15 +167,31 @@ impl Header {
         }
     }
 
-    /// True if a mark with this number may be that of a database with the log: the number is that of the generation, or, where a
-    /// checkpoint has begun, of the next one.
-    pub(crate) fn belongs_to(&self, generation: u64) -> bool {
-        generation == self.generation || generation == next_generation(self.generation)
+    /// The number of the next generation, if it begins on the state after the record with this checksum, or, with that of the
+    /// header, on one that no record has made. A checkpoint gives the database the mark with this number.
+    pub(crate) fn generation_after(&self, checksum: u64) -> u64 {
+        let generation = self.generation.to_le_bytes();
+        let number = match self.says_record() {
+            true => xxh3_64_with_seed(&generation, checksum),
+            false => xxh3_64(&generation),
+        };
+        number.max(1)
+    }
+
+    /// True if a log without records may be that of a database whose mark has this number: the number of the generation, or, where
+    /// an epoch has gone to `-wal`, of the next one.
+    pub(crate) fn may_begin(&self, generation: u64) -> bool {
+        generation == self.generation || generation == self.generation_after(self.seed())
     }
 
     /// True if the mark in the database has the number of the generation.
     pub(crate) fn is_numbered(&self) -> bool {
         self.version > FIRST_VERSION
+    }
+
+    /// True if the number in the mark that a checkpoint leaves says which record is in place.
+    pub(crate) fn says_record(&self) -> bool {
+        self.version > WITHOUT_RECORD
     }
 
     pub(crate) fn encode(&self) -> [u8; HEADER] {
@@ -273,10 +289,10 @@ impl Heads {
         })
     }
 
-    /// The header that belongs to a mark with this number, or else the latest one.
+    /// The header whose generation a mark names, or else the latest one.
     pub(crate) fn of_mark(&self, generation: u64) -> Option<Header> {
         let headers = self.slots.iter().flatten();
-        let latest = headers.max_by_key(|header| (header.belongs_to(generation), header.turn));
+        let latest = headers.max_by_key(|header| (header.generation == generation, header.turn));
         latest.copied()
     }
 

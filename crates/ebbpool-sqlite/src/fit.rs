@@ -1,14 +1,16 @@
 //! Whether a log of deltas belongs to a database in place.
 
-use crate::delta_log::{self, Header, Record, Section, next_generation};
+use crate::delta_log::{self, Header, Record, Section};
 use crate::store::{fingerprint, is_marked, is_plain, marked_generation};
 
 /// Looks at the records of a log, one after the other.
 ///
-/// The database in place is that on which the log began; or, after a crash in a checkpoint, that of the last record; or,
-/// after a checkpoint that failed, that before a record which says so. Records up to that state change nothing in it. The mark
-/// of the first has the number of the log's generation, and that of the others the number of the next one, so that a copy of
-/// the database from before is none of them.
+/// The database in place is that on which the log began, or that after a record: a checkpoint has begun. Records up to that one
+/// change nothing in it. The number in the mark says which one it is, so that neither an older copy of the database belongs to the
+/// log, nor an older or damaged log, which lacks that record, to the database.
+///
+/// In version 2 the number does not say which record that is. There it is the last one; or, after a checkpoint that failed, that
+/// before a record which says so.
 pub(crate) struct FitCheck {
     /// The fingerprint of the database in place.
     print: u64,
@@ -21,6 +23,8 @@ pub(crate) struct FitCheck {
     /// True if a record has changed page 1: otherwise its fingerprint is that in place, whatever the database is.
     has_changed: bool,
     is_of_a_checkpoint: bool,
+    /// True if the mark has the number of the generation that begins after one of the records.
+    names_record: bool,
 }
 
 impl FitCheck {
@@ -34,11 +38,19 @@ impl FitCheck {
             first: first.to_vec(),
             has_changed: false,
             is_of_a_checkpoint: false,
+            names_record: false,
         }
     }
 
-    /// Takes the next record.
-    pub(crate) fn add(&mut self, record: &Record, sections: &[Section], bytes: &[u8]) {
+    /// Takes the next record of a log.
+    pub(crate) fn add(
+        &mut self,
+        header: &Header,
+        record: &Record,
+        sections: &[Section],
+        bytes: &[u8],
+    ) {
+        self.names_record |= header.generation_after(record.checksum) == self.generation;
         self.is_of_a_checkpoint |= record.follows_checkpoint && self.is_last_state();
         if let Some(section) = sections.iter().find(|section| section.page == 1) {
             if section.fresh {
@@ -72,7 +84,7 @@ impl FitCheck {
         let generation = self.marked_generation();
         generation == 0
             || !header.is_numbered()
-            || header.belongs_to(generation)
+            || header.may_begin(generation)
             || self.print == header.base
     }
 
@@ -83,10 +95,16 @@ impl FitCheck {
 
     /// True if the log belongs to the database, which is marked.
     pub(crate) fn fits(&self, header: &Header) -> bool {
-        let is_checkpoint =
-            !header.is_numbered() || self.generation == next_generation(header.generation);
-        // Where no record has changed page 1, the state that a checkpoint has brought in place begins as the base does.
-        let is_state = self.print == header.base || self.is_last_state() || self.is_of_a_checkpoint;
-        self.is_base(header) || (is_checkpoint && is_state)
+        let is_after_record = match header.says_record() {
+            true => self.names_record,
+            false => (self.names_record || !header.is_numbered()) && self.is_some_state(header),
+        };
+        self.is_base(header) || is_after_record
+    }
+
+    /// True if the fingerprint is that of a state which a checkpoint may have brought in place.
+    fn is_some_state(&self, header: &Header) -> bool {
+        // Where no record has changed page 1, the state begins as the base does.
+        self.print == header.base || self.is_last_state() || self.is_of_a_checkpoint
     }
 }

@@ -362,7 +362,7 @@ impl SqliteInspection {
                 "{name}-ebb has epochs, but {name} has no mark: another copy of the database was put in its place, or another program has written it"
             )),
             Some(LogFit::OtherDatabase) => findings.push(format!(
-                "{name}-ebb belongs to another version of {name}: the fingerprint of the header differs"
+                "{name}-ebb belongs to another version of {name}, or is damaged: the header of {name} is none that it continues"
             )),
             Some(LogFit::Damaged) => findings.push(format!(
                 "{name} is marked as having a log, and {name}-ebb has no valid header; what it held is lost, unless an earlier copy of the file is whole"

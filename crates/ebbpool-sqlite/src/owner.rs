@@ -18,9 +18,10 @@ use crate::ffi;
 use crate::fork;
 use crate::sync::lock;
 
-/// The bytes that SQLite locks, in every database (os.h: PENDING_BYTE up to the last of SHARED_SIZE).
-const FIRST: i64 = 0x4000_0000;
-const BYTES: i64 = 2 + 510;
+/// The bytes that an owner locks: those that SQLite locks in every database (os.h: PENDING_BYTE up to the last of SHARED_SIZE), and
+/// one more, by which its lock differs from that of any other VFS.
+pub(crate) const OWNED: i64 = 0x4000_0000;
+pub(crate) const OWNED_BYTES: i64 = 2 + 510 + 1;
 
 /// A lock that keeps all other processes, and SQLite's own VFS in this one, away from a database. Dropping it lets go.
 pub(crate) struct OwnerLock {
@@ -217,8 +218,8 @@ fn set_lock(file: &File, kind: i32) -> Answer<()> {
     let mut range: libc::flock = unsafe { std::mem::zeroed() };
     range.l_type = kind as i16;
     range.l_whence = libc::SEEK_SET as i16;
-    range.l_start = FIRST as libc::off_t;
-    range.l_len = BYTES as libc::off_t;
+    range.l_start = OWNED as libc::off_t;
+    range.l_len = OWNED_BYTES as libc::off_t;
     // SAFETY: the descriptor is open, and the structure lives until the call returns.
     if unsafe { libc::fcntl(file.as_raw_fd(), libc::F_OFD_SETLK, &range) } == 0 {
         return Ok(());

@@ -304,7 +304,7 @@ impl Store {
             |at, into| file.read(at, into),
             |record, at, sections, bytes| {
                 stored.add_sections(at, sections, record.size);
-                check.add(record, sections, bytes);
+                check.add(&header, record, sections, bytes);
             },
         )?;
         if scanned.epochs == 0 {

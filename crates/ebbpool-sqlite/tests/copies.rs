@@ -6,6 +6,7 @@ mod support;
 
 use std::path::Path;
 
+use ebbpool_sqlite::inspect::inspect;
 use rusqlite::{Connection, ErrorCode};
 use support::real::{
     beside, copy_of, count, directory, error_code, integrity, open, plain, set_journal, try_count,
@@ -184,4 +185,49 @@ fn a_database_without_its_log_is_refused() {
             assert!(write_version(&copy) > 2, "it is still marked");
         }
     }
+}
+
+/// The log that a kill leaves at the end of a checkpoint is put back beside what the checkpoint has brought in place: whole it belongs
+/// there, and without its last records their older pages must not be mixed with newer ones.
+#[test]
+fn a_log_that_lacks_what_a_checkpoint_has_placed_is_refused() {
+    for mode in ["wal", "delete"] {
+        for seed in 0..4 {
+            let (_directory, path) = directory();
+            let database = filled(&path, mode, "window=0");
+            let mut random = fastrand::Rng::with_seed(seed);
+            run(&database, "PRAGMA ebbpool_checkpoint");
+            update(&database, &mut random, 10);
+            let older = std::fs::read(beside(&path, "-ebb")).unwrap();
+            let used = inspect(&path).unwrap().log.unwrap().used_bytes as usize;
+            update(&database, &mut random, 300);
+            let whole = std::fs::read(beside(&path, "-ebb")).unwrap();
+            let mut damaged = whole.clone();
+            damaged[used + 50] ^= 1;
+            run(&database, "PRAGMA ebbpool_checkpoint");
+            let sum = sum_of(&database);
+            // The mark is there again with the next record.
+            update(&database, &mut random, 1);
+            for (log, is_whole) in [(older, false), (whole, true), (damaged, false)] {
+                let (_copies, copy) = copy_of(&path);
+                std::fs::write(beside(&copy, "-ebb"), &log).unwrap();
+                let reopened = open(&copy, "").unwrap();
+                if is_whole {
+                    assert_eq!(sum_of(&reopened), sum, "{mode}, {seed}");
+                    assert_eq!(integrity(&reopened), "ok", "{mode}, {seed}");
+                    continue;
+                }
+                let code = error_code(try_count(&reopened));
+                assert_eq!(code, Some(ErrorCode::CannotOpen), "{mode}, {seed}");
+                drop(reopened);
+                let after = std::fs::read(beside(&copy, "-ebb")).unwrap();
+                assert!(log == after, "the log is not touched");
+            }
+        }
+    }
+}
+
+fn sum_of(database: &Connection) -> i64 {
+    let sql = "SELECT sum(id * v) FROM t";
+    database.query_row(sql, [], |row| row.get(0)).unwrap()
 }

@@ -8,7 +8,9 @@ mod support;
 use std::path::{Path, PathBuf};
 
 use ebbpool_sqlite::discard::{discard_log, remove_empty_log};
-use ebbpool_sqlite::inspect::{LogFit, epoch_behind_damage, inspect, write_recovered};
+use ebbpool_sqlite::inspect::{
+    LogFit, commits_before_damage, epoch_behind_damage, inspect, write_recovered,
+};
 use rusqlite::{Connection, ErrorCode};
 use support::real::{
     beside, copy_of, count, directory, error_code, integrity, open, plain, try_count,
@@ -312,6 +314,28 @@ fn a_check_does_not_take_older_generations_for_the_log() {
 }
 
 /// A record that says it is 4 GiB long costs no memory.
+/// Closing cuts `-wal` off, and deletes it; a power cut soon afterwards takes the deletion back.
+#[test]
+fn a_check_does_not_take_a_wal_that_was_cut_off_for_a_damaged_one() {
+    let (_directory, path) = directory();
+    let database = open(&path, "window=0&log=wal").unwrap();
+    database
+        .execute_batch("CREATE TABLE t (id INTEGER PRIMARY KEY, v)")
+        .unwrap();
+    for row in 0..ROWS {
+        insert(&database, row);
+    }
+    let mut wal = std::fs::read(beside(&path, "-wal")).unwrap();
+    database.close().unwrap();
+    let mut behind = |header: u8| {
+        wal[..32].fill(header);
+        std::fs::write(beside(&path, "-wal"), &wal).unwrap();
+        commits_before_damage(&inspect(&path).unwrap()).unwrap()
+    };
+    assert_eq!(behind(0), None);
+    assert_eq!(behind(1), Some(0), "a damaged header is another matter");
+}
+
 #[test]
 fn a_sparse_log_of_5_gib_takes_no_memory() {
     if !support::real::is_alone("a_sparse_log_of_5_gib_takes_no_memory") {

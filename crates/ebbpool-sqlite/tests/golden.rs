@@ -19,8 +19,8 @@ use ebbpool_sqlite::inspect::{LogFit, inspect};
 use rusqlite::{Connection, OpenFlags};
 
 /// The databases; the last one is of the version that is written now.
-const NAMES: [&str; 2] = ["home-1.db", "home-2.db"];
-const NEWEST: &str = NAMES[1];
+const NAMES: [&str; 3] = ["home-1.db", "home-2.db", "home-3.db"];
+const NEWEST: &str = NAMES[2];
 
 fn files(name: &str) -> [String; 2] {
     [name.to_owned(), format!("{name}-ebb")]

@@ -262,12 +262,13 @@ fn locks_of_another_vfs_are_not_taken_for_the_library_s() {
     assert!(holder.is_of_vfs && holder.is_exclusive, "{holder:?}");
     database.close().unwrap();
     assert_eq!(lock_holder(&seen), None);
-    // A reader, a writer about to commit, and one that waits for readers.
+    // A reader, a writer about to commit, one that waits for readers, and one that locks all that SQLite ever locks.
     for (kind, at, count) in [
         (libc::F_RDLCK, PENDING + 2, 510),
         (libc::F_WRLCK, PENDING + 1, 1),
         (libc::F_WRLCK, PENDING, 2),
         (libc::F_WRLCK, PENDING + 2, 510),
+        (libc::F_WRLCK, PENDING, 512),
     ] {
         let other = File::options().read(true).write(true).open(&path).unwrap();
         lock_bytes(&other, kind, at, count);

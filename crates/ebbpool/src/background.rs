@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::core::{Core, HeldFrames};
+use crate::core::{Core, HeldPages};
 use crate::frames::FrameState;
 use crate::stats::WriteCause;
 use crate::sync::mpsc::{Receiver, RecvTimeoutError};
@@ -86,7 +86,7 @@ pub(crate) fn write(core: &Arc<Core>, settings: WriterSettings, publish: impl Fn
     let mut published = Instant::now();
     let nap = nap(settings.max_dirty_age);
     let mut failed: Option<Instant> = None;
-    let mut held = HeldFrames::new();
+    let mut held = HeldPages::new();
     while !signal.stopped() {
         let requested = signal.sleep(nap);
         if signal.stopped() {
@@ -116,7 +116,7 @@ fn write_due_pages(
     core: &Core,
     settings: WriterSettings,
     requested: bool,
-    held: &mut HeldFrames,
+    held: &mut HeldPages,
 ) -> Result<(), crate::PoolError> {
     let over = core
         .frames
@@ -164,7 +164,7 @@ fn write_aged(
     core: &Core,
     age: Duration,
     which: Aged,
-    held: &mut HeldFrames,
+    held: &mut HeldPages,
 ) -> Result<(), crate::PoolError> {
     let age_ms = u32::try_from(age.as_millis()).unwrap_or(u32::MAX);
     // They are written a little early rather than late.

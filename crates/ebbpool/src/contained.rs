@@ -15,6 +15,7 @@ use ebbpool_policy::{
     PageProbabilities, PolicySpec, Request, registry,
 };
 
+use crate::boxed::boxed;
 use crate::frames::FrameMemory;
 use crate::log::{Log, Lsn};
 use crate::storage::{Read, Storage, Write};
@@ -118,22 +119,23 @@ pub(crate) struct ContainedPolicy {
     /// The policy panicked in a call that cannot replace it; the next call with `&mut self` replaces it.
     fails: Cell<bool>,
     /// The reports to the policy about each frame: its page, and the access that made the page clean or dirty.
-    held: Vec<Option<(Page, Access)>>,
+    held: Box<[Option<(Page, Access)>]>,
     /// The number of victims in a row that cannot be evicted.
     refused: u32,
     costs: Costs,
 }
 
 impl ContainedPolicy {
-    pub(crate) fn new(policy: Box<dyn DynPolicy + Send>, frames: u32) -> Self {
-        ContainedPolicy {
+    /// `None` if there is no memory for the reports.
+    pub(crate) fn new(policy: Box<dyn DynPolicy + Send>, frames: u32) -> Option<Self> {
+        Some(ContainedPolicy {
             policy,
             failed: false,
             fails: Cell::new(false),
-            held: vec![None; frames as usize],
+            held: boxed(frames as usize, || None)?,
             refused: 0,
             costs: Costs::default(),
-        }
+        })
     }
 
     /// The result of a call of the policy, or of `lru`, which replaces it if it panics.

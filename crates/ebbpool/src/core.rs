@@ -20,7 +20,7 @@ mod waiting;
 mod write_back;
 
 pub(crate) use waiting::Waiting;
-pub(crate) use write_back::{HeldFrames, Written};
+pub(crate) use write_back::{HeldPages, Written};
 use write_back::{copies, eviction_batch};
 
 use ebbpool_policy::{Access, PageClass, UNKNOWN_CLASS};
@@ -228,7 +228,7 @@ impl Core {
     ) -> Result<SharedLatch<'_>, PoolError> {
         let mut waiting = Waiting::new(self);
         let mut located = None;
-        let mut first_try = None;
+        let mut waited_at = None;
         loop {
             let found = located
                 .take()
@@ -243,13 +243,9 @@ impl Core {
                 continue;
             };
             let version = self.frames.version_now(frame);
-            let since = match first_try {
-                Some((tried, since)) if tried == frame => since,
-                _ => version,
-            };
-            first_try = Some((frame, since));
-            // Once a writer has had its turn, this reader no longer gives way to writers.
-            let polite = version == since && waiting.is_polite();
+            // Once a writer has had its turn, or the page has moved to another frame, this reader no longer gives way to writers.
+            let is_as_first = waited_at.is_none_or(|first| first == (frame, version));
+            let polite = is_as_first && waiting.is_polite();
             match self.frames.fix(frame, polite) {
                 Ok((latch, fixed)) if latch.page() == page => {
                     self.hit(frame, page, Access::Read, fixed);
@@ -261,7 +257,8 @@ impl Core {
                 }
                 Err(LatchRefusal::Abandoned) => {}
                 Err(LatchRefusal::Busy) => {
-                    let polite_since = polite.then_some(since);
+                    waited_at.get_or_insert((frame, version));
+                    let polite_since = polite.then_some(version);
                     waiting.for_latch(frame, page, WaitCondition::Shared { polite_since })?;
                 }
             }

@@ -39,6 +39,7 @@
 //! for tests).
 
 mod background;
+mod boxed;
 mod checkpoint;
 mod classed;
 mod contained;

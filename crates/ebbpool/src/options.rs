@@ -450,10 +450,11 @@ impl PoolOptions {
 }
 
 impl PolicyChoice {
-    pub(crate) fn into_policy(self, frames: u32) -> Box<dyn DynPolicy + Send> {
-        match self {
+    /// `None` if there is no memory for what the pool notes about the caller's policy.
+    pub(crate) fn into_policy(self, frames: u32) -> Option<Box<dyn DynPolicy + Send>> {
+        Some(match self {
             PolicyChoice::Spec(spec) => registry::boxed(&spec, frames),
-            PolicyChoice::Own(policy) => Box::new(ContainedPolicy::new(policy, frames)),
-        }
+            PolicyChoice::Own(policy) => Box::new(ContainedPolicy::new(policy, frames)?),
+        })
     }
 }

@@ -74,7 +74,13 @@ impl PoolOptions {
         self.check(&storage)?;
         let storage: Box<dyn Storage> = Box::new(ContainedStorage(storage));
         let page_size = storage.page_size();
-        let frames = Frames::new(self.frames, self.batch.max(1), page_size)?;
+        let count = self.frames;
+        let no_memory = || PoolError::Memory {
+            frames: count,
+            page_size,
+        };
+        let frames = Frames::new(count, self.batch.max(1), page_size);
+        let frames = frames.ok_or_else(no_memory)?;
         storage.register(frames.memory());
         let limits = self.limits();
         let area = self.open_area(&*storage)?;
@@ -97,11 +103,13 @@ impl PoolOptions {
             false => (None, None),
         };
         let table = PageTable::new(self.frames, self.dense_pages, hash_key());
-        let table = table.ok_or(PoolError::TableMemory {
-            pages: self.dense_pages,
+        let table = table.ok_or_else(|| match self.dense_pages {
+            0 => no_memory(),
+            pages => PoolError::TableMemory { pages },
         })?;
         let transfer = Transfer::new(storage, area, self.format, self.log, self.costs);
-        let mut policy = self.policy.into_policy(self.frames);
+        let policy = self.policy.into_policy(count);
+        let mut policy = policy.ok_or_else(no_memory)?;
         policy.costs(transfer.costs().into());
         let core = Arc::new(Core {
             frames,

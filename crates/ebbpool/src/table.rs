@@ -32,6 +32,7 @@
 //! Then searches without the lock give up, and those under the lock visit one bucket for each [`SLOTS`] pages, and at
 //! most each bucket once.
 
+use crate::boxed::boxed;
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
 
 /// No frame.
@@ -191,14 +192,6 @@ impl PageHash {
 fn folded_product(one: u64, other: u64) -> u64 {
     let product = u128::from(one) * u128::from(other);
     (product >> 64) as u64 ^ product as u64
-}
-
-/// `count` values in a box; `None` if there is no memory for them.
-fn boxed<T>(count: usize, value: impl Fn() -> T) -> Option<Box<[T]>> {
-    let mut values = Vec::new();
-    values.try_reserve_exact(count).ok()?;
-    values.extend((0..count).map(|_| value()));
-    Some(values.into_boxed_slice())
 }
 
 impl PageTable {

@@ -2,7 +2,7 @@
 //! down threads that make too many pages dirty.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -68,6 +68,39 @@ impl Storage for Gated {
     }
 }
 
+/// A storage that takes a while for each write, and counts those of page 0.
+struct WritesOfPage0 {
+    memory: Arc<MemoryStorage>,
+    writes: AtomicU64,
+}
+
+impl Storage for WritesOfPage0 {
+    fn page_size(&self) -> usize {
+        self.memory.page_size()
+    }
+    fn pages(&self) -> std::io::Result<u64> {
+        self.memory.pages()
+    }
+    fn grow(&self, pages: u64) -> std::io::Result<()> {
+        self.memory.grow(pages)
+    }
+    fn read(&self, reads: &mut [Read<'_>]) -> Option<f64> {
+        self.memory.read(reads)
+    }
+    fn write(&self, writes: &mut [Write<'_>]) -> Option<f64> {
+        sleep(Duration::from_micros(500));
+        let of_page_0 = writes.iter().filter(|it| it.page == 0).count();
+        self.writes.fetch_add(of_page_0 as u64, Ordering::Relaxed);
+        self.memory.write(writes)
+    }
+    fn sync(&self) -> std::io::Result<()> {
+        self.memory.sync()
+    }
+    fn describe(&self) -> String {
+        "memory that takes a while".into()
+    }
+}
+
 /// Waits until the statistics meet a condition, at most for a time that is long enough on any machine: then the
 /// test's assertion fails.
 fn wait_for(pool: &Pool, condition: impl Fn(&Stats) -> bool) -> Stats {
@@ -130,6 +163,49 @@ fn no_page_stays_dirty_for_longer_than_the_loss_window() {
     assert_eq!((stats.dirty, stats.writes()), (0, 1));
     assert!(stats.syncs > 0);
     assert!(is_in_storage(&storage, 3));
+}
+
+/// Changes a page all the time, holding it for most of the time, until `over`.
+fn change_without_a_break(pool: &Pool, page: u64, over: &AtomicBool) {
+    while !over.load(Ordering::Relaxed) {
+        let mut held = pool.fix_write(page).expect("a page");
+        held[0] = held[0].wrapping_add(1);
+        sleep(Duration::from_millis(2));
+    }
+}
+
+#[test]
+fn a_page_that_is_changed_all_the_time_is_written_within_the_window_though_other_pages_have_to_be_written()
+ {
+    const WINDOWS: u32 = 20;
+    let window = Duration::from_millis(100);
+    let storage = storage(1);
+    let disk = Arc::new(WritesOfPage0 {
+        memory: Arc::clone(&storage),
+        writes: AtomicU64::new(0),
+    });
+    let pool = PoolOptions::new(64)
+        .policy("lru")
+        .expect("a policy")
+        .max_dirty_age(window)
+        .open(Arc::clone(&disk))
+        .expect("a pool");
+    let over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| change_without_a_break(&pool, 0, &over));
+        // Each of these fixes evicts a dirty page, and wakes the writer.
+        scope.spawn(|| {
+            let mut pages = (1..1000).cycle();
+            while !over.load(Ordering::Relaxed) {
+                drop(pool.fix_write(pages.next().unwrap_or(1)).expect("a page"));
+            }
+        });
+        sleep(window * WINDOWS);
+        over.store(true, Ordering::Relaxed);
+    });
+    // The machine may be slow; without the turn it is written a few times by chance.
+    let written = disk.writes.load(Ordering::Relaxed);
+    assert!(written >= u64::from(WINDOWS) / 2, "{written} writes");
 }
 
 #[test]

@@ -5,6 +5,9 @@
 #![allow(unsafe_code)]
 
 mod sync {
+    use std::ops::Add;
+    use std::time::Duration;
+
     pub(crate) use loom::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
 
     /// A lock whose `lock` returns the guard, as that of `parking_lot` does.
@@ -20,7 +23,32 @@ mod sync {
             self.0.lock().expect("no thread panics")
         }
     }
+
+    /// A clock that stands still, and so every time has come.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd)]
+    pub(crate) struct Instant;
+
+    impl Instant {
+        pub(crate) fn now() -> Self {
+            Instant
+        }
+
+        pub(crate) fn elapsed(self) -> Duration {
+            Duration::ZERO
+        }
+    }
+
+    impl Add<Duration> for Instant {
+        type Output = Instant;
+
+        fn add(self, _: Duration) -> Instant {
+            self
+        }
+    }
 }
+
+#[path = "../src/boxed.rs"]
+mod boxed;
 
 #[allow(dead_code)]
 #[path = "../src/frames/changes.rs"]
@@ -29,6 +57,10 @@ mod changes;
 #[allow(dead_code)]
 #[path = "../src/frames/dirty.rs"]
 mod dirty;
+
+#[allow(dead_code)]
+#[path = "../src/frames/queues.rs"]
+mod queues;
 
 #[allow(dead_code)]
 #[path = "../src/table.rs"]
@@ -46,6 +78,7 @@ use loom::thread;
 
 use changes::PageChanges;
 use dirty::DirtySet;
+use queues::{Queues, Ticket, Turn};
 use sync::{AtomicU64, Ordering};
 use table::{Entries, PageTable, SLOTS};
 use word::{Epoch, FrameState, FrameWord, WaitCondition};
@@ -314,81 +347,96 @@ fn an_abandoned_page_keeps_its_frame_until_its_copy_has_landed() {
 /// A frame, and its waiting room as in `frames/waiting.rs`, made of a lock and a condition variable.
 struct FrameWithWaiters {
     frame: Frame,
-    queues: Mutex<Queues>,
+    room: Mutex<Room>,
     woken: Condvar,
 }
 
-/// The number of writers that wait for the latch, and the elders in their order.
+/// The number of the only frame.
+const FRAME: u32 = 0;
+
 #[derive(Default)]
-struct Queues {
-    writers: u32,
-    elders: Vec<u32>,
-    next: u32,
+struct Room {
+    queues: Queues,
+    /// The number of elders that sleep in their turns.
+    sleep_in_turn: u32,
 }
 
 /// How a thread is queued.
 #[derive(Default)]
 struct QueuedThread {
     is_writer: bool,
-    elder: Option<u32>,
+    elder: Option<Ticket>,
     has_turn: bool,
+}
+
+/// When a thread of the model becomes an elder.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Becomes {
+    Newcomer,
+    Elder,
+    Urgent,
 }
 
 impl FrameWithWaiters {
     fn new() -> Arc<Self> {
         Arc::new(FrameWithWaiters {
             frame: Frame::holding(1),
-            queues: Mutex::new(Queues::default()),
+            room: Mutex::new(Room::default()),
             woken: Condvar::new(),
         })
     }
 
     fn wake_if(&self, has_waiters: bool) {
         if has_waiters {
-            drop(self.queues.lock().expect("the lock"));
+            drop(self.room.lock().expect("the lock"));
             self.woken.notify_all();
         }
     }
 
-    fn wait(&self, awaited: WaitCondition, is_elder: bool, queued: &mut QueuedThread) {
-        let mut queues = self.queues.lock().expect("the lock");
-        if is_elder && queued.elder.is_none() {
-            queued.elder = Some(queues.next);
-            queues.next += 1;
-            queues.elders.extend(queued.elder);
+    fn wait(&self, awaited: WaitCondition, becomes: Becomes, queued: &mut QueuedThread) {
+        let mut room = self.room.lock().expect("the lock");
+        if becomes != Becomes::Newcomer && queued.elder.is_none() {
+            let urgent = becomes == Becomes::Urgent;
+            queued.elder = Some(room.queues.add_elder(FRAME, urgent));
         }
-        // An elder has its turn as soon as it is the first one.
-        queued.has_turn |= queued.elder.is_some() && queued.elder.as_ref() == queues.elders.first();
+        let turn = queued.elder.map(|ticket| room.queues.turn(FRAME, ticket));
+        queued.has_turn = turn == Some(Turn::Now);
         let awaited = awaited.in_turn(queued.has_turn);
         if !self.frame.word.note_waiter(awaited, queued.has_turn) {
             return;
         }
         if awaited.is_writer() && !queued.is_writer {
-            queues.writers += 1;
+            room.queues.add_writer(FRAME);
             queued.is_writer = true;
         }
-        drop(self.woken.wait(queues).expect("the lock"));
+        room.sleep_in_turn += u32::from(queued.has_turn);
+        let mut room = self.woken.wait(room).expect("the lock");
+        room.sleep_in_turn -= u32::from(queued.has_turn);
     }
 
     fn end(&self, queued: &QueuedThread) {
         if !queued.is_writer && queued.elder.is_none() {
             return;
         }
-        let mut queues = self.queues.lock().expect("the lock");
+        let mut room = self.room.lock().expect("the lock");
         let mut wakes = false;
         if let Some(ticket) = queued.elder {
-            let was_first = queues.elders.first() == Some(&ticket);
-            queues.elders.retain(|&it| it != ticket);
-            if queued.has_turn {
+            let left = room.queues.remove_elder(FRAME, ticket);
+            if left.ends_turns {
                 self.frame.word.turn_ended();
             }
-            wakes = was_first || queued.has_turn;
+            wakes = left.wakes;
         }
-        if queued.is_writer {
-            queues.writers -= 1;
-            wakes |= queues.writers == 0 && self.frame.word.last_writer_stopped();
+        if queued.is_writer && room.queues.remove_writer(FRAME) {
+            wakes |= self.frame.word.last_writer_stopped();
         }
-        drop(queues);
+        if room.sleep_in_turn > 0 {
+            assert!(
+                self.frame.word.elder_waits(),
+                "the end of a turn ends another"
+            );
+        }
+        drop(room);
         if wakes {
             self.woken.notify_all();
         }
@@ -397,10 +445,10 @@ impl FrameWithWaiters {
     /// Waits for the exclusive latch without a deadline. No thread takes the latch again after it has released it, so
     /// that a lost flag is a deadlock, which loom finds.
     fn change(&self) {
-        self.change_as(false);
+        self.change_as(Becomes::Newcomer);
     }
 
-    fn change_as(&self, is_elder: bool) {
+    fn change_as(&self, becomes: Becomes) {
         let mut queued = QueuedThread::default();
         while self
             .frame
@@ -410,7 +458,7 @@ impl FrameWithWaiters {
         {
             self.wait(
                 WaitCondition::Exclusive { in_turn: false },
-                is_elder,
+                becomes,
                 &mut queued,
             );
         }
@@ -427,13 +475,13 @@ impl FrameWithWaiters {
             return;
         }
         let mut queued = QueuedThread::default();
-        let mut queues = self.queues.lock().expect("the lock");
+        let mut room = self.room.lock().expect("the lock");
         let awaited = WaitCondition::Exclusive { in_turn: false };
         if self.frame.word.note_waiter(awaited, false) {
-            queues.writers += 1;
+            room.queues.add_writer(FRAME);
             queued.is_writer = true;
         }
-        drop(queues);
+        drop(room);
         self.end(&queued);
     }
 
@@ -446,7 +494,7 @@ impl FrameWithWaiters {
             }
             let polite_since = Some(since);
             let awaited = WaitCondition::Shared { polite_since };
-            self.wait(awaited, false, &mut QueuedThread::default());
+            self.wait(awaited, Becomes::Newcomer, &mut QueuedThread::default());
         }
         let (_, changes) = self.frame.bytes();
         self.wake_if(self.frame.word.unshare());
@@ -454,11 +502,11 @@ impl FrameWithWaiters {
     }
 
     /// Reads as a thread that has waited for long.
-    fn read_as_elder(&self) -> u32 {
+    fn read_as(&self, becomes: Becomes) -> u32 {
         let mut queued = QueuedThread::default();
         while self.frame.word.share(false).is_err() {
             let awaited = WaitCondition::Shared { polite_since: None };
-            self.wait(awaited, true, &mut queued);
+            self.wait(awaited, becomes, &mut queued);
         }
         self.end(&queued);
         let (_, changes) = self.frame.bytes();
@@ -468,9 +516,9 @@ impl FrameWithWaiters {
 
     /// Checks that readers do not wait.
     fn assert_quiet(&self) {
-        let queues = self.queues.lock().expect("the lock");
-        assert_eq!((queues.writers, queues.elders.len()), (0, 0));
-        drop(queues);
+        let room = self.room.lock().expect("the lock");
+        assert!(room.queues.is_empty());
+        drop(room);
         assert!(self.frame.word.exclude(false, Epoch::NONE).is_ok());
         self.frame.word.unexclude();
         assert_eq!(self.frame.word.share(true), Ok(false));
@@ -499,12 +547,13 @@ fn no_reader_waits_after_the_last_writer_has_stopped_waiting() {
 
 #[test]
 fn elders_and_those_that_let_them_go_first_are_woken() {
-    for elders in [[true, true], [true, false], [false, true]] {
+    let (newcomer, elder) = (Becomes::Newcomer, Becomes::Elder);
+    for both in [[elder, elder], [elder, newcomer], [newcomer, elder]] {
         check(2, move || {
             let waited = FrameWithWaiters::new();
-            let writers = elders.map(|is_elder| {
+            let writers = both.map(|becomes| {
                 let waited = Arc::clone(&waited);
-                thread::spawn(move || waited.change_as(is_elder))
+                thread::spawn(move || waited.change_as(becomes))
             });
             waited.change();
             for writer in writers {
@@ -518,16 +567,21 @@ fn elders_and_those_that_let_them_go_first_are_woken() {
 
 #[test]
 fn a_reader_that_is_an_elder_is_woken_and_leaves_no_flag() {
-    for is_elder in [true, false] {
+    for (reads, writes) in [
+        (Becomes::Elder, Becomes::Elder),
+        (Becomes::Elder, Becomes::Newcomer),
+        // The background writer beside an elder: the end of its turn leaves that of the other one.
+        (Becomes::Urgent, Becomes::Elder),
+    ] {
         check(2, move || {
             let waited = FrameWithWaiters::new();
             let reader = thread::spawn({
                 let waited = Arc::clone(&waited);
-                move || waited.read_as_elder()
+                move || waited.read_as(reads)
             });
             let writer = thread::spawn({
                 let waited = Arc::clone(&waited);
-                move || waited.change_as(is_elder)
+                move || waited.change_as(writes)
             });
             waited.change();
             writer.join().expect("a writer");
@@ -550,7 +604,7 @@ fn a_thread_that_waits_for_a_copy_to_land_is_woken() {
             move || {
                 let mut queued = QueuedThread::default();
                 while waited.frame.word.claim_to_drop().is_err() {
-                    waited.wait(WaitCondition::Drop, false, &mut queued);
+                    waited.wait(WaitCondition::Drop, Becomes::Newcomer, &mut queued);
                 }
                 waited.end(&queued);
                 waited.wake_if(waited.frame.word.vacate());
@@ -848,7 +902,7 @@ fn check_all(model: impl Fn() + Send + Sync + 'static) {
 #[test]
 fn a_list_made_while_a_frame_is_inserted_hides_it_from_no_later_list() {
     check_all(|| {
-        let set = Arc::new(DirtySet::new(1));
+        let set = Arc::new(DirtySet::new(1).expect("there is memory"));
         // The frame's word is all clear then, and its group's bit is set.
         set.insert(0);
         set.remove_unless(0, || false);
@@ -866,7 +920,7 @@ fn a_list_made_while_a_frame_is_inserted_hides_it_from_no_later_list() {
 #[test]
 fn the_number_of_dirty_frames_is_never_below_zero() {
     check_all(|| {
-        let set = Arc::new(DirtySet::new(1));
+        let set = Arc::new(DirtySet::new(1).expect("there is memory"));
         let [inserts, removes] = [Arc::clone(&set), Arc::clone(&set)];
         let threads = [
             thread::spawn(move || inserts.insert(0)),
@@ -892,7 +946,7 @@ impl Tracked {
     fn changed(lsn: u64) -> Self {
         let tracked = Tracked {
             word: FrameWord::new(),
-            set: DirtySet::new(1),
+            set: DirtySet::new(1).expect("there is memory"),
             changes: PageChanges::default(),
         };
         assert!(tracked.word.claim());

@@ -195,6 +195,34 @@ fn a_writer_gets_a_page_that_is_never_without_readers() {
     assert_eq!(get(&pool, 1), 20);
 }
 
+/// A thread that changes a page without a break fixes it again sooner than one that sleeps can latch it.
+#[test]
+fn a_page_is_discarded_beside_a_thread_that_changes_it_without_a_break() {
+    let patient = options(4).patience(Duration::from_secs(2));
+    let pool = patient.open(MemoryStorage::new(512)).expect("a pool");
+    let (stop, changes) = (AtomicBool::new(false), AtomicU64::new(0));
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            while !stop.load(Ordering::Relaxed) {
+                let mut page = pool.fix_write(1).expect("a page");
+                page[0] = page[0].wrapping_add(1);
+                changes.fetch_add(1, Ordering::Relaxed);
+                thread::sleep(Duration::from_millis(10));
+            }
+        });
+        let discarded = (0..5).map(|_| {
+            let before = changes.load(Ordering::Relaxed);
+            wait_until("the page is changed", || {
+                changes.load(Ordering::Relaxed) > before
+            });
+            pool.discard(1)
+        });
+        let discarded: Result<Vec<()>, PoolError> = discarded.collect();
+        stop.store(true, Ordering::Relaxed);
+        discarded.expect("it has its turn");
+    });
+}
+
 /// A thread fixes a page for reading that it has fixed for reading, beside a writer that waits.
 #[test]
 fn a_page_is_fixed_for_reading_twice_beside_a_writer_that_waits() {

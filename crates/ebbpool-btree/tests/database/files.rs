@@ -577,6 +577,44 @@ fn torn_pages_are_restored_even_with_double_writes_off() {
     assert!(fs::read(directory.path()).unwrap() == whole);
 }
 
+/// A crash may tear the first page as any other: its image restores it, and without images nothing is changed.
+#[test]
+fn a_torn_first_page_is_restored_from_its_image() {
+    let directory = TestDirectory::with_database(200, true);
+    let whole = fs::read(directory.path()).unwrap();
+    let garbage: Vec<u8> = (0..512u32).map(|it| ((it * it) >> 3) as u8).collect();
+    for (at, torn) in [(600, &garbage[..100]), (0, &garbage[..])] {
+        for double_write in [true, false] {
+            write(&directory.path(), at, torn);
+            let images = fs::read(directory.file("torn")).unwrap();
+            let log = fs::read(directory.file("log0")).unwrap();
+            let opened = options().double_write(double_write).open(directory.path());
+            assert_eq!(count(&opened.unwrap()), 200);
+            assert!(fs::read(directory.path()).unwrap() == whole);
+            fs::write(directory.file("torn"), images).unwrap();
+            fs::write(directory.file("log0"), log).unwrap();
+        }
+    }
+    fs::remove_file(directory.file("torn")).unwrap();
+    for (at, torn) in [(600, &garbage[..100]), (0, &garbage[..])] {
+        write(&directory.path(), at, torn);
+        let before = directory.bytes();
+        assert!(directory.open().is_err());
+        assert!(directory.bytes() == before, "nothing was changed");
+        write(&directory.path(), 0, &whole);
+    }
+}
+
+/// Another file in the place of the pages is left alone, though log and images are those of one database.
+#[test]
+fn a_foreign_file_beside_log_and_images_is_left_alone() {
+    let directory = TestDirectory::with_database(200, true);
+    let length = fs::metadata(directory.path()).unwrap().len();
+    let foreign: Vec<u8> = (0..length).map(|it| ((it * it) >> 3) as u8).collect();
+    fs::write(directory.path(), foreign).unwrap();
+    directory.assert_not_a_database("it does not begin like one");
+}
+
 /// In the log of a database that was not closed: the records found are those of the first commits.
 #[test]
 fn flipped_bits_in_a_log_leave_a_first_part_or_are_reported() {

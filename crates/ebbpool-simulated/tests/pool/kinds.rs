@@ -1,12 +1,15 @@
 //! Kinds of cases that cannot be written as scripts.
 
 use std::cell::RefCell;
+use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use ebbpool::storage::{DiskOperation, EIO, Fault, FaultyDisk, MemoryStorage, Storage};
+use ebbpool::storage::{
+    DiskOperation, EIO, Fault, FaultyDisk, FaultyStorage, MemoryStorage, Read, Storage, Write,
+};
 use ebbpool::{Pool, PoolError, PoolOptions};
 use ebbpool_simulation::{Instant, random, step, steps_so_far, thread, undisturbed};
 
@@ -233,26 +236,81 @@ pub fn unwritable_pages(case: &Case) -> Tally {
     Tally::default()
 }
 
+/// A storage whose writes take a while.
+struct SlowWrites(FaultyStorage);
+
+impl Storage for SlowWrites {
+    fn page_size(&self) -> usize {
+        self.0.page_size()
+    }
+    fn pages(&self) -> io::Result<u64> {
+        self.0.pages()
+    }
+    fn grow(&self, pages: u64) -> io::Result<()> {
+        self.0.grow(pages)
+    }
+    fn read(&self, reads: &mut [Read<'_>]) -> Option<f64> {
+        self.0.read(reads)
+    }
+    fn write(&self, writes: &mut [Write<'_>]) -> Option<f64> {
+        thread::sleep(Duration::from_micros(500));
+        self.0.write(writes)
+    }
+    fn sync(&self) -> io::Result<()> {
+        self.0.sync()
+    }
+    fn describe(&self) -> String {
+        self.0.describe()
+    }
+}
+
 /// Threads change a page all the time: it is written and synced within its loss window, and not much more often, and a reader
-/// waits for a few of them only. In half of the cases another page cannot be written.
+/// waits for a few of them only, as a thread does that discards the page. In some cases another page cannot be written, and in
+/// others a thread changes other pages, whose evictions wake the writer all the time.
 pub fn busy_page(case: &Case) -> Tally {
     const WINDOW: Duration = Duration::from_millis(200);
     const WINDOWS: u32 = 20;
     let disk = FaultyDisk::new(case.seed);
+    let beside = random() % 3;
+    let evicts = beside == 1;
     let pool = PoolOptions::new(4)
-        .clean_reserve(0)
+        .clean_reserve(u32::from(evicts))
         .dirty_budget(1.0, Duration::ZERO)
         .max_dirty_age(WINDOW)
-        .open(disk.pages("data", 512));
+        .open(SlowWrites(disk.pages("data", 512)));
     let pool = Arc::new(pool.expect("the pool can be opened"));
     let over = Arc::new(AtomicBool::new(false));
-    if random().is_multiple_of(2) {
+    let writes = Arc::new(AtomicU64::new(0));
+    disk.observe({
+        let writes = Arc::clone(&writes);
+        move |io| {
+            if io.operation == DiskOperation::Write && io.page == Some(1) {
+                writes.fetch_add(1, Ordering::SeqCst);
+            }
+        }
+    });
+    if beside == 0 {
         let fails = Fault::failing(DiskOperation::Write, EIO).of("data");
         disk.inject(fails.at_page(2).forever());
         pool.fix_write(2).expect("nothing goes wrong")[0] = 1;
     }
-    let (hold, pause) = (500 + random() % 3000, random() % 2 * (random() % 3000));
-    let writers = (0..1 + random() % 4).map(|_| {
+    // A page is rarely free by chance that one thread holds for long.
+    let (most, hold, pause) = match evicts {
+        true => (1, 15_000 + random() % 5000, 0),
+        false => (4, 500 + random() % 3000, random() % 2 * (random() % 3000)),
+    };
+    let evictor = evicts.then(|| {
+        let (pool, over) = (Arc::clone(&pool), Arc::clone(&over));
+        thread::spawn(move || {
+            let mut pages = (10..30).cycle();
+            while !over.load(Ordering::SeqCst) {
+                let page = pages.next().expect("it has no end");
+                drop(pool.fix_write(page).expect("a page can be evicted"));
+                thread::sleep(Duration::from_micros(random() % 200));
+            }
+        })
+    });
+    let writers = (0..1 + random() % most).map(|_| {
         let (pool, over) = (Arc::clone(&pool), Arc::clone(&over));
         thread::spawn(move || {
             while !over.load(Ordering::SeqCst) {
@@ -276,14 +334,22 @@ pub fn busy_page(case: &Case) -> Tally {
         thread::sleep(Duration::from_millis(random() % 20));
     }
     let stats = pool.stats();
+    let written = writes.load(Ordering::SeqCst);
+    let begin = Instant::now();
+    pool.discard(1).expect("nothing goes wrong");
+    let waited = begin.elapsed();
     over.store(true, Ordering::SeqCst);
+    assert!(
+        waited < Duration::from_millis(100),
+        "a thread that discards the page waited for {waited:?}"
+    );
     writers
         .into_iter()
+        .chain(evictor)
         .for_each(|writer| writer.join().expect("a panic ends the run"));
     // The writer begins after three quarters of a window, and waits for its turn for half a window at most.
     let fewest = u64::from(WINDOWS) / 2;
     let most = 2 * u64::from(WINDOWS);
-    let written = stats.writes();
     assert!(
         stats.syncs >= fewest && (fewest..=most).contains(&written),
         "in {WINDOWS} windows a page that changes all the time is written {written} times and synced {} times",

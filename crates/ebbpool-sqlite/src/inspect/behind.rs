@@ -36,13 +36,18 @@ pub fn commits_before_damage(inspection: &SqliteInspection) -> io::Result<Option
     Ok(is_behind.then_some(commits))
 }
 
-/// The first position in a file whose header is damaged, with the order of bytes of each kind of checksum.
+/// The first position in a file whose header is damaged, with the order of bytes of each kind of checksum. A header of zeros is no
+/// damage: the library has cut off a file that it is about to delete, and a power cut brings the file back.
 fn without_header(inspection: &SqliteInspection, wal: &File) -> io::Result<Vec<WalCursor>> {
     let mut head = [0; FRAME as usize];
     let Some(header) = &inspection.header else {
         return Ok(Vec::new());
     };
     if !read_whole(wal, &mut head, HEADER)? {
+        return Ok(Vec::new());
+    }
+    let mut start = [0; HEADER as usize];
+    if read_whole(wal, &mut start, 0)? && start == [0; HEADER as usize] {
         return Ok(Vec::new());
     }
     let mut salt = [0; 8];

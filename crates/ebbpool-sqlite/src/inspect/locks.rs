@@ -9,6 +9,7 @@ use std::path::Path;
 
 use super::open_regular;
 use super::owner::FoundProcesses;
+use crate::owner::{OWNED, OWNED_BYTES};
 
 /// A process that has a lock on a database.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,7 +23,8 @@ pub struct LockHolder {
     /// may be another user's.
     pub may_be_hidden: bool,
     /// True if the lock is as processes with the VFS have it: one of an open file description, for writing, on exactly the bytes
-    /// that SQLite locks. SQLite's own VFS has locks of the process; another VFS may have smaller ones of a description.
+    /// that SQLite locks and the one behind them. SQLite's own VFS has locks of the process; another VFS may have locks of a
+    /// description, and none on that byte.
     pub is_of_vfs: bool,
 }
 
@@ -51,7 +53,7 @@ pub fn lock_holder(file: &File) -> Option<LockHolder> {
 /// True if a lock is that of `owner::lock_alone`.
 fn is_of_vfs(found: &libc::flock) -> bool {
     let kind = (found.l_type, found.l_start, found.l_len);
-    let wanted = lock(libc::F_WRLCK as i16, PENDING, SHARED_BYTES + 2);
+    let wanted = lock(libc::F_WRLCK as i16, OWNED, OWNED_BYTES);
     // The system says -1 where the lock is that of no process (fcntl_locking(2)).
     found.l_pid == -1 && kind == (wanted.l_type, wanted.l_start, wanted.l_len)
 }

@@ -101,7 +101,7 @@ pub(super) fn read_log(
     let scanned = delta_log::scan(length, &header, &mut read, |record, _, sections, bytes| {
         pages = record.size;
         changed.extend(sections.iter().map(|section| section.page));
-        check.add(record, sections, bytes);
+        check.add(&header, record, sections, bytes);
         each(record, sections, bytes);
     })?;
     let fit = match scanned.epochs {

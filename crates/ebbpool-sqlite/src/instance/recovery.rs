@@ -38,7 +38,7 @@ impl Instance {
         let (store, mut family) = taken.inspect_err(|code| {
             if *code == Code::CANT_OPEN {
                 let text = format!(
-                    "{0}: its log belongs to another version of it, was deleted, or a later release of Ebbpool has written it; see: ebbpool sqlite check {0}",
+                    "{0}: its log belongs to another version of it, is damaged, was deleted, or a later release of Ebbpool has written it; see: ebbpool sqlite check {0}",
                     shared.path
                 );
                 self.log(*code, &text);

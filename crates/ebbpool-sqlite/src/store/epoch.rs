@@ -9,7 +9,7 @@ use super::{
     now_in_milliseconds,
 };
 use crate::code::{Answer, Code};
-use crate::delta_log::{self, Draft, Header, RECORDS, SLOTS, next_generation, slot_of};
+use crate::delta_log::{self, Draft, Header, RECORDS, SLOTS, slot_of};
 use crate::disk::{BLOCK, BaseFile, whole_blocks};
 use crate::family::Flight;
 use crate::home::Pages;
@@ -479,9 +479,11 @@ impl Store {
 
     /// The number in the mark that a commit of `-wal` gives page 1.
     pub(super) fn mark_of_commit(&self) -> Option<u64> {
-        self.marked.map(|_| match self.kind {
-            LogKind::Wal => 0,
-            LogKind::Deltas => next_generation(self.deltas.generation),
+        let deltas = &self.deltas;
+        self.marked.map(|_| match (self.kind, deltas.header) {
+            (LogKind::Deltas, Some(header)) => header.generation_after(deltas.checksum),
+            // There is no log that a number could name.
+            _ => 0,
         })
     }
 

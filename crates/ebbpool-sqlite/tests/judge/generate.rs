@@ -402,7 +402,7 @@ impl Generator {
 
     fn files(&mut self, c: C) {
         let database = Database::X;
-        match self.random.u32(0..8) {
+        match self.random.u32(0..11) {
             0 => {
                 self.close_all();
                 self.steps.push(Step::Store(database));
@@ -422,6 +422,17 @@ impl Generator {
                 self.close_all();
                 let number = self.random.usize(0..4);
                 self.steps.push(Step::PutBack(database, number));
+            }
+            6 => self.steps.push(Step::StoreLog(database)),
+            7 => {
+                self.steps.push(Step::StoreLog(database));
+                for _ in 0..self.random.u32(0..4) {
+                    self.statement(c);
+                }
+                self.steps.push(Step::Sql(c, "PRAGMA ebbpool_checkpoint"));
+                self.statement(c);
+                self.crash();
+                self.steps.push(Step::PutLogBack(database));
             }
             _ => self.statement(c),
         }

@@ -71,7 +71,7 @@ pub struct Lockstep<'a> {
     /// Files were unclear when they changed last.
     has_unseen: bool,
     /// The disk has failed a commit, and the program has not let it work again.
-    is_in_doubt: bool,
+    pub is_in_doubt: bool,
     /// All that is wrong with the disk is that it is full.
     is_only_full: bool,
     /// The disk may have forgotten what a sync that failed had to write.
@@ -81,6 +81,8 @@ pub struct Lockstep<'a> {
     /// The last state of the other world when a connection's statement was held back.
     parked_at: [usize; CONNECTIONS],
     pub stored: Vec<(Database, Rc<Content>)>,
+    /// The `-ebb` that was stored last.
+    pub stored_log: Option<(Database, Vec<u8>)>,
     pub tally: &'a mut Tally,
 }
 
@@ -115,6 +117,7 @@ pub fn run(bench: &Bench, program: &Program, tally: &mut Tally) -> Result<(), Fi
         created: None,
         parked_at: [usize::MAX; CONNECTIONS],
         stored: Vec::new(),
+        stored_log: None,
         tally,
     };
     run.history.begin(bench.plain.files(), 0);
@@ -183,6 +186,8 @@ impl Lockstep<'_> {
             Step::Store(database) => self.store(database)?,
             Step::PutBack(database, number) => return self.put_back(database, number),
             Step::Unlink(database) => return self.unlink(database),
+            Step::StoreLog(database) => self.store_log(database),
+            Step::PutLogBack(database) => return self.put_log_back(database),
             Step::Backup(c) => self.backup(c)?,
             Step::WhileSync(work, nth, c, text) => self.while_sync(work, nth, c, text)?,
             Step::Traffic => self.traffic()?,

@@ -26,6 +26,28 @@ pub fn programs() -> Vec<Program> {
         })
     };
     vec![
+        // An older log was applied to what a checkpoint had brought in place: updates in WAL mode leave page 1 as it is.
+        Program {
+            seed: 31,
+            steps: vec![
+                open(0, X, 0),
+                Sql(0, "PRAGMA journal_mode=wal"),
+                Sql(0, "CREATE TABLE t (k INTEGER PRIMARY KEY, n INT, v TEXT)"),
+                Sql(
+                    0,
+                    "INSERT INTO t (n, v) VALUES (1, printf('%.3000c', 'a')), (1, printf('%.3000c', 'b')), (1, printf('%.3000c', 'c'))",
+                ),
+                Sql(0, "PRAGMA ebbpool_checkpoint"),
+                Sql(0, "UPDATE t SET n = 2 WHERE k = 1"),
+                StoreLog(X),
+                Sql(0, "UPDATE t SET n = 3 WHERE k = 1"),
+                Sql(0, "UPDATE t SET n = 4 WHERE k = 3"),
+                Sql(0, "PRAGMA ebbpool_checkpoint"),
+                Sql(0, "UPDATE t SET n = 5 WHERE k = 2"),
+                Kill(0),
+                PutLogBack(X),
+            ],
+        },
         // A killed process had cut `-wal` off without a sync, and a power cut brings it back.
         Program {
             seed: 30,

@@ -94,6 +94,10 @@ pub enum Step {
     PutBack(Database, usize),
     /// Deletes `-ebb` of a database that is not open.
     Unlink(Database),
+    /// Stores `-ebb` as it is, in place of the one that was stored before.
+    StoreLog(Database),
+    /// Puts the stored `-ebb` beside a database that a crash has left.
+    PutLogBack(Database),
     /// SQLite's backup API.
     Backup(C),
     /// In the sync of one thread's work another one runs a statement.

@@ -208,6 +208,43 @@ impl Lockstep<'_> {
         Err(Stop::Over)
     }
 
+    /// Stores `-ebb` as it is between two statements.
+    pub fn store_log(&mut self, database: Database) {
+        let log = self
+            .bench
+            .ours
+            .content(&format!("{}-ebb", self.ours.path(database)));
+        if !self.any_held() && !self.is_dirty && !self.has_pending_fault() && !log.is_empty() {
+            self.stored_log = Some((database, log));
+        }
+    }
+
+    /// An older `-ebb` beside a database that a crash has left: the library refuses it, or finds a state that once was.
+    pub fn put_log_back(&mut self, database: Database) -> Run<()> {
+        let stored = self.stored_log.take().filter(|(of, _)| *of == database);
+        let Some((_, stored)) = stored.filter(|_| self.is_dirty && !self.is_in_doubt) else {
+            return Ok(());
+        };
+        let log = format!("{}-ebb", self.ours.path(database));
+        self.bench.ours.replace(&log, &stored);
+        let found = self.look(database);
+        if self.bench.ours.take_cut() {
+            return Err(Stop::Over);
+        }
+        match found {
+            Ok(dump) => {
+                if self.find(&dump, database, 0)?.is_none() {
+                    return Err(
+                        format!("{database:?} with an older log is no state that was").into(),
+                    );
+                }
+            }
+            Err(why) if is_refused(&why) => self.pay(Price::LogAndDatabase),
+            Err(why) => return Err(format!("{database:?} with an older log: {why}").into()),
+        }
+        Err(Stop::Over)
+    }
+
     /// In the n-th sync of one thread's work another thread runs a statement, and must not wait for it.
     pub fn while_sync(&mut self, work: Work, nth: u32, c: C, text: &'static str) -> Run<()> {
         if !self.may_sync(work, c) {

@@ -98,13 +98,12 @@ impl<'c> Waiting<'c> {
                 });
                 (Seniority::Newcomer, self.since + politeness)
             }
-            WaitCondition::Shared { .. } | WaitCondition::Exclusive { .. } => {
-                match self.since.elapsed() < SENIORITY {
-                    true => (Seniority::Newcomer, self.since + SENIORITY),
-                    false => (Seniority::Elder, self.deadline),
-                }
-            }
-            WaitCondition::Drop => (Seniority::Newcomer, self.deadline),
+            WaitCondition::Shared { .. }
+            | WaitCondition::Exclusive { .. }
+            | WaitCondition::Drop => match self.since.elapsed() < SENIORITY {
+                true => (Seniority::Newcomer, self.since + SENIORITY),
+                false => (Seniority::Elder, self.deadline),
+            },
             WaitCondition::Landing => {
                 // The latch is free meanwhile.
                 self.leave_queue();

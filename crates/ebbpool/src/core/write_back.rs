@@ -22,8 +22,11 @@ const LONGEST_WAIT_FOR_ONE: Duration = Duration::from_millis(25);
 /// How long it does not wait for a page that a thread has held for longer than that.
 const AFTER_A_WAIT: Duration = Duration::from_millis(500);
 
-/// The frames of pages for which the background writer has waited without success, and until when it does not wait for them again.
-pub(crate) type HeldFrames = HashMap<u32, Instant>;
+/// The pages for which the background writer has waited without success, and until when it does not wait for them again.
+pub(crate) type HeldPages = HashMap<u64, Instant>;
+
+/// A thread has held a page for as long as the background writer waits.
+struct StillHeld;
 
 impl Core {
     /// Writes pages that stay resident, a batch at a time, and skips those that are no longer dirty. With
@@ -140,59 +143,68 @@ impl Core {
     }
 
     /// Writes dirty pages, those included that other threads are changing: it waits for each of these, the oldest changes first,
-    /// until no thread changes it, but not for pages that a thread holds for long, nor while other pages have to be written.
+    /// until no thread changes it, but not for pages that a thread holds for long. While other pages have to be written it waits
+    /// for one, so that neither these nor those wait without end.
     pub(crate) fn write_in_turn(
         &self,
         frames: Vec<u32>,
-        held: &mut HeldFrames,
+        held: &mut HeldPages,
     ) -> Result<usize, PoolError> {
         let mut busy = Vec::new();
         let mut latches = Vec::new();
         for frame in frames {
             match self.frames.share(frame, false) {
                 Ok((latch, _)) => latches.push(latch),
-                Err(LatchRefusal::Busy) => busy.push(frame),
+                Err(LatchRefusal::Busy) => busy.push((frame, self.frames.page_in(frame))),
                 Err(_) => {}
             }
         }
         let mut written = self
             .write_latched(latches, WriteCause::Background, true)
             .map(|it| it.pages);
-        busy.sort_by_key(|&frame| Reverse(self.frames.dirty_for_ms(frame)));
+        busy.sort_by_key(|&(frame, _)| Reverse(self.frames.dirty_for_ms(frame)));
         let begin = Instant::now();
         held.retain(|_, until| *until > begin);
-        busy.retain(|frame| !held.contains_key(frame));
-        for frame in busy {
+        busy.retain(|(_, page)| !held.contains_key(page));
+        for (waited_for, (frame, page)) in busy.into_iter().enumerate() {
             let now = Instant::now();
             let is_needed = self.signal.as_ref().is_some_and(Signal::is_requested);
-            if is_needed || now >= begin + LONGEST_WAIT {
+            if is_needed && waited_for > 0 || now >= begin + LONGEST_WAIT {
                 break;
             }
-            let Some(latch) = self.share_in_turn(frame, now + LONGEST_WAIT_FOR_ONE) else {
-                held.insert(frame, Instant::now() + AFTER_A_WAIT);
-                continue;
-            };
-            let one = self.write_latched(vec![latch], WriteCause::Background, true);
-            written = written.and_then(|pages| Ok(pages + one?.pages));
+            match self.share_in_turn(frame, page, now + LONGEST_WAIT_FOR_ONE) {
+                Ok(latch) => {
+                    let latches = latch.into_iter().collect();
+                    let one = self.write_latched(latches, WriteCause::Background, true);
+                    written = written.and_then(|pages| Ok(pages + one?.pages));
+                }
+                Err(StillHeld) => {
+                    held.insert(page, Instant::now() + AFTER_A_WAIT);
+                }
+            }
         }
         written
     }
 
-    /// Latches a frame that other threads are changing, before all others that wait for it; `None` if a thread goes on until the
-    /// deadline, or the page has left the frame.
-    fn share_in_turn(&self, frame: u32, deadline: Instant) -> Option<SharedLatch<'_>> {
+    /// Latches a page that other threads are changing, before all others that wait for it; `None` if it has left the frame, or
+    /// is not loaded or abandoned.
+    fn share_in_turn(
+        &self,
+        frame: u32,
+        page: u64,
+        deadline: Instant,
+    ) -> Result<Option<SharedLatch<'_>>, StillHeld> {
         let awaited = WaitCondition::Shared { polite_since: None };
-        let page = self.frames.page_in(frame);
         let mut queued = None;
         loop {
             match self.frames.share(frame, false) {
-                Ok((latch, _)) => return Some(latch),
+                Ok((latch, _)) => return Ok((latch.page() == page).then_some(latch)),
                 Err(LatchRefusal::Busy) if self.frames.page_in(frame) == page => {}
-                Err(_) => return None,
+                Err(_) => return Ok(None),
             }
             let awaited = (awaited, Seniority::Urgent);
             if !(self.frames).wait((frame, page), awaited, &mut queued, deadline) {
-                return None;
+                return Err(StillHeld);
             }
         }
     }

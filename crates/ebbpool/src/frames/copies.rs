@@ -15,12 +15,16 @@ pub(super) struct Slots {
 }
 
 impl Slots {
-    pub(super) fn new(slots: Range<u32>) -> Self {
-        Slots {
-            count: slots.len(),
-            free: Mutex::new(slots.collect()),
+    /// `None` if there is no memory for the list.
+    pub(super) fn new(slots: Range<u32>) -> Option<Self> {
+        let mut free = Vec::new();
+        free.try_reserve_exact(slots.len()).ok()?;
+        free.extend(slots);
+        Some(Slots {
+            count: free.len(),
+            free: Mutex::new(free),
             given_back: Condvar::new(),
-        }
+        })
     }
 }
 

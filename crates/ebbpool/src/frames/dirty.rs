@@ -1,5 +1,6 @@
 //! The set of dirty frames, so that a checkpoint need not look at the others.
 
+use crate::boxed::boxed;
 use crate::sync::{AtomicU64, AtomicUsize, Mutex, Ordering, fence};
 
 const BITS: usize = u64::BITS as usize;
@@ -15,15 +16,16 @@ pub(crate) struct DirtySet {
 }
 
 impl DirtySet {
-    pub(crate) fn new(frames: u32) -> Self {
+    /// A set without a frame; `None` if there is no memory for it.
+    pub(crate) fn new(frames: u32) -> Option<Self> {
         let words = (frames as usize).div_ceil(BITS);
-        let clear = |count: usize| (0..count).map(|_| AtomicU64::new(0)).collect();
-        DirtySet {
-            frames: clear(words),
-            some: clear(words.div_ceil(BITS)),
+        let clear = |count: usize| boxed(count, || AtomicU64::new(0));
+        Some(DirtySet {
+            frames: clear(words)?,
+            some: clear(words.div_ceil(BITS))?,
             count: AtomicUsize::new(0),
             removal: Mutex::new(()),
-        }
+        })
     }
 
     /// The number of dirty frames. For a moment it may be too large, but never too small.

@@ -10,7 +10,7 @@ use super::DirtySet;
 proptest! {
     #[test]
     fn dirty_frames_are_a_set(steps in prop::collection::vec((0..9000u32, any::<bool>(), any::<bool>()), 0..300)) {
-        let set = DirtySet::new(9000);
+        let set = DirtySet::new(9000).expect("there is memory");
         let mut model = BTreeSet::new();
         for (frame, insert, look) in steps {
             if insert {

@@ -8,6 +8,7 @@ mod dirty_against_set;
 mod discarded;
 mod latches;
 mod memory;
+mod queues;
 mod waiting;
 mod word;
 
@@ -16,7 +17,7 @@ use std::time::Duration;
 
 use crossbeam_utils::CachePadded;
 
-use crate::error::PoolError;
+use crate::boxed::boxed;
 use crate::log::Lsn;
 use crate::sync::{AtomicU32, AtomicU64, Instant, Ordering};
 use crate::table::Entries;
@@ -65,28 +66,25 @@ pub(crate) struct Frames {
 }
 
 impl Frames {
-    /// `count` empty frames, and room for `copies` copies.
-    pub(crate) fn new(count: u32, copies: u32, page_size: usize) -> Result<Self, PoolError> {
-        let slots = count as usize + copies as usize;
-        let memory = FrameMemory::new(slots, page_size).ok_or(PoolError::Memory {
-            frames: count,
-            page_size,
-        })?;
-        let header = |_| FrameHeader {
+    /// `count` empty frames, and room for `copies` copies; `None` if there is no memory for them.
+    pub(crate) fn new(count: u32, copies: u32, page_size: usize) -> Option<Self> {
+        let slots = count.checked_add(copies)?;
+        let memory = FrameMemory::new(slots as usize, page_size)?;
+        let header = || FrameHeader {
             word: FrameWord::new(),
             page: AtomicU64::new(0),
         };
-        let details = |_| FrameDetails {
+        let details = || FrameDetails {
             lsn: AtomicU64::new(0),
             admissions: AtomicU32::new(0),
         };
-        Ok(Frames {
-            headers: (0..count).map(header).collect(),
-            details: (0..count).map(details).collect(),
-            changes: (0..count).map(|_| PageChanges::default()).collect(),
-            dirty: DirtySet::new(count),
+        Some(Frames {
+            headers: boxed(count as usize, header)?,
+            details: boxed(count as usize, details)?,
+            changes: boxed(count as usize, PageChanges::default)?,
+            dirty: DirtySet::new(count)?,
             memory: Arc::new(memory),
-            copies: copies::Slots::new(count..count + copies),
+            copies: copies::Slots::new(count..slots)?,
             rooms: waiting::WaitingRooms::default(),
             discarded: DiscardedPages::default(),
             epoch: CachePadded::new(AtomicU64::new(Epoch::NONE.to_bits())),

@@ -4,15 +4,12 @@ use std::time::Duration;
 
 use crossbeam_utils::CachePadded;
 
+use super::queues::{Queues, Ticket, Turn};
 use super::{Frames, WaitCondition};
 use crate::sync::{Condvar, Instant, Mutex};
 
 /// The number of waiting rooms, which the frames share.
 const ROOMS: usize = 64;
-
-/// The least time between the turns of two elders of a frame. A turn hands the latch over to a thread that sleeps: where many
-/// threads change a page for a moment each, they would do nothing else.
-const BETWEEN_TURNS: Duration = Duration::from_millis(1);
 
 /// The rooms in which threads wait. All threads that wait for a frame wait in the same room, and threads that wait
 /// for other frames wait there too.
@@ -22,94 +19,6 @@ pub(super) struct WaitingRooms(Box<[CachePadded<WaitingRoom>]>);
 struct WaitingRoom {
     queues: Mutex<Queues>,
     woken: Condvar,
-}
-
-#[derive(Default)]
-struct Queues {
-    writers: Vec<WriterQueue>,
-    /// The elders of all frames, in the order of their turns.
-    elders: Vec<Elder>,
-    next_ticket: u64,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-struct Ticket(u64);
-
-#[derive(Clone, Copy)]
-struct Elder {
-    frame: u32,
-    ticket: Ticket,
-    /// When it has its turn, at the earliest, if it is the first one of its frame.
-    turn: Instant,
-}
-
-/// The writers that wait for a frame.
-struct WriterQueue {
-    frame: u32,
-    writers: u32,
-    /// When a writer last left the queue, or the first one joined it.
-    since: Instant,
-}
-
-impl Queues {
-    fn add_writer(&mut self, frame: u32) {
-        match self.writers.iter_mut().find(|queue| queue.frame == frame) {
-            Some(queue) => queue.writers += 1,
-            None => self.writers.push(WriterQueue {
-                frame,
-                writers: 1,
-                since: Instant::now(),
-            }),
-        }
-    }
-
-    /// True if it was the last writer that waited for the frame.
-    fn remove_writer(&mut self, frame: u32) -> bool {
-        let place = self.writers.iter().position(|queue| queue.frame == frame);
-        let Some(at) = place else {
-            debug_assert!(false, "the writer is in the queue of its room");
-            return false;
-        };
-        let queue = &mut self.writers[at];
-        queue.writers -= 1;
-        queue.since = Instant::now();
-        let is_empty = queue.writers == 0;
-        if is_empty {
-            self.writers.swap_remove(at);
-        }
-        is_empty
-    }
-
-    /// The last of the elders, or the first if it is `urgent`.
-    fn add_elder(&mut self, frame: u32, urgent: bool) -> Ticket {
-        let ticket = Ticket(self.next_ticket);
-        self.next_ticket += 1;
-        let at = if urgent { 0 } else { self.elders.len() };
-        let turn = Instant::now();
-        let elder = Elder {
-            frame,
-            ticket,
-            turn,
-        };
-        self.elders.insert(at, elder);
-        ticket
-    }
-
-    /// Removes an elder; true if it was the first one of its frame. After its turn the next one waits a while for its own.
-    fn remove_elder(&mut self, frame: u32, ticket: Ticket, had_turn: bool) -> bool {
-        let was_first = self.turn(frame, ticket).is_some();
-        self.elders.retain(|elder| elder.ticket != ticket);
-        if had_turn && let Some(next) = self.elders.iter_mut().find(|elder| elder.frame == frame) {
-            next.turn = Instant::now() + BETWEEN_TURNS;
-        }
-        was_first
-    }
-
-    /// When this elder has its turn, if it is the first one of its frame.
-    fn turn(&self, frame: u32, ticket: Ticket) -> Option<Instant> {
-        let first = self.elders.iter().find(|elder| elder.frame == frame)?;
-        (first.ticket == ticket).then_some(first.turn)
-    }
 }
 
 impl Default for WaitingRooms {
@@ -164,10 +73,7 @@ impl Frames {
 
     /// How long the writers in the queue for a frame have waited for a turn.
     pub(crate) fn writers_waited(&self, frame: u32) -> Duration {
-        let queues = self.rooms.of(frame).queues.lock();
-        let mut writers = queues.writers.iter();
-        let queue = writers.find(|queue| queue.frame == frame);
-        queue.map_or(Duration::ZERO, |queue| queue.since.elapsed())
+        self.rooms.of(frame).queues.lock().writers_waited(frame)
     }
 
     /// Waits until the condition may hold for the page in the frame, or the frame has another page; false once
@@ -193,10 +99,10 @@ impl Frames {
                 (thread.elder).get_or_insert_with(|| queues.add_elder(frame, urgent));
             }
             let elder = queued.as_ref().and_then(|thread| thread.elder);
-            let turn = elder.and_then(|ticket| queues.turn(frame, ticket));
-            let has_turn = turn.is_some_and(|turn| turn <= Instant::now());
+            let turn = elder.map_or(Turn::AfterOthers, |ticket| queues.turn(frame, ticket));
+            let has_turn = turn == Turn::Now;
             if let Some(thread) = queued {
-                thread.has_turn |= has_turn;
+                thread.has_turn = has_turn;
             }
             let word = &self.header(frame).word;
             if !word.note_waiter(awaited.in_turn(has_turn), has_turn) {
@@ -215,8 +121,8 @@ impl Frames {
                 return true;
             }
             let until = match turn {
-                Some(turn) if !has_turn => turn.min(deadline),
-                _ => deadline,
+                Turn::At(turn) => turn.min(deadline),
+                Turn::Now | Turn::AfterOthers => deadline,
             };
             if !room.woken.wait_until(&mut queues, until).timed_out() {
                 return true;
@@ -247,12 +153,12 @@ impl Drop for QueuedThread<'_> {
         let mut queues = room.queues.lock();
         let mut wakes = false;
         if let Some(ticket) = self.elder {
-            let was_first = queues.remove_elder(self.frame, ticket, self.has_turn);
-            if self.has_turn {
+            let left = queues.remove_elder(self.frame, ticket);
+            if left.ends_turns {
                 word.turn_ended();
             }
-            // The next elder waits for its turn, or writers have let this one go first, and no release of a latch will wake them.
-            wakes = was_first || self.has_turn;
+            // No release of a latch will wake those that waited for this one.
+            wakes = left.wakes;
         }
         if self.is_writer && queues.remove_writer(self.frame) {
             // Readers waited for this writer, and no release of a latch will wake them.
@@ -262,5 +168,33 @@ impl Drop for QueuedThread<'_> {
         if wakes {
             room.woken.notify_all();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_end_of_an_urgent_turn_leaves_one_that_has_begun() {
+        let frames = Frames::new(1, 1, 64).expect("there is memory");
+        let mut claimed = frames.claim(0).expect("it is empty");
+        claimed.begin_load(7);
+        claimed.loaded(0, false);
+        let _held = claimed.into_exclusive();
+        let waits = |awaited, seniority, queued: &mut _| {
+            let in_time = frames.wait((0, 7), (awaited, seniority), queued, Instant::now());
+            assert!(!in_time, "another thread has the latch");
+        };
+        let writes = WaitCondition::Exclusive { in_turn: false };
+        let reads = WaitCondition::Shared { polite_since: None };
+        let (mut elder, mut urgent) = (None, None);
+        waits(writes, Seniority::Elder, &mut elder);
+        waits(reads, Seniority::Urgent, &mut urgent);
+        drop(urgent);
+        let word = &frames.header(0).word;
+        assert!(word.elder_waits(), "writers let the other one go first");
+        drop(elder);
+        assert!(!word.elder_waits());
     }
 }

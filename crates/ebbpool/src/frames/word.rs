@@ -32,13 +32,13 @@
 //! 6. A thread that waits has set *waiters* under the lock of the frame's waiting room, and releases that lock only
 //!    by falling asleep. A thread that ends what others may wait for clears the bit, takes the lock, and then wakes
 //!    them. So no thread misses the end of what it waits for.
-//! 7. *Writer waits* is set exactly while a writer waits for the frame, and *elder waits* while it is an elder's turn, as seen by
-//!    a thread that has the lock of the waiting room.
+//! 7. *Writer waits* is set exactly while a writer waits for the frame, and *elder waits* from when an elder sleeps in its turn
+//!    until no elder has one, as seen by a thread that has the lock of the waiting room.
 //!
 //! | from | transition | to | copy in flight |
 //! | --- | --- | --- | --- |
 //! | free | [`claim`](FrameWord::claim): a page will be loaded | loading, latched exclusively | no |
-//! | clean, dirty | [`claim_victim`](FrameWord::claim_victim): unpinned, and about to be evicted | the same, latched exclusively | no |
+//! | clean, dirty | [`claim_victim`](FrameWord::claim_victim): unpinned, beside no elder's turn, and about to be evicted | the same, latched exclusively | no |
 //! | clean, dirty | [`begin_load`](FrameWord::begin_load): its page was evicted | loading | no |
 //! | loading | [`loaded`](FrameWord::loaded): the page is in the frame | clean | no |
 //! | loading | [`vacate`](FrameWord::vacate): it could not be read | free | no |
@@ -63,9 +63,9 @@
 //!
 //! *Elder waits* belongs to the threads that have waited for long (7). A thread that takes the exclusive latch again at once
 //! would otherwise be before those that wait, again and again. From time to time it is the turn of one of the elders, in the order
-//! in which they became elders (`waiting.rs`): while the bit is set no other thread takes the exclusive latch
-//! ([`exclude`](FrameWord::exclude)). An elder waits for nothing but this latch, so that letting it go first cannot be part of a
-//! circle.
+//! in which they became elders (`queues.rs`): while the bit is set no other thread takes the exclusive latch
+//! ([`exclude`](FrameWord::exclude)). An elder waits for nothing but this latch and, if it drops the page, for a copy to land, so
+//! that letting it go first cannot be part of a circle.
 //!
 //! The *mark* is the [`Epoch`] in which a hit was last reported to the policy, and *written* says whether a write
 //! was. [`fix`](FrameWord::fix) and [`exclude`](FrameWord::exclude) set them to the epoch that the caller passes. A
@@ -289,7 +289,7 @@ impl FrameWord {
     #[inline]
     pub(crate) fn is_evictable(&self) -> bool {
         let word = self.load();
-        word & HELD == 0 && matches!(state(word), FrameState::Clean | FrameState::Dirty)
+        may_leave(word)
     }
 
     /// Takes a shared latch; true if the page is fresh. A `polite` reader lets waiting writers go first.
@@ -441,7 +441,13 @@ impl FrameWord {
         before & (WAITERS | EXCLUSIVE) == WAITERS
     }
 
-    /// Notes that an elder's turn has ended. Under the lock of the waiting room.
+    /// True if writers without a turn let an elder go first.
+    #[cfg(test)]
+    pub(crate) fn elder_waits(&self) -> bool {
+        self.load() & ELDER_WAITS != 0
+    }
+
+    /// Notes that the turns of all elders have ended. Under the lock of the waiting room.
     pub(crate) fn turn_ended(&self) {
         self.0.fetch_and(!ELDER_WAITS, Ordering::Relaxed);
     }
@@ -457,11 +463,7 @@ impl FrameWord {
 
     /// Latches a page that is to be evicted, if it is unpinned; returns whether it is dirty.
     pub(crate) fn claim_victim(&self) -> Option<bool> {
-        let before = self.update(|word| {
-            let free =
-                word & HELD == 0 && matches!(state(word), FrameState::Clean | FrameState::Dirty);
-            free.then_some(word | EXCLUSIVE)
-        });
+        let before = self.update(|word| may_leave(word).then_some(word | EXCLUSIVE));
         before.map(|word| state(word) == FrameState::Dirty)
     }
 
@@ -608,6 +610,12 @@ fn with_state(word: u64, state: FrameState) -> u64 {
 #[inline]
 fn next_version(word: u64) -> u64 {
     word.wrapping_add(ONE_VERSION)
+}
+
+/// True if the page may be evicted: it is unpinned, and no elder, whose turn would end with the eviction, is about to have it.
+#[inline]
+fn may_leave(word: u64) -> bool {
+    word & (HELD | ELDER_WAITS) == 0 && matches!(state(word), FrameState::Clean | FrameState::Dirty)
 }
 
 /// Why a latch cannot be taken that excludes the latches in `others`.

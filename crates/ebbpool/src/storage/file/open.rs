@@ -18,7 +18,7 @@ use crate::storage::threads::Threads;
 #[cfg(target_os = "linux")]
 use crate::storage::uring::Rings;
 #[cfg(target_os = "linux")]
-use crate::storage::uring::owner::{OwnerMark, has_owner};
+use crate::storage::uring::owner::{OwnerMark, has_owner, is_locked_by_running_process};
 
 /// How operations are passed to the system.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -221,6 +221,10 @@ pub(super) fn open(path: &Path, options: &FileOptions) -> Result<FileStorage, Op
 /// How long opening waits for the last transfers of a process that has ended.
 const LAST_TRANSFERS: Duration = Duration::from_secs(5);
 
+/// For how long a process without a mark has to run beside its lock to count as one that goes on: a process that ends frees its
+/// mark a moment before it has ended.
+const LAST_MOMENTS: Duration = Duration::from_millis(200);
+
 /// The file, locked, and why its I/O is buffered, if it is. After the owner has ended without closing the file, this waits
 /// until the kernel has ended its transfers.
 fn open_and_lock(
@@ -235,7 +239,8 @@ fn open_and_lock(
             source,
         }
     };
-    let deadline = Instant::now() + LAST_TRANSFERS;
+    let begin = Instant::now();
+    let mut runs_since = None;
     let mut pause = Duration::from_millis(1);
     loop {
         match open_file(path, options, is_device) {
@@ -248,7 +253,13 @@ fn open_and_lock(
             Err(error) if error.kind() == io::ErrorKind::ResourceBusy => {}
             Err(error) => return Err(failed("open it")(error)),
         }
-        if has_owner(path) || Instant::now() >= deadline {
+        let now = Instant::now();
+        runs_since = match is_locked_by_running_process(path) {
+            true => runs_since.or(Some(now)),
+            false => None,
+        };
+        let goes_on = runs_since.is_some_and(|since| now >= since + LAST_MOMENTS);
+        if has_owner(path) || goes_on || now >= begin + LAST_TRANSFERS {
             return Err(OpenError::InUse(path.into()));
         }
         thread::sleep(pause);
@@ -259,6 +270,11 @@ fn open_and_lock(
 /// Only transfers of io_uring hold a lock after their process has ended.
 #[cfg(not(target_os = "linux"))]
 fn has_owner(_path: &Path) -> bool {
+    true
+}
+
+#[cfg(not(target_os = "linux"))]
+fn is_locked_by_running_process(_path: &Path) -> bool {
     true
 }
 
