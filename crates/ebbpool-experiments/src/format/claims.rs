@@ -71,7 +71,7 @@ pub(crate) struct RankCheck {
     pub(crate) is: usize,
 }
 
-/// One value of a parameter is so many times as good as another, on the mean over the policies.
+/// One value of a parameter is a number of times as good as another, on the mean over the policies.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(crate) struct TimesCheck {

@@ -1,4 +1,4 @@
-//! Judges claims on who is before whom: at each point, among the policies that the claim compares there.
+//! Judges claims on the order of policies: at each point, among the policies that the claim compares there.
 
 use super::{ClaimFinding, ClaimJudge, GuestFinding, SAME, Verdict, of_share};
 use crate::format::{BestCheck, Cases, RankCheck};

@@ -377,7 +377,7 @@ fn a_fixed_policy_is_compared_with_the_next_best() {
     assert_eq!(worse(-12.0).0, Verdict::DoesNot);
 }
 
-/// The points of the costs, and those of more policies that cost so many times as much as B at each point of both workloads.
+/// The points of the costs, and those of more policies whose costs are multiples of those of B at each point of both workloads.
 fn points_with(costs: &Costs, more: &[(&str, [[f64; 3]; 2])]) -> Vec<Point> {
     let mut points = points(Metric::Cost, costs);
     let of_b: Vec<Point> = points
