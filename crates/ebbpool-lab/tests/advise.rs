@@ -11,7 +11,7 @@ use ebbpool_lab::{
     PricingRequest, RequestError, ResultDirectory, RunRequest, Settings, Silent,
 };
 use ebbpool_sim::{AtEnd, Warmup};
-use ebbpool_trace::{ReadOptions, Source};
+use ebbpool_trace::{Batch, Format, Metadata, ReadOptions, RequestDetail, Source, Writer};
 use tempfile::TempDir;
 
 /// The references of docs/billing.md without its warm-up. With LRU and two frames pages 1, 17, 33, 2 and 3 are read,
@@ -541,5 +541,35 @@ fn an_advice_can_be_stopped_and_sent() {
             stopped.is_err_and(|error| error.is_interrupted()),
             "{reports}"
         );
+    }
+}
+
+#[test]
+fn the_pages_that_a_buffer_had_are_no_arrivals() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join("captured.parquet");
+    let mut batch: Batch = (0..6000).map(|at| (at * at % 997, at % 3 == 0)).collect();
+    let times = std::iter::repeat_n(0, 5000).chain((1..=1000).map(|at| 1000 * at));
+    batch.requests = times
+        .map(|time_us| RequestDetail { time_us, bypass: 0 })
+        .collect();
+    let mut writer =
+        Writer::create(&path, Format::Native, &Metadata::default()).expect("a writer");
+    writer.write(&batch).expect("references");
+    writer.finish().expect("a file");
+    let source = source(path.to_str().expect("UTF-8"));
+    for (warmup, seconds) in [(0, 1.0), (5000, 1.0), (5500, 0.5)] {
+        let mut request = AdviseRequest {
+            frames: Some(MemorySize::frames(100)),
+            ..AdviseRequest::new(r("8"))
+        };
+        request.counting.warmup = Warmup::References(warmup);
+        let advice = advised(&source, &request);
+        let arrivals = advice.arrivals.expect("times");
+        assert_eq!(arrivals.source, ClockSource::TraceTimes);
+        close(Some(arrivals.references_per_second), 1000.0);
+        close(Some(arrivals.seconds), seconds);
+        let reads = advice.now.reads as f64 / advice.now.references as f64;
+        close(advice.now.reads_per_second, 1000.0 * reads);
     }
 }

@@ -47,6 +47,8 @@ pub(super) struct Advisor<'a> {
     pub(super) facts: CurveStudy,
     present: u64,
     budget: Option<u64>,
+    /// How fast references arrive, unless the writes of a day say it.
+    rate: Option<ArrivalRate>,
     assumptions: Vec<AdviceNote>,
     pub(super) questions: Vec<AdviceQuestion>,
 }
@@ -106,8 +108,8 @@ impl<'a> Advisor<'a> {
             ..request.counting.clone()
         };
         let facts = questioner.facts(present.clone(), pricing.asymmetry, &counting)?;
-        let trace_times = source.recorded_time()?;
-        let rate = ArrivalRate::stated(request.clock, trace_times, facts.facts.references);
+        let recorded = source.recorded_arrivals(facts.warmup)?;
+        let rate = ArrivalRate::stated(request.clock, recorded, facts.facts.references);
         if pricing.device.is_some() {
             // A text is the only way to a rate, and has all digits.
             counting.rate = rate.and_then(|it| it.references_per_second.to_string().parse().ok());
@@ -127,6 +129,7 @@ impl<'a> Advisor<'a> {
             facts,
             present,
             budget,
+            rate,
             assumptions,
             questions: Vec::new(),
         })
@@ -345,17 +348,13 @@ impl<'a> Advisor<'a> {
     /// What turns counts into figures in time. Daily writes are those of the present system.
     fn terms(&self, now: &SimulatedCell) -> Result<LoadTerms, LabError> {
         let page_size = self.metadata.page_size;
-        let trace_times = self.questioner.source.recorded_time()?;
         let references = self.facts.facts.references;
         let writes = now.result.writes as f64 / now.result.references as f64;
-        let daily = ArrivalRate::of_daily_writes(self.request.clock, writes, page_size);
+        let daily =
+            ArrivalRate::of_daily_writes(self.request.clock, writes, (page_size, references));
         let daily = daily.map_err(RequestError::from)?;
         Ok(LoadTerms {
-            rate: daily.or(ArrivalRate::stated(
-                self.request.clock,
-                trace_times,
-                references,
-            )),
+            rate: daily.or(self.rate),
             page_size,
             life: LifeBasis::of(&self.pricing),
         })

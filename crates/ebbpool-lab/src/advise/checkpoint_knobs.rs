@@ -30,7 +30,7 @@ impl Advisor<'_> {
                 self.now
             ));
         }
-        let seconds = self.facts.facts.references as f64 / rate.references_per_second;
+        let seconds = rate.seconds;
         let is_covered = |minutes: &u64| seconds >= FEWEST_CHECKPOINTS * 60.0 * *minutes as f64;
         let covered: Vec<u64> = CHECKPOINT_MINUTES.into_iter().filter(is_covered).collect();
         match covered.len() {

@@ -407,13 +407,9 @@ fn knobs(advice: &Advice) -> (Vec<String>, Option<AdviceTable>) {
 impl Advice {
     /// A line that describes the trace.
     pub fn title(&self) -> String {
-        let time = self.arrivals.map(|arrivals| {
-            let references = (self.references + self.warmup) as f64;
-            format!(
-                " in {}",
-                duration(references / arrivals.references_per_second)
-            )
-        });
+        let time = self
+            .arrivals
+            .map(|arrivals| format!(" in {}", duration(arrivals.seconds)));
         format!(
             "{}: {} references{}, {} distinct pages",
             self.trace,

@@ -23,10 +23,8 @@ mod u32;
 mod vscsi;
 
 use std::fmt;
-use std::ops::RangeInclusive;
 use std::path::Path;
 use std::str::FromStr;
-use std::time::Duration;
 
 use ebbpool_cost::did_you_mean;
 
@@ -235,19 +233,6 @@ impl Format {
             .iter()
             .copied()
             .find(|format| format.extensions().contains(&extension.as_str()))
-    }
-
-    /// The time between two references of a trace in this format, by their positions; `None` if the trace has no times.
-    pub(crate) fn recorded_time(
-        self,
-        stream: Stream,
-        rows: RangeInclusive<u64>,
-    ) -> Result<Option<Duration>, TraceError> {
-        match self {
-            Format::Native => native::recorded_time(stream, rows),
-            Format::RocksDb => rocksdb::recorded_time(stream, rows),
-            _ => Ok(None),
-        }
     }
 
     /// Names of all formats, for messages.
