@@ -114,6 +114,56 @@ fn rates_bytes_and_life_follow_from_counts() {
 }
 
 #[test]
+fn a_life_has_its_range_and_is_judged_by_its_lower_end() {
+    let trace = paged("zipf:pages=2000,refs=20000,write=0.4", 4096);
+    let years = |text: &str| ebbpool_cost::parse_duration(text).expect("a time");
+    let of = |life: Duration| {
+        let request = AdviseRequest {
+            now: Some("lru".into()),
+            frames: Some(MemorySize::frames(50)),
+            clock: Some(AdviceClock::Rate("5/s".parse().expect("a rate"))),
+            life: Some(life),
+            ..AdviseRequest::new(PricingRequest::new(None, Some("sd-a1")).expect("a device"))
+        };
+        advised(&trace, &request)
+    };
+    let advice = of(years("1h"));
+    let then = &advice.then;
+    let [low, high] = then.life_range_years.expect("a range");
+    let middle = then.life_years.expect("a life");
+    assert!(low < middle && middle < high, "{low} {middle} {high}");
+    let [fewest, _] = advice.life.range.expect("a range");
+    let host_bytes = advice.life.host_bytes.expect("an endurance");
+    close(Some(low / middle), fewest / host_bytes);
+    assert_eq!(advice.life.reached_then, Some(true));
+    // Every life on the page has its range.
+    for paragraph in advice.paragraphs() {
+        let Some(table) = paragraph.table else {
+            continue;
+        };
+        let Some(lives) = table.header.iter().position(|name| name == "lives") else {
+            continue;
+        };
+        for row in &table.rows {
+            let life = &row[lives];
+            assert!(life == "-" || life.contains(" to "), "{row:?}");
+        }
+    }
+    // Between the lower end and the middle it is not sure.
+    let advice = of(Duration::from_secs_f64(
+        (low + middle) / 2.0 * 365.0 * 86_400.0,
+    ));
+    assert_eq!(advice.life.reached_then, Some(false));
+    close(
+        advice.life.allowed_bytes_per_day,
+        fewest / ((low + middle) / 2.0 * 365.0),
+    );
+    let paragraphs = advice.paragraphs();
+    let mut sentences = paragraphs.iter().flat_map(|it| &it.sentences);
+    assert!(sentences.any(|text| text.contains("at the lower end of the range")));
+}
+
+#[test]
 fn no_life_is_stated_where_most_writes_are_owed() {
     let (_directory, trace) = written("owed.txt", &BY_HAND.replace("R 3", "W 3"));
     let (_other, device) = written("by-hand.toml", DEVICE);
@@ -553,8 +603,7 @@ fn the_pages_that_a_buffer_had_are_no_arrivals() {
     batch.requests = times
         .map(|time_us| RequestDetail { time_us, bypass: 0 })
         .collect();
-    let mut writer =
-        Writer::create(&path, Format::Native, &Metadata::default()).expect("a writer");
+    let mut writer = Writer::create(&path, Format::Native, &Metadata::default()).expect("a writer");
     writer.write(&batch).expect("references");
     writer.finish().expect("a file");
     let source = source(path.to_str().expect("UTF-8"));

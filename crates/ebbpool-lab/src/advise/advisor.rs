@@ -10,7 +10,7 @@ use super::breakeven::{Contest, break_evens};
 use super::clock::ArrivalRate;
 use super::knobs;
 use super::life::{LifeAnswer, LifeBasis, LifeOf};
-use super::load::{LoadTerms, SystemLoad, owes_most};
+use super::load::{LoadTerms, SystemLoad, life_of, owes_most};
 use super::notes::{AdviceNote, NoteKind, WarningFacts};
 use super::question::{AdviceQuestion, QuestionKind};
 use super::request::{AdviseError, AdviseRequest};
@@ -384,6 +384,8 @@ impl<'a> Advisor<'a> {
             let writes_per_reference = traffic.writes as f64 / references;
             let at_end = traffic.end_writes.saturating_sub(traffic.dirty_before);
             let owes_most = owes_most(traffic.writes, at_end, traffic.dirty_left);
+            let life = terms.life(host_bytes, writes_per_reference);
+            let life = life.filter(|_| !owes_most);
             Some(MemoryPoint {
                 frames,
                 bytes: terms.page_size.map(|page| frames.saturating_mul(page)),
@@ -394,10 +396,8 @@ impl<'a> Advisor<'a> {
                 reads_per_reference: estimate.traffic.reads as f64 / references,
                 writes_per_reference,
                 bytes_written_per_day: terms.bytes_per_day(writes_per_reference),
-                life_years: match owes_most {
-                    true => None,
-                    false => terms.years(host_bytes, writes_per_reference),
-                },
+                life_years: life.map(|life| life.years),
+                life_range_years: life.and_then(|life| life.range),
             })
         };
         study.sizes.iter().enumerate().filter_map(at_size).collect()
@@ -428,17 +428,16 @@ impl<'a> Advisor<'a> {
                 "the budget is less than the present memory, so that the bill may grow",
             ));
         }
-        let in_words = |years: Option<f64>| match years {
-            Some(years) => DeviceLife { years, range: None }.to_string(),
-            None => "an unknown time".into(),
+        let in_words = |life: Option<DeviceLife>| {
+            life.map_or_else(|| "an unknown time".into(), |life| life.to_string())
         };
         if life.reached_then == Some(false) {
             warnings.push(AdviceNote::new(
                 NoteKind::ShortLife,
                 format!(
                     "the device lives {} with the recommendation, and {} are required",
-                    in_words(then.life_years),
-                    in_words(life.required_years)
+                    in_words(then.life()),
+                    in_words(life_of(life.required_years, None))
                 ),
             ));
         }

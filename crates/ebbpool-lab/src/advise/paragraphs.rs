@@ -1,5 +1,6 @@
 //! An advice in sections for a page: sentences and tables.
 
+use super::load::life_of;
 use super::notes::duration;
 use super::{Advice, BreakEven, ClockSource, Knob, SystemLoad};
 use crate::lifetime::DeviceLife;
@@ -135,11 +136,8 @@ fn daily(bytes: f64) -> String {
     format!("{number:.places$} {unit}")
 }
 
-fn years(years: Option<f64>) -> String {
-    years.map_or_else(
-        || "-".into(),
-        |years| DeviceLife { years, range: None }.to_string(),
-    )
+fn lives(life: Option<DeviceLife>) -> String {
+    life.map_or_else(|| "-".into(), |life| life.to_string())
 }
 
 fn loads(advice: &Advice) -> AdviceTable {
@@ -171,7 +169,11 @@ fn loads(advice: &Advice) -> AdviceTable {
         let mut cells = vec![
             name.to_string(),
             load.policy.clone(),
-            memory(advice, load.frames),
+            // The frames are in the answer, and a life with its range takes their place.
+            load.bytes.map_or_else(
+                || memory(advice, load.frames),
+                |bytes| ebbpool_cost::ByteSize::new(bytes).to_string(),
+            ),
             digits(load.cost),
             number(load.reads_per_second, load.reads_per_reference),
             number(load.writes_per_second, load.writes_per_reference),
@@ -183,7 +185,7 @@ fn loads(advice: &Advice) -> AdviceTable {
                 load.bytes_written_per_day.map_or_else(|| "-".into(), daily),
             ),
             (busy, load.busy_share.map_or_else(|| "-".into(), percent)),
-            (life, years(load.life_years)),
+            (life, lives(load.life())),
         ];
         cells.extend(
             optional
@@ -247,7 +249,7 @@ fn curve(advice: &Advice) -> AdviceTable {
             format!("{}{error}", digits(point.cost)),
         ]);
         cells.push(digits(point.cost_now));
-        cells.extend(life.then(|| years(point.life_years)));
+        cells.extend(life.then(|| lives(life_of(point.life_years, point.life_range_years))));
         cells
     });
     AdviceTable {
@@ -333,7 +335,7 @@ fn life(advice: &Advice) -> Vec<String> {
             "With {} {} makes it live {}",
             memory(advice, larger.frames),
             larger.policy,
-            years(larger.life_years)
+            lives(larger.life())
         ));
     }
     sentences.extend(required_life(advice));
@@ -354,8 +356,12 @@ fn required_life(advice: &Advice) -> Vec<String> {
         Some(false) => "no",
         None => "not known",
     };
+    let judged = match life.range {
+        Some(_) => " (at the lower end of the range)",
+        None => "",
+    };
     let mut sentence = format!(
-        "A life of {required} is reached now: {}; with the recommendation: {}",
+        "A life of {required} is reached now: {}; with the recommendation: {}{judged}",
         verdict(life.reached_now),
         verdict(life.reached_then)
     );
@@ -393,7 +399,7 @@ fn knobs(advice: &Advice) -> (Vec<String>, Option<AdviceTable>) {
         let values = [&knob.from, &knob.to].map(|value| value.as_deref().unwrap_or("-"));
         let mut cells = vec![format!("{} {} to {}", knob.setting, values[0], values[1])];
         cells.extend([knob.saves_cost, knob.saves_reads, knob.saves_writes].map(saved));
-        cells.extend(life.then(|| years(knob.life_years)));
+        cells.extend(life.then(|| lives(life_of(knob.life_years, knob.life_range_years))));
         cells
     });
     let rows: Vec<Vec<String>> = rows.collect();
