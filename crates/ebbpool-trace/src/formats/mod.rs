@@ -269,7 +269,25 @@ impl Format {
         stream: Stream,
         decoding: &Decoding,
     ) -> Result<OpenedTrace, TraceError> {
-        (self.entry().open)(stream, decoding)
+        let mut opened = (self.entry().open)(stream, decoding)?;
+        opened.metadata.below_cache |= self.is_below_cache();
+        Ok(opened)
+    }
+
+    /// True if traces in this format record the requests of a device or a file, which a cache above has not answered.
+    pub fn is_below_cache(self) -> bool {
+        match self {
+            Format::Spc | Format::Msr | Format::Vscsi | Format::Fio | Format::Blkparse => true,
+            Format::Native
+            | Format::Text
+            | Format::U32
+            | Format::Csv
+            | Format::OracleGeneral
+            | Format::Lcs
+            | Format::Lirs
+            | Format::Arc
+            | Format::RocksDb => false,
+        }
     }
 
     /// The file beside a trace that holds its metadata; `None` if the format has none.
