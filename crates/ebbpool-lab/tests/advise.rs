@@ -164,6 +164,24 @@ fn a_life_has_its_range_and_is_judged_by_its_lower_end() {
 }
 
 #[test]
+fn the_memory_table_has_the_exact_figures_where_there_are_any() {
+    let request = AdviseRequest {
+        frames: Some(MemorySize::frames(1000)),
+        ..AdviseRequest::new(r("32"))
+    };
+    let trace = source("zipf:pages=60000,refs=1000000,write=0.3");
+    let advice = advised(&trace, &request);
+    let sampled = |error: Option<f64>| error.is_none_or(|error| error > 0.0);
+    assert!(advice.curve.iter().any(|point| sampled(point.error)));
+    let then = &advice.then;
+    let mut points = advice.curve.iter();
+    let point = points.find(|point| point.frames == then.frames);
+    let point = point.expect("the recommended size");
+    assert_eq!((&point.policy, point.cost), (&then.policy, then.cost));
+    assert_eq!((point.cost_now, point.error), (advice.now.cost, Some(0.0)));
+}
+
+#[test]
 fn no_life_is_stated_where_most_writes_are_owed() {
     let (_directory, trace) = written("owed.txt", &BY_HAND.replace("R 3", "W 3"));
     let (_other, device) = written("by-hand.toml", DEVICE);
@@ -366,6 +384,26 @@ fn knobs_of_postgresql_have_figures_by_simulation() {
             .any(|cause| cause.cause.starts_with("checkpoints"))
     );
     assert!(!of("bgwriter_lru_maxpages")[0].simulated);
+    // The answer begins with what the server's settings can do, and names the policy after it.
+    let answer = |advice: &Advice| advice.paragraphs().swap_remove(0).sentences;
+    let sentences = answer(&advice);
+    let first = |start: &str| sentences.iter().position(|text| text.starts_with(start));
+    assert_eq!(first("More memory pays"), Some(0), "{sentences:?}");
+    assert_eq!(
+        first("Set shared_buffers from 800kB to 1600kB: reads -"),
+        Some(1)
+    );
+    assert!(
+        first("Set checkpoint_timeout from 5min to 15min") < first("PostgreSQL has no setting")
+    );
+    assert!(first("PostgreSQL has no setting") < first("Take "));
+    // A buffer that is larger than the data.
+    let large = AdviseRequest {
+        frames: Some(MemorySize::frames(8000)),
+        ..request.clone()
+    };
+    let sentences = answer(&advised(&trace, &large));
+    assert!(sentences[0].contains(" is enough: the trace requests no more pages"));
     // Without a clock there is no interval.
     let unknown = advised(
         &trace,

@@ -64,6 +64,8 @@ struct SimulatedSystems {
     rivals: Vec<SimulatedCell>,
     /// The present policy with twice and four times the present memory.
     knobs: Vec<SimulatedCell>,
+    /// All that served the present, the recommended and the doubled memory: the present policy and the finalists.
+    exact: Vec<SimulatedCell>,
 }
 
 impl<'a> Advisor<'a> {
@@ -153,7 +155,7 @@ impl<'a> Advisor<'a> {
         let terms = self.terms(&systems.now)?;
         let now = terms.load(&systems.now);
         let then = terms.load(&systems.then);
-        let curve = self.points(&study, &terms, &systems.then);
+        let curve = self.points(&study, &terms, &systems);
         let (checkpoint_knobs, cause) = self.checkpoints(&terms, &now, &systems.now)?;
         let larger: Vec<SystemLoad> = systems.knobs.iter().map(|cell| terms.load(cell)).collect();
         let life = LifeAnswer::new(
@@ -281,9 +283,14 @@ impl<'a> Advisor<'a> {
             rivals: present.into_iter().chain(second).cloned().collect(),
             then: then.clone(),
             knobs: Vec::new(),
+            exact: Vec::new(),
         };
         Ok(SimulatedSystems {
             knobs: self.larger_buffers()?,
+            exact: cells
+                .into_iter()
+                .filter(|cell| !cell.result.failed)
+                .collect(),
             ..systems
         })
     }
@@ -360,17 +367,51 @@ impl<'a> Advisor<'a> {
         })
     }
 
-    /// The best policy at each size of the curve.
+    /// The point of a size at which policies ran over the whole trace; `None` if none did, or on a simulated device, whose
+    /// bills have its cleaning.
+    fn exact_point(
+        &self,
+        frames: u64,
+        terms: &LoadTerms,
+        exact: &[SimulatedCell],
+    ) -> Option<MemoryPoint> {
+        if matches!(terms.life, LifeBasis::Simulated) {
+            return None;
+        }
+        let cells = || exact.iter().filter(|cell| cell.result.frames == frames);
+        let best = cells().min_by(|a, b| a.result.cost.total_cmp(&b.result.cost))?;
+        let now = self.now.to_string();
+        let now = cells().find(|cell| cell.result.policy == now)?;
+        let load = terms.load(best);
+        Some(MemoryPoint {
+            frames,
+            bytes: load.bytes,
+            policy: load.policy,
+            cost: load.cost,
+            error: Some(0.0),
+            cost_now: now.result.cost,
+            reads_per_reference: load.reads_per_reference,
+            writes_per_reference: load.writes_per_reference,
+            bytes_written_per_day: load.bytes_written_per_day,
+            life_years: load.life_years,
+            life_range_years: load.life_range_years,
+        })
+    }
+
+    /// The best policy at each size of the curve, by the runs over the whole trace where there are any.
     fn points(
         &self,
         study: &CurveStudy,
         terms: &LoadTerms,
-        then: &SimulatedCell,
+        systems: &SimulatedSystems,
     ) -> Vec<MemoryPoint> {
         let references = study.lru.references() as f64;
-        let host_bytes = terms.life.host_bytes(then);
+        let host_bytes = terms.life.host_bytes(&systems.then);
         let now = self.now.to_string();
         let at_size = |(size, &frames): (usize, &u64)| {
+            if let Some(point) = self.exact_point(frames, terms, &systems.exact) {
+                return Some(point);
+            }
             let of = study.policies.iter().zip(&study.estimates);
             let bills = of.filter_map(|(policy, estimates)| {
                 let estimate = estimates.get(size)?;

@@ -2,6 +2,7 @@
 
 use super::load::life_of;
 use super::notes::duration;
+use super::sizes::{self, WORTH_DOUBLING};
 use super::{Advice, BreakEven, ClockSource, Knob, SystemLoad};
 use crate::lifetime::DeviceLife;
 use crate::numbers::{decimals, digits, frames_and_bytes, grouped, less_or_more, rounded};
@@ -65,6 +66,56 @@ fn memory(advice: &Advice, frames: u64) -> String {
     frames_and_bytes(frames, advice.page_size)
 }
 
+/// What the settings of a known server can do: memory first, then each setting with its effect.
+fn by_settings(advice: &Advice) -> Vec<String> {
+    let Some(server) = advice.server.name() else {
+        return Vec::new();
+    };
+    let present = advice.now.frames;
+    let points = advice.curve.iter();
+    let bills: Vec<(u64, f64)> = points.map(|point| (point.frames, point.cost_now)).collect();
+    let threshold = rounded(100.0 * WORTH_DOUBLING);
+    let memory_of = |frames| memory(advice, frames);
+    let largest = bills.last().map_or(present, |(frames, _)| *frames);
+    let knee = sizes::knee(&bills, advice.page_size).map(|knee| knee.frames);
+    let enough = match knee {
+        _ if present > advice.distinct_pages => format!(
+            "{} is enough: the trace requests no more pages, and the buffer of {server} has {}",
+            memory_of(advice.distinct_pages),
+            memory_of(present)
+        ),
+        Some(knee) if knee <= present => format!(
+            "{} is enough: with more, each doubling saves less than {threshold} % of the bill",
+            memory_of(knee)
+        ),
+        Some(knee) => format!(
+            "More memory pays up to {}: from there on each doubling saves less than {threshold} % of the bill",
+            memory_of(knee)
+        ),
+        None => format!(
+            "More memory pays: the last doubling up to {} still saves {threshold} % of the bill or more",
+            memory_of(largest)
+        ),
+    };
+    let knobs = advice.knobs.iter().filter(|knob| knob.simulated);
+    let settings = knobs.filter_map(|knob| {
+        let (from, to) = (knob.from.as_deref()?, knob.to.as_deref()?);
+        let change = |saved: Option<f64>| {
+            let text = saved.map_or_else(|| "-".into(), |saved| format!("{:+.0} %", -saved));
+            text.replace("-0 %", "+0 %")
+        };
+        let life = life_of(knob.life_years, knob.life_range_years);
+        let life = life.map_or_else(String::new, |life| format!(", the device lives {life}"));
+        Some(format!(
+            "Set {} from {from} to {to}: reads {}, writes {}{life}",
+            knob.setting,
+            change(knob.saves_reads),
+            change(knob.saves_writes)
+        ))
+    });
+    std::iter::once(enough).chain(settings).collect()
+}
+
 fn answer(advice: &Advice) -> Vec<String> {
     let Advice {
         now,
@@ -72,8 +123,13 @@ fn answer(advice: &Advice) -> Vec<String> {
         same_memory,
         ..
     } = advice;
-    let mut sentences = Vec::new();
+    let mut sentences = by_settings(advice);
     let same_policy = then.policy == now.policy;
+    if let (Some(server), false) = (advice.server.name(), same_policy) {
+        sentences.push(format!(
+            "{server} has no setting for its policy; the next line is for a system that can choose one, such as a pool of Ebbpool"
+        ));
+    }
     let with = memory(advice, then.frames);
     let costs = less_or_more(then.cost, now.cost);
     sentences.push(match (same_policy, then.frames == now.frames) {
@@ -403,7 +459,7 @@ fn knobs(advice: &Advice) -> (Vec<String>, Option<AdviceTable>) {
         cells
     });
     let rows: Vec<Vec<String>> = rows.collect();
-    let columns = ["", "saves of the bill", "of the reads", "of the writes"];
+    let columns = ["", "saves of bill", "reads", "writes"];
     let mut header: Vec<String> = columns.map(String::from).into();
     header.extend(life.then(|| "lives".into()));
     let table = (!rows.is_empty()).then_some(AdviceTable { header, rows });
