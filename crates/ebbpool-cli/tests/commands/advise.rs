@@ -74,7 +74,9 @@ fn the_commands_of_the_page_have_its_figures() {
             .iter()
             .find(is_it)
             .unwrap_or_else(|| panic!("no {point}"));
-        assert_eq!(row["cost"], point["cost"]);
+        // The point of a size that ran exactly is divided in another order.
+        let [found, expected] = [row, point].map(|it| it["cost"].as_f64().expect("a bill"));
+        assert!((found - expected).abs() < 1e-12 * expected, "{point}");
     }
 }
 
@@ -98,7 +100,7 @@ fn the_page_fits_a_screen() {
         "5y",
     ]);
     let (page, commands) = page.split_once("Commands").expect("commands");
-    assert!(page.lines().count() <= 62, "{page}");
+    assert!(page.lines().count() <= 68, "{page}");
     assert!(
         page.lines().all(|line| line.chars().count() <= 104),
         "{page}"
