@@ -132,8 +132,8 @@ fn a_target_names_the_smallest_memory() {
         "--target",
         "reads 10",
     ]);
-    let last = never.lines().last().expect("a last line");
-    assert_eq!(last, "reads 10: no memory is enough for lru, cflru");
+    let says = "reads 10: no memory is enough for lru, cflru";
+    assert!(never.lines().any(|line| line == says), "{never}");
 }
 
 #[test]
