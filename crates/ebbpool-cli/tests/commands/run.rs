@@ -282,6 +282,8 @@ fn the_bill_is_that_of_the_device() {
         "2",
         "--warmup",
         "2",
+        "--at-end",
+        "free",
     ];
     let all = ebbpool.json(&on_disk);
     assert_eq!(all[0]["joules_per_reference"], disk["joules_per_reference"]);
