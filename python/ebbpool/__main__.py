@@ -49,7 +49,7 @@ def computed_elsewhere(words: list[str], until_the_end: ExitStack) -> list[str]:
     for name in ("--device", "--rate", "--trace-format", "--columns", "--page-size", "--threads", "--format", "--report"):
         parser.add_argument(name)
     parser.add_argument("--warmup", default="0")
-    parser.add_argument("--at-end", default="free")
+    parser.add_argument("--at-end", default="flush")
     for name, default in (("--cluster-size", 16), ("--skip", 0), ("--skip-bad-lines", 0), ("--limit", None)):
         parser.add_argument(name, type=int, default=default)
     for name in ("--bound", "--concat", "--no-cache"):

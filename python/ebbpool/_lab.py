@@ -44,7 +44,7 @@ def compare(
     device: str | None = None,
     rate: float | str | None = None,
     warmup: int | str = 0,
-    at_end: str = "free",
+    at_end: str = "flush",
     cluster_size: int = 16,
     bound: bool = False,
     report: bool = False,
@@ -64,7 +64,7 @@ def compare(
       or a simulated one, `flash:…`
     * `rate`: references that arrive per second at the device
     * `warmup`: references at the start that are not counted, or per cent of all as a text
-    * `at_end`: `"free"`, or `"flush"` if the pages that are dirty at the end are written and counted
+    * `at_end`: `"flush"` if the pages that are dirty at the end are written and counted, or `"free"`
     * `cluster_size`: pages per cluster when cluster switches are counted
     * `bound`: also computes the bill that no policy can undercut
     * `report`: also describes the trace, for `Comparison.report`
@@ -110,7 +110,7 @@ def run(
     device: str | None = None,
     rate: float | str | None = None,
     warmup: int | str = 0,
-    at_end: str = "free",
+    at_end: str = "flush",
     cluster_size: int = 16,
     events: bool = False,
     series: bool = False,
@@ -174,7 +174,7 @@ def curve(
     baseline: str = "lru@3%",
     clean_pools: Size | None = None,
     warmup: int | str = 0,
-    at_end: str = "free",
+    at_end: str = "flush",
     report: bool = False,
     threads: int | None = None,
     executor: Any = None,
@@ -228,7 +228,7 @@ def bound(
     frames: Size | Sequence[Size],
     asymmetry: float | Sequence[float] = 32,
     *,
-    at_end: str = "free",
+    at_end: str = "flush",
     threads: int | None = None,
     executor: Any = None,
     cache: bool | str | os.PathLike[str] | MutableMapping[str, bytes] = True,

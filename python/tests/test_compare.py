@@ -31,7 +31,7 @@ def test_options_are_those_of_the_command(command: Any) -> None:
     trace = "zipf:pages=3000,refs=30000,write=0.4"
     theirs = command(
         *("compare", trace, "--policies", "lru,cfdc:cluster=8,ebb", "--frames", "2%,100", "--asymmetry", "4,rm1"),
-        *("--warmup", "10%", "--at-end", "flush", "--cluster-size", "8", "--skip", "100", "--limit", "20000"),
+        *("--warmup", "10%", "--at-end", "free", "--cluster-size", "8", "--skip", "100", "--limit", "20000"),
     )
     ours = ebbpool.compare(
         ebbpool.Trace(trace, skip=100, limit=20000),
@@ -39,7 +39,7 @@ def test_options_are_those_of_the_command(command: Any) -> None:
         ["2%", 100],
         [4, "rm1"],
         warmup="10%",
-        at_end="flush",
+        at_end="free",
         cluster_size=8,
     )
     assert json.loads(ours.to_json()) == theirs
@@ -60,8 +60,8 @@ def test_the_bound_is_that_of_the_command(command: Any) -> None:
     assert json.loads(ours.to_json()) == theirs
     both = command("bound", trace, "--frames", "5%,10%", "--asymmetry", "8")
     assert without_times(json.loads(ebbpool.bound(trace, ["5%", "10%"], 8).to_json())) == without_times(both)
-    one = command("bound", trace, "--frames", "50", "--asymmetry", "2", "--at-end", "flush")
-    assert without_times(json.loads(ebbpool.bound(trace, 50, 2, at_end="flush").to_json())) == without_times(one)
+    one = command("bound", trace, "--frames", "50", "--asymmetry", "2", "--at-end", "free")
+    assert without_times(json.loads(ebbpool.bound(trace, 50, 2, at_end="free").to_json())) == without_times(one)
 
 
 def test_a_curve_is_that_of_the_command(command: Any) -> None:

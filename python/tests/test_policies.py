@@ -20,7 +20,7 @@ def figures(answer: ebbpool.Table, policy: str) -> list[list[Any]]:
 
 
 @pytest.mark.parametrize(("mine", "name"), [(Lru, "lru"), (Cflru, "cflru:window=0.5")])
-@pytest.mark.parametrize("options", [{}, {"warmup": "20%", "at_end": "flush", "threads": 2}])
+@pytest.mark.parametrize("options", [{}, {"warmup": "20%", "at_end": "free", "threads": 2}])
 def test_a_policy_in_python_has_the_counts_of_the_same_policy_in_rust(mine: Any, name: str, options: Any) -> None:
     sizes = [1, 2, "3%", "6%", 5000]
     answer = ebbpool.compare(TRACE, [name, mine], sizes, [1, 32], **options)
@@ -204,8 +204,8 @@ def test_exceptions_of_policies_reach_the_caller_of_curves_replays_and_experimen
 
 
 def test_a_replay_of_a_policy_in_python_has_the_counts_of_a_simulation() -> None:
-    simulated = ebbpool.compare(TRACE, ["lru", Lru, Cflru], 50, 8, at_end="flush")
-    replayed = ebbpool.replay(TRACE, ["lru", Lru, Cflru], 50, asymmetry=8, at_end="flush")
+    simulated = ebbpool.compare(TRACE, ["lru", Lru, Cflru], 50, 8, at_end="free")
+    replayed = ebbpool.replay(TRACE, ["lru", Lru, Cflru], 50, asymmetry=8, at_end="free")
     assert [(row.policy, row.hits, row.writes, row.cost) for row in replayed] == [
         (row.policy, row.hits, row.writes, row.cost) for row in simulated
     ]

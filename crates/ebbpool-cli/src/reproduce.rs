@@ -5,13 +5,14 @@ pub(crate) mod args;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use comfy_table::{ContentArrangement, Table, presets};
 use ebbpool_experiments::{
     self as experiments, Experiment, ExperimentEnd, ExperimentError, ExperimentResult,
-    ListedExperiment, Listener, RankingTable, Scale, StudyProgress, StudyRequest, Verdict,
+    GuestFinding, ListedExperiment, Listener, RankingTable, Scale, StudyProgress, StudyRequest,
+    Verdict,
 };
 use ebbpool_lab::{ErrorKind, LabEvents, Note, Settings, schema};
 use ebbpool_policy::{PolicySpec, split_list};
@@ -44,6 +45,8 @@ impl From<ExperimentError> for Failure {
 /// The least time between two lines about experiments where standard error is no terminal, and about one that takes
 /// long.
 const PAUSE: Duration = Duration::from_secs(10);
+/// The time after which a line says that the run is still planned where standard error is no terminal.
+const PLANNING_PAUSE: Duration = Duration::from_secs(1);
 const LONG_PAUSE: Duration = Duration::from_secs(60);
 
 /// The progress of experiments: one line on a terminal, which is written over itself; elsewhere a line now and then.
@@ -53,6 +56,8 @@ struct ExperimentConsole {
     line: Mutex<Option<LiveLine>>,
     /// When the last line was printed.
     printed: Mutex<Instant>,
+    /// True once a line has said that the run is still planned.
+    says_planning: AtomicBool,
 }
 
 impl ExperimentConsole {
@@ -61,6 +66,7 @@ impl ExperimentConsole {
             console: Console::default(),
             line: Mutex::new(LiveLine::new()),
             printed: Mutex::new(Instant::now()),
+            says_planning: AtomicBool::new(false),
         }
     }
 
@@ -105,6 +111,25 @@ impl LabEvents for ExperimentConsole {
 }
 
 impl Listener for ExperimentConsole {
+    fn planning(&self, planned: usize, all: usize) {
+        match &mut *lock(&self.line) {
+            Some(line) => {
+                let share = planned as f64 / all.max(1) as f64;
+                line.show(&format!("planning {all} experiments"), share, "");
+            }
+            None => {
+                let pause = match self.says_planning.load(Ordering::Relaxed) {
+                    true => PAUSE,
+                    false => PLANNING_PAUSE,
+                };
+                self.print_after(pause, || {
+                    self.says_planning.store(true, Ordering::Relaxed);
+                    format!("planning: {planned} of {all} experiments")
+                });
+            }
+        }
+    }
+
     fn progressed(&self, progress: &StudyProgress<'_>) {
         let left = after_comma(progress.left.unwrap_or_default());
         match &mut *lock(&self.line) {
@@ -157,15 +182,12 @@ fn after_comma(left: Duration) -> String {
 
 fn summary_of(result: &ExperimentResult) -> String {
     let (computed, stored) = result.results();
-    let apart = match result.of_computing_time() {
-        0 => String::new(),
-        varying => format!("; {varying} of computing time, which vary"),
-    };
     format!(
-        "{} hold, {} in part, {} not{apart}; {computed} results computed, {stored} stored, {:.1} s",
+        "{} hold, {} in part, {} not{}; {computed} results computed, {stored} stored, {:.1} s",
         result.count(Verdict::Holds),
         result.count(Verdict::InPart),
         result.count(Verdict::DoesNot),
+        result.counted_apart(),
         result.seconds()
     )
 }
@@ -290,6 +312,11 @@ fn print(all: &[ExperimentResult], args: &ReproduceArgs) -> io::Result<()> {
                         &judged.ours,
                         &judged.verdict_text(),
                     ]);
+                    for guest in &judged.guests {
+                        let says = guest.says();
+                        let row = [done.id(), &says, "", &guest.ours, GuestFinding::NO_VERDICT];
+                        table.add_row(row);
+                    }
                 }
             }
             writeln!(out, "{table}\n\n{}", experiments::summary(all))?;

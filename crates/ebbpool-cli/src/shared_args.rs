@@ -15,8 +15,9 @@ use crate::failure::Failure;
 
 #[derive(Args)]
 pub(crate) struct AtEndArgs {
-    /// Pages that are dirty at the end: not written and free, or written and counted
-    #[arg(long, value_enum, default_value_t = AtEndArg::Free)]
+    /// Pages that are dirty at the end: written and counted, because a write that is put off is owed, or not written and
+    /// free; those that were dirty when the counting began are subtracted
+    #[arg(long, value_enum, default_value_t = AtEndArg::Flush)]
     at_end: AtEndArg,
 }
 

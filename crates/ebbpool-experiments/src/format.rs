@@ -561,13 +561,6 @@ impl Experiment {
         })
     }
 
-    /// True if a participant has this name.
-    pub(crate) fn has_participant(&self, policy: &str) -> bool {
-        contenders::of(self)
-            .iter()
-            .any(|participant| participant.name == policy)
-    }
-
     /// True if a figure or claim needs the state of the buffer over time.
     pub(crate) fn needs_time_lines(&self) -> bool {
         let figures = self.figures();

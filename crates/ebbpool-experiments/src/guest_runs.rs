@@ -49,6 +49,7 @@ impl Runner<'_> {
             metadata: &resolved.metadata,
             facts: outcome.facts,
             warmup: resolved.warmup,
+            at_end: options.at_end,
         };
         let results = at.into_iter().zip(outcome.counts).zip(extras);
         for (((size, price), counts), (line, device)) in results {

@@ -45,4 +45,4 @@ pub use ranking::{RankingTable, heading, of_all as rankings};
 #[cfg(unix)]
 pub use study::with_a_device;
 pub use study::{ExperimentResult, StudyOutcome, StudyRequest, run, select};
-pub use verdict::{JudgedClaim, Verdict};
+pub use verdict::{GuestFinding, JudgedClaim, Verdict};

@@ -42,6 +42,11 @@ pub struct StudyProgress<'a> {
 
 /// Receives the events of experiments, in addition to those of the lab.
 pub trait Listener: LabEvents {
+    /// The run is still planned: the traces of `planned` of `all` experiments have been opened, to count the work.
+    fn planning(&self, planned: usize, all: usize) {
+        let _ = (planned, all);
+    }
+
     /// The work has come this far. Without an implementation it goes on to [`LabEvents::progress`].
     fn progressed(&self, progress: &StudyProgress<'_>) {
         self.progress(WORK, progress.share);

@@ -8,7 +8,7 @@ use maud::{Markup, PreEscaped, html};
 use super::format::{Paper, Scale};
 use super::parts::{IndexPart, IndexParts};
 use super::study::ExperimentResult;
-use super::verdict::{JudgedClaim, Verdict};
+use super::verdict::{GuestFinding, JudgedClaim, Verdict, counted_apart};
 
 const STYLE: &str = include_str!("page.css");
 const SCRIPT: &str = include_str!("page.js");
@@ -183,16 +183,16 @@ fn runs(scales: impl Iterator<Item = Scale>) -> String {
     }
 }
 
-/// The totals of the verdicts in a sentence. Verdicts on computing time, which vary from run to run, are
-/// counted apart.
+/// The totals of the verdicts in a sentence. Circular verdicts and those on computing time, which vary from run to run,
+/// are counted apart.
 fn totals<'a>(
     judged: impl Iterator<Item = &'a JudgedClaim>,
     experiments: usize,
     runs: &str,
 ) -> String {
-    let (varying, judged): (Vec<_>, Vec<_>) = judged.partition(|judged| judged.computing_time);
+    let judged: Vec<&JudgedClaim> = judged.collect();
     let count = |verdict: Verdict| {
-        let judged = judged.iter();
+        let judged = judged.iter().filter(|judged| judged.is_counted());
         judged.filter(|judged| judged.verdict == verdict).count()
     };
     let [holds, part, not, unknown] = [
@@ -206,13 +206,10 @@ fn totals<'a>(
         0 => String::new(),
         unknown => format!(", {unknown} cannot be judged"),
     };
-    let apart = match varying.len() {
-        0 => String::new(),
-        varying => format!("; {varying} of computing time, which vary"),
-    };
+    let apart = counted_apart(judged.iter().copied());
     format!(
         "{} claims of {experiments} tables and figures, {runs}: {holds} hold, {part} hold in part, {not} do not{unknown}{apart}.",
-        judged.len() + varying.len(),
+        judged.len(),
     )
 }
 
@@ -228,18 +225,21 @@ fn mark(part: &IndexPart, parts: &[IndexPart]) -> String {
     }
 }
 
-/// What the page shows as verdicts, and in words how many claims have them. Verdicts on computing time are apart.
-const CLASSES: [(&str, &str); 5] = [
+/// What the page shows as verdicts, and in words how many claims have them. Circular verdicts and those on computing time
+/// are apart.
+const CLASSES: [(&str, &str); 6] = [
     ("holds", "hold"),
     ("part", "hold in part"),
     ("not", "do not hold"),
     ("unknown", "cannot be judged"),
+    ("circular", "are circular"),
     ("varies", "vary with computing time"),
 ];
 
 /// The class of a claim in [`CLASSES`].
 pub(crate) fn class(judged: &JudgedClaim) -> &'static str {
     match judged.verdict {
+        _ if judged.circular.is_some() => "circular",
         _ if judged.computing_time => "varies",
         Verdict::Holds => "holds",
         Verdict::InPart => "part",
@@ -296,15 +296,27 @@ pub(crate) fn markdown(parts: &[IndexPart]) -> String {
     );
     for part in parts {
         for judged in &part.judged {
+            let name = format!("`{}`{}", part.id, cell(&mark(part, parts)));
             let row = [
-                format!("`{}`{}", part.id, cell(&mark(part, parts))),
+                name.clone(),
                 cell(&judged.says),
                 cell(&judged.paper),
                 cell(&judged.ours),
                 judged.verdict_text(),
-                cell(judged.why.as_deref().unwrap_or_default()),
+                cell(&judged.reasons()),
             ];
             text.push_str(&format!("| {} |\n", row.join(" | ")));
+            for guest in &judged.guests {
+                let row = [
+                    name.as_str(),
+                    &cell(&guest.says()),
+                    "",
+                    &cell(&guest.ours),
+                    GuestFinding::NO_VERDICT,
+                    "",
+                ];
+                text.push_str(&format!("| {} |\n", row.join(" | ")));
+            }
         }
     }
     for ranked in parts.iter().flat_map(|part| &part.rankings) {

@@ -178,6 +178,8 @@ pub(crate) struct PlannedPoint {
     pub(crate) policy: String,
     /// For a policy of a group, the value that distinguishes it.
     pub(crate) value: Option<String>,
+    /// True for a policy that the user has added to the experiment's.
+    pub(crate) is_guest: bool,
     /// One run for each seed; a single run if the seed has no effect.
     pub(crate) runs: Vec<RunSelection>,
 }
@@ -271,6 +273,7 @@ pub(crate) fn points(
                     },
                     policy,
                     value,
+                    is_guest: false,
                     runs,
                 }
             };
@@ -288,7 +291,10 @@ pub(crate) fn points(
                 let runs = configured
                     .iter()
                     .map(|run| RunSelection::Plain(Box::new(run.cell(CellPolicy::of(policy)))));
-                points.push(point(policy.to_string(), None, runs.collect()));
+                points.push(PlannedPoint {
+                    is_guest: true,
+                    ..point(policy.to_string(), None, runs.collect())
+                });
             }
         }
     }
@@ -348,7 +354,7 @@ impl<'a> ConfiguredRun<'a> {
                 device: device.map(RunDevice::new),
                 changing: parsed(asymmetry.clone().filter(|text| !is_constant(text)))?,
                 warmup: Parsed::new(&or("warmup", "0"), warmup)?,
-                at_end: Parsed::new(&or("at-end", "free"), at_end)?,
+                at_end: Parsed::new(&or("at-end", "flush"), at_end)?,
                 cluster_size: Parsed::new(&or("cluster-size", "16"), cluster_size)?,
             },
             frames: Parsed::new(&or("frames", ""), valid)?,

@@ -13,6 +13,8 @@ pub(crate) struct Point {
     pub(crate) place: PointCoordinates,
     /// The name of the policy in the experiment.
     pub(crate) policy: String,
+    /// True for a policy that the user has added to the experiment's.
+    pub(crate) is_guest: bool,
     /// The policy in canonical spelling.
     pub(crate) spec: String,
     pub(crate) frames: Option<u64>,

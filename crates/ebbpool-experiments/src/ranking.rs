@@ -263,6 +263,7 @@ best = { policy = "best" }
                 at: Vec::new(),
             },
             policy: policy.into(),
+            is_guest: false,
             spec: policy.into(),
             frames: Some(10),
             chosen: None,

@@ -4,6 +4,7 @@ use std::cell::{Cell as Counter, RefCell};
 use std::collections::HashMap;
 #[cfg(unix)]
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use ebbpool_device::changing::AsymmetrySpec;
@@ -174,6 +175,7 @@ impl<'a> Runner<'a> {
                 metadata: &resolved.metadata,
                 facts,
                 warmup: resolved.warmup,
+                at_end: *config.at_end.get(),
             };
             let spec = &specs[row.policy];
             let result = CellResult {
@@ -387,9 +389,16 @@ pub(crate) fn references(source: &Source) -> Result<f64, ExperimentError> {
 }
 
 /// The work of simulations, approximately.
-pub(crate) fn work_of(cells: &[Cell], traces: &Traces) -> Result<WorkAmount, ExperimentError> {
+pub(crate) fn work_of(
+    cells: &[Cell],
+    traces: &Traces,
+    stop: &AtomicBool,
+) -> Result<WorkAmount, ExperimentError> {
     let mut work = WorkAmount::default();
     for group in groups(cells) {
+        if stop.load(Ordering::Relaxed) {
+            break;
+        }
         let source = traces.source(&group.config.trace)?;
         work.add(group.kind(), group.work(references(&source)?));
     }

@@ -68,7 +68,7 @@ experiments! {
     "cfdc-fig9",
     "ebb/ebb-cells",
     "ebb/ebb-judged",
-    "ebb/ebb-flushed",
+    "ebb/ebb-free",
     "ebb/ebb-default",
     "ebb/ebb-bound",
     "ebb/ebb-informed",

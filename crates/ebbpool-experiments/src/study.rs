@@ -63,16 +63,16 @@ impl ExperimentResult {
         &self.judged
     }
 
-    /// The number of claims with this verdict, without those about computing time.
+    /// The number of claims with this verdict, without those that are counted apart.
     pub fn count(&self, verdict: Verdict) -> usize {
-        let judged = self.judged.iter().filter(|judged| !judged.computing_time);
+        let judged = self.judged.iter().filter(|judged| judged.is_counted());
         judged.filter(|judged| judged.verdict == verdict).count()
     }
 
-    /// The number of claims about computing time, whose verdicts vary from run to run.
-    pub fn of_computing_time(&self) -> usize {
-        let judged = self.judged.iter();
-        judged.filter(|judged| judged.computing_time).count()
+    /// The numbers of circular claims and of claims about computing time, in words after a semicolon; empty if there are
+    /// none.
+    pub fn counted_apart(&self) -> String {
+        verdict::counted_apart(self.judged.iter())
     }
 
     /// The numbers of computed results and of results from the store.
@@ -323,16 +323,30 @@ pub fn run(
 }
 
 /// The work of each experiment. Where results are stored, a simulation counts for the first experiment that has it.
-/// An invalid plan or a trace that cannot be opened counts as no work here; its experiment reports the error.
-fn work_of(planned: &[PlannedExperiment], traces: &Traces, are_stored: bool) -> Vec<WorkAmount> {
+/// An invalid plan or a trace that cannot be opened counts as no work here; its experiment reports the error. Ends early
+/// if the caller stops the run.
+fn work_of(
+    planned: &[PlannedExperiment],
+    traces: &Traces,
+    are_stored: bool,
+    listener: &dyn Listener,
+) -> Vec<WorkAmount> {
     let mut seen: HashSet<&Cell> = HashSet::new();
     let mut all = Vec::new();
-    for PlannedExperiment {
-        experiment, plan, ..
-    } in planned
+    for (
+        at,
+        PlannedExperiment {
+            experiment, plan, ..
+        },
+    ) in planned.iter().enumerate()
     {
+        if listener.stop().load(Ordering::Relaxed) {
+            break;
+        }
+        listener.planning(at, planned.len());
         let cells = plan.as_ref().map_or(&[][..], |plan| &plan.cells);
-        let of = |cells: &[Cell]| runner::work_of(cells, traces).unwrap_or_default();
+        let of =
+            |cells: &[Cell]| runner::work_of(cells, traces, listener.stop()).unwrap_or_default();
         let mut work = WorkAmount::default();
         match experiment.kind {
             ExperimentKind::Estimates => {
@@ -363,8 +377,9 @@ fn run_all(
     request: &StudyRequest,
 ) -> StudyOutcome {
     let all = planned.len();
+    let stopped = || listener.stop().load(Ordering::Relaxed);
     let traces = Traces::default();
-    let each = work_of(&planned, &traces, settings.results.is_some());
+    let each = work_of(&planned, &traces, settings.results.is_some(), listener);
     let mut total = WorkAmount::default();
     each.iter().for_each(|work| total.add_all(work));
     let clock = WorkClock::new(listener, all, total);
@@ -372,10 +387,13 @@ fn run_all(
     let mut outcome = StudyOutcome {
         results: Vec::new(),
         failed: 0,
-        interrupted: false,
+        interrupted: stopped(),
     };
-    let stopped = || listener.stop().load(Ordering::Relaxed);
     for (at, (planned, work)) in planned.into_iter().zip(each).enumerate() {
+        if stopped() {
+            outcome.interrupted = true;
+            break;
+        }
         let id = planned.experiment.id().to_string();
         clock.begin_experiment(&id, at + 1, work);
         let result = run_one(&runner, planned, request);
@@ -394,10 +412,6 @@ fn run_all(
         match result {
             Ok(result) => outcome.results.push(result),
             Err(_) => outcome.failed += 1,
-        }
-        if stopped() && at + 1 < all {
-            outcome.interrupted = true;
-            break;
         }
     }
     listener.progress(WORK, 1.0);
@@ -527,6 +541,7 @@ fn point(planned: &PlannedPoint, policy: &str, results: &[SelectedResult]) -> Op
     Some(Point {
         place: planned.place.clone(),
         policy: policy.into(),
+        is_guest: planned.is_guest,
         spec: first.spec.clone(),
         frames: (frames > 0).then_some(frames),
         chosen,
@@ -569,6 +584,7 @@ fn priorities(experiment: &Experiment) -> Vec<Point> {
                 },
                 policy: name.clone(),
                 value: None,
+                is_guest: false,
                 runs: Vec::new(),
             };
             let measured = CellResult {
@@ -583,6 +599,11 @@ fn priorities(experiment: &Experiment) -> Vec<Point> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Mutex;
+    use std::sync::atomic::AtomicBool;
+
+    use ebbpool_lab::LabEvents;
+
     use super::*;
 
     #[test]
@@ -612,5 +633,44 @@ mod tests {
             rerun("mine", Scale::Full, file),
             "mine at full scale on pages"
         );
+    }
+
+    /// Stops the run while it is planned, and counts what it hears.
+    #[derive(Default)]
+    struct StopsPlanning {
+        stop: AtomicBool,
+        planned: Mutex<Vec<usize>>,
+        ended: Mutex<usize>,
+    }
+
+    impl LabEvents for StopsPlanning {
+        fn stop(&self) -> &AtomicBool {
+            &self.stop
+        }
+    }
+
+    impl Listener for StopsPlanning {
+        fn planning(&self, planned: usize, _all: usize) {
+            self.planned.lock().expect("no panic").push(planned);
+            self.stop.store(planned == 1, Ordering::Relaxed);
+        }
+
+        fn ended(&self, _end: &ExperimentEnd<'_>) {
+            *self.ended.lock().expect("no panic") += 1;
+        }
+    }
+
+    #[test]
+    fn planning_reports_and_can_be_stopped() {
+        let papers = select(&[], false).unwrap_or_else(|error| panic!("{error}"));
+        let directory = tempfile::tempdir().expect("a directory");
+        let request = StudyRequest::new(papers, Scale::Quick, directory.path());
+        let listener = StopsPlanning::default();
+        let outcome = run(&Settings::default(), &listener, &request);
+        let outcome = outcome.unwrap_or_else(|error| panic!("{error}"));
+        assert!(outcome.interrupted && outcome.results.is_empty());
+        assert_eq!(outcome.failed, 0);
+        assert_eq!(*listener.planned.lock().expect("no panic"), [0, 1]);
+        assert_eq!(*listener.ended.lock().expect("no panic"), 0);
     }
 }

@@ -1,6 +1,8 @@
 //! Judges whether a claim holds, by the rules in `docs/reproduction.md`.
 
+mod orders;
 mod ratios;
+mod settings;
 
 use ebbpool_sim::Moment;
 use schemars::JsonSchema;
@@ -8,9 +10,8 @@ use serde::{Deserialize, Serialize};
 
 use super::contenders;
 use super::format::{
-    BestAtCheck, BestCheck, BoundCheck, Check, Claim, Experiment, FlatCheck, ImprovementCheck,
-    NearCheck, PeakCheck, Percent, PointAggregate, REFERENCES, TrendCheck, TrendDirection,
-    ValueCheck,
+    BestAtCheck, BoundCheck, Check, Claim, Experiment, FlatCheck, ImprovementCheck, NearCheck,
+    PeakCheck, Percent, PointAggregate, REFERENCES, TrendCheck, TrendDirection, ValueCheck,
 };
 use super::metric::Metric;
 use super::ordered::Text;
@@ -64,16 +65,75 @@ pub struct JudgedClaim {
     /// True if the claim is about computing time. Such verdicts vary from run to run and are counted apart.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub computing_time: bool,
+    /// Why our result could not have been another one, if so: the experiment was made from the claim. Such verdicts show
+    /// nothing about the policies and are counted apart.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub circular: Option<String>,
+    /// The policies that the user has added, beside the policy that the claim is about. They take no part in the verdict.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub guests: Vec<GuestFinding>,
+}
+
+/// A policy that the user has added, beside the policy that a claim is about.
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
+#[non_exhaustive]
+pub struct GuestFinding {
+    /// The policy.
+    #[schemars(extend("x-role" = "key"))]
+    pub policy: String,
+    /// Its results.
+    pub ours: String,
+}
+
+impl GuestFinding {
+    /// What stands in the place of a verdict.
+    pub const NO_VERDICT: &'static str = "not judged";
+
+    /// What stands in the place of a claim.
+    pub fn says(&self) -> String {
+        format!("{}, which you have added", self.policy)
+    }
 }
 
 impl JudgedClaim {
-    /// The verdict in words, marked if it varies from run to run.
+    /// The verdict in words, marked if it varies from run to run or is circular.
     pub fn verdict_text(&self) -> String {
-        match self.computing_time {
-            true => format!("{} (varies)", self.verdict.says()),
-            false => self.verdict.says().into(),
+        let says = self.verdict.says();
+        match (&self.circular, self.computing_time) {
+            (Some(_), _) => format!("{says} (circular)"),
+            (None, true) => format!("{says} (varies)"),
+            (None, false) => says.into(),
         }
     }
+
+    /// Why the verdict is circular, and why the results differ, as far as known.
+    pub fn reasons(&self) -> String {
+        let reasons = [&self.circular, &self.why].into_iter().flatten();
+        let reasons: Vec<&str> = reasons.map(String::as_str).collect();
+        reasons.join(" ")
+    }
+
+    /// False if the verdict is counted apart.
+    pub(crate) fn is_counted(&self) -> bool {
+        !self.computing_time && self.circular.is_none()
+    }
+}
+
+/// The numbers of verdicts that are counted apart, in words after a semicolon; empty if there are none.
+pub(crate) fn counted_apart<'a>(judged: impl Iterator<Item = &'a JudgedClaim>) -> String {
+    let apart: Vec<&JudgedClaim> = judged.filter(|judged| !judged.is_counted()).collect();
+    let circular = apart
+        .iter()
+        .filter(|judged| judged.circular.is_some())
+        .count();
+    let kinds = [
+        (circular, "circular, which show nothing"),
+        (apart.len() - circular, "of computing time, which vary"),
+    ];
+    let kinds = kinds.into_iter().filter(|(count, _)| *count > 0);
+    kinds
+        .map(|(count, words)| format!("; {count} {words}"))
+        .collect()
 }
 
 /// Relative differences up to this share count as equality.
@@ -95,13 +155,15 @@ pub(crate) fn judge(experiment: &Experiment, claim: &Claim, points: &[Point]) ->
         at.iter()
             .all(|(name, allowed)| point.get(name).is_some_and(|value| allowed.has(value)))
     };
-    let points: Vec<&Point> = points.iter().filter(of_claim).collect();
+    let all: Vec<&Point> = points.iter().filter(of_claim).collect();
+    let (guests, points): (Vec<&Point>, Vec<&Point>) = all.iter().partition(|point| point.is_guest);
     let metric = claim.metric.unwrap_or(experiment.metric);
-    let judge = ClaimJudge {
+    let judge_by = |points| ClaimJudge {
         experiment,
-        points: &points,
+        points,
         metric,
     };
+    let judge = judge_by(&points);
     let finding = match claim.check() {
         Some(Check::Order(order)) => judge.order(order),
         Some(Check::Best(best)) => judge.first(best, false),
@@ -116,6 +178,10 @@ pub(crate) fn judge(experiment: &Experiment, claim: &Claim, points: &[Point]) ->
         Some(Check::BestAt(it)) => judge.best_at(it),
         Some(Check::Ratio(it)) => judge.ratio(it),
         Some(Check::Fixed(it)) => judge.fixed(it),
+        Some(Check::Rank(it)) => judge.rank(it),
+        Some(Check::Times(it)) => judge.times(it),
+        Some(Check::More(it)) => judge.more(it),
+        Some(Check::Greatest(it)) => judge.greatest(it),
         None => None,
     };
     let ClaimFinding {
@@ -134,7 +200,26 @@ pub(crate) fn judge(experiment: &Experiment, claim: &Claim, points: &[Point]) ->
         verdict,
         why: claim.why.clone(),
         computing_time: metric.is_computing_time(),
+        circular: claim.circular.clone(),
+        guests: match claim.check().and_then(Check::about_all) {
+            Some(policy) => beside(&judge_by(&all), &guests, policy),
+            None => Vec::new(),
+        },
     }
+}
+
+/// The findings on the guests, each beside the policy that a claim is about.
+fn beside(judge: &ClaimJudge, guests: &[&Point], policy: &str) -> Vec<GuestFinding> {
+    let mut names: Vec<&str> = Vec::new();
+    for guest in guests.iter().map(|point| point.policy.as_str()) {
+        if !names.contains(&guest) {
+            names.push(guest);
+        }
+    }
+    let found = names
+        .into_iter()
+        .filter_map(|name| judge.beside(name, policy));
+    found.collect()
 }
 
 /// The result of a check.
@@ -174,13 +259,6 @@ struct Curve<'a> {
     place: PointCoordinates,
     /// The values of the parameter and of the metric.
     values: Vec<(&'a str, f64)>,
-}
-
-/// Whether one policy was no worse than another at the same coordinates.
-struct PairResult<'a, 'b> {
-    holds: bool,
-    points: (&'a Point, &'a Point),
-    names: (&'b str, &'b str),
 }
 
 /// Judges a claim by the points that it is about.
@@ -236,99 +314,6 @@ impl<'a> ClaimJudge<'a> {
         contenders::expanded(self.experiment, names)
     }
 
-    fn no_worse(&self, value: f64, other: f64) -> bool {
-        let slack = SAME * other.abs();
-        match self.metric.more_is_better() {
-            true => value >= other - slack,
-            false => value <= other + slack,
-        }
-    }
-
-    /// For each pair of points, whether one policy is no worse than the other.
-    fn pair_results<'b>(&self, first: &'b str, second: &'b str) -> Vec<PairResult<'a, 'b>> {
-        let result = |(point, other): (&'a Point, &'a Point)| {
-            let (ours, theirs) = (point.value(self.metric)?, other.value(self.metric)?);
-            Some(PairResult {
-                holds: self.no_worse(ours, theirs),
-                points: (point, other),
-                names: (first, second),
-            })
-        };
-        self.pairs(first, second)
-            .into_iter()
-            .filter_map(result)
-            .collect()
-    }
-
-    fn order(&self, order: &[String]) -> Option<ClaimFinding> {
-        let mut results = Vec::new();
-        for pair in order.windows(2) {
-            let [first, second] = pair else { continue };
-            results.extend(self.pair_results(first, second));
-        }
-        self.share(&results, order.join(", then "))
-    }
-
-    /// Whether a policy is the best of all, or the worst.
-    fn first(&self, best: &BestCheck, last: bool) -> Option<ClaimFinding> {
-        let against = self.expanded(&best.against);
-        let mut rivals: Vec<&str> = against.iter().map(String::as_str).collect();
-        if rivals.is_empty() {
-            for point in self.points {
-                let rival = point.policy.as_str();
-                if rival != best.policy && !rivals.contains(&rival) {
-                    rivals.push(rival);
-                }
-            }
-        }
-        let mut results = Vec::new();
-        for rival in rivals {
-            let (better, worse) = match last {
-                false => (best.policy.as_str(), rival),
-                true => (rival, best.policy.as_str()),
-            };
-            results.extend(self.pair_results(better, worse));
-        }
-        let end = if last { "worst" } else { "best" };
-        self.share(&results, format!("{} {end}", best.policy))
-    }
-
-    /// The finding on a number of comparisons: all, most or fewer of them hold.
-    fn share(&self, results: &[PairResult], paper: String) -> Option<ClaimFinding> {
-        let all = results.len();
-        let yes = results.iter().filter(|one| one.holds).count();
-        Some(ClaimFinding {
-            paper,
-            ours: match results.iter().find(|one| !one.holds) {
-                None => format!("all {all} comparisons"),
-                Some(exception) => format!(
-                    "{yes} of {all} comparisons; {}",
-                    self.exception_text(exception)
-                ),
-            },
-            verdict: of_share(yes, all)?,
-        })
-    }
-
-    /// A comparison that does not hold, in words; with its size if it depends on random numbers.
-    fn exception_text(&self, exception: &PairResult) -> String {
-        let PairResult {
-            points: (point, other),
-            names: (first, second),
-            ..
-        } = exception;
-        let improvement = |value, other| self.metric.improvement(value, other);
-        let samples = other.compared(point, self.metric, improvement);
-        let estimate = samples.as_deref().and_then(Estimate::of);
-        let estimate = estimate.filter(|by| by.half_width.is_some());
-        let by = estimate.map(|by| format!(", which is {} better", by.text(" %")));
-        format!(
-            "not {first} before {second} at {}{}",
-            point.place.says(),
-            by.unwrap_or_default()
-        )
-    }
-
     fn improvement(&self, it: &ImprovementCheck) -> Option<ClaimFinding> {
         let found = self.improvements(&it.of, &it.over);
         let most = found
@@ -345,10 +330,7 @@ impl<'a> ClaimJudge<'a> {
                     1 => most.mean.text(" %"),
                     _ => format!("{} to {}", least.mean.text(""), most.mean.text(" %")),
                 },
-                verdict: match of_percent(high, most.value()) {
-                    Verdict::Holds if low >= 0.0 && least.value() < 0.0 => Verdict::InPart,
-                    verdict => verdict,
-                },
+                verdict: of_range([low, high], least.value(), most.value()),
             },
             Percent::One(percent) => {
                 let (ours, words, at) = match it.take {
@@ -647,6 +629,14 @@ fn of_percent(paper: f64, ours: f64) -> Verdict {
     }
 }
 
+/// The verdict on a range of percentages by the least and the greatest of ours.
+fn of_range([low, high]: [f64; 2], least: f64, most: f64) -> Verdict {
+    match of_percent(high, most) {
+        Verdict::Holds if low >= 0.0 && least < 0.0 => Verdict::InPart,
+        verdict => verdict,
+    }
+}
+
 /// The verdict on an amount: it holds within a factor of two, and in part within a factor of five.
 fn of_amount(paper: f64, ours: f64) -> Verdict {
     let ratio = ours / paper;
@@ -685,9 +675,13 @@ pub(crate) fn number(value: f64) -> String {
         _ => 4,
     };
     let text = format!("{value:.digits$}");
-    match text.contains('.') {
-        true => text.trim_end_matches('0').trim_end_matches('.').to_string(),
-        false => text,
+    let text = match text.contains('.') {
+        true => text.trim_end_matches('0').trim_end_matches('.'),
+        false => text.as_str(),
+    };
+    match text {
+        "-0" => "0".into(),
+        _ => text.into(),
     }
 }
 

@@ -176,7 +176,8 @@ fn online(comparison: &Comparison) -> impl Iterator<Item = (usize, &String)> {
     policies.filter(|(_, name)| is_online(name))
 }
 
-fn is_online(policy: &str) -> bool {
+/// True if a policy does not know the future; also of a guest.
+pub(crate) fn is_online(policy: &str) -> bool {
     let spec: Option<PolicySpec> = policy.parse().ok();
     spec.is_none_or(|spec| spec.online())
 }

@@ -28,12 +28,12 @@ pub struct BoundRequest {
 }
 
 impl BoundRequest {
-    /// A request for these sizes and asymmetries; dirty pages at the end cost nothing.
+    /// A request for these sizes and asymmetries; dirty pages at the end are written and counted.
     pub fn new(sizes: Vec<MemorySize>, asymmetries: Vec<Asymmetry>) -> Self {
         BoundRequest {
             sizes,
             asymmetries,
-            at_end: AtEnd::Free,
+            at_end: AtEnd::default(),
         }
     }
 }
@@ -78,10 +78,7 @@ impl BoundResult {
             trace: trace.into(),
             frames: question.frames,
             asymmetry: Number(question.asymmetry),
-            at_end: match question.at_end {
-                AtEnd::Free => "free",
-                AtEnd::Flush => "flush",
-            },
+            at_end: question.at_end.name(),
             references: bound.references,
             lower_bound: bound.lower_bound(),
             heuristic: bound.heuristic.map(|bill| bound.per_reference(bill)),

@@ -297,6 +297,7 @@ impl Lab<'_> {
             metadata: &resolved.metadata,
             facts,
             warmup: resolved.warmup,
+            at_end: request.counting.at_end,
         };
         let sizes = request.sizes.len();
         let mut results = vec![None; pricings.len() * policies.len() * sizes];

@@ -31,6 +31,7 @@ mod bound;
 mod compare;
 pub mod curve;
 pub mod diff;
+pub mod dirty_end;
 mod error;
 mod events;
 mod guests;

@@ -40,7 +40,7 @@ impl Default for CountingRules {
     fn default() -> Self {
         CountingRules {
             warmup: Warmup::References(0),
-            at_end: AtEnd::Free,
+            at_end: AtEnd::default(),
             cluster_size: CLUSTER_SIZE,
             rate: None,
         }
@@ -182,6 +182,7 @@ impl Lab<'_> {
             metadata: &metadata,
             facts,
             warmup,
+            at_end: request.counting.at_end,
         };
         let policy = cell.policy.to_string();
         let asymmetry = pricing.asymmetry;
@@ -249,7 +250,7 @@ impl RunParameters<'_> {
                 let served = DeviceObserver::new((*device).clone(), options.rate, observer);
                 let (counts, facts, served) =
                     simulate_one(source, cell, options, progress, served)?;
-                let (outcome, observer) = served.finish();
+                let (outcome, observer) = served.finish(&counts, options.at_end);
                 Ok((counts, facts, observer, Some(outcome)))
             }
             None => {

@@ -2,11 +2,12 @@
 
 use ebbpool_cost::{Asymmetry, Unit};
 use ebbpool_device::energy::Energy;
-use ebbpool_sim::{Counts, DeviceOutcome, TraceFacts};
+use ebbpool_sim::{AtEnd, Counts, DeviceOutcome, TraceFacts};
 use ebbpool_trace::Metadata;
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use crate::dirty_end;
 use crate::lifetime::{self, LifeUnderLoad};
 use crate::numbers::Number;
 use crate::pricing::Pricing;
@@ -39,7 +40,7 @@ result_row! {
         misses: u64 ["references" restated],
         /// Page reads.
         reads: u64 ["pages"],
-        /// Page writes.
+        /// Page writes; with `at_end` flush those that are owed at the end included.
         writes: u64 ["pages"],
         /// Bytes read, if the page size is known.
         bytes_read: Option<u64> ["bytes" restated],
@@ -71,6 +72,12 @@ result_row! {
         joules_per_reference: Option<f64> ["J per reference"],
         /// The bill that no policy can undercut, if the request asks for it.
         lower_bound: Option<f64> ["page reads per reference"],
+        /// `flush` if the pages that are dirty at the end are written and counted, else `free`; null in results of earlier versions.
+        at_end: Option<&'static str> ["" key],
+        /// Those of the writes that the end has made, of pages that were dirty.
+        end_writes: u64 ["pages"],
+        /// Pages that were dirty when the counting began; with `at_end` flush as many writes are not counted.
+        dirty_before: u64 ["pages"],
     }
     also {
         /// The device failed during the run, so that the figures cover a part of the trace only.
@@ -168,6 +175,8 @@ pub struct TraceSummary<'a> {
     pub facts: TraceFacts,
     /// References at the start that are replayed but not counted.
     pub warmup: u64,
+    /// The treatment of the pages that are dirty at the end.
+    pub at_end: AtEnd,
 }
 
 impl RunResult {
@@ -213,7 +222,21 @@ impl RunResult {
             lower_bound: None,
             background_writes: counts.background_writes,
             checkpoint_writes: counts.checkpoint_writes,
+            at_end: Some(trace.at_end.name()),
+            end_writes: counts.end_writes,
+            dirty_before: counts.dirty_before,
         }
+    }
+
+    /// The bill per reference if the pages that are dirty at the end were treated the other way.
+    pub fn cost_otherwise(&self) -> f64 {
+        let owed = dirty_end::owed(
+            self.at_end,
+            self.end_writes,
+            self.dirty_left,
+            self.dirty_before,
+        );
+        self.cost + owed * self.asymmetry.0 / self.references as f64
     }
 
     /// Replaces the costs of the asymmetry by those of the device.

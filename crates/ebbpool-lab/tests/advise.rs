@@ -10,12 +10,12 @@ use ebbpool_lab::{
     Advice, AdviseError, AdviseRequest, ErrorKind, Lab, LabError, LabEvents, MemorySize, Note,
     PricingRequest, RequestError, ResultDirectory, RunRequest, Settings, Silent,
 };
-use ebbpool_sim::Warmup;
-use ebbpool_trace::{ReadOptions, Source};
+use ebbpool_sim::{AtEnd, Warmup};
+use ebbpool_trace::{Batch, Format, Metadata, ReadOptions, RequestDetail, Source, Writer};
 use tempfile::TempDir;
 
 /// The references of docs/billing.md without its warm-up. With LRU and two frames pages 1, 17, 33, 2 and 3 are read,
-/// and 17, 1 and 2 are evicted dirty: 5 reads and 3 writes in 7 references.
+/// and 17, 1 and 2 are evicted dirty, and 33 is dirty at the end: 5 reads and 4 writes in 7 references.
 const BY_HAND: &str = "# ebbpool.page_size=4096\nR 1\nW 17\nW 1\nR 33\nW 2\nW 33\nR 3\n";
 
 /// A device that takes 1 TB of writes.
@@ -79,16 +79,16 @@ fn rates_bytes_and_life_follow_from_counts() {
     };
     let advice = advised(&source(&trace), &request);
     let now = &advice.now;
-    assert_eq!((now.reads, now.writes, now.dirty_left), (5, 3, 1));
+    assert_eq!((now.reads, now.writes, now.dirty_left), (5, 4, 0));
     assert_eq!((now.bytes, advice.asymmetry.0), (Some(8192), 4.0));
-    close(Some(now.cost), (5.0 + 3.0 * 4.0) / 7.0);
+    close(Some(now.cost), (5.0 + 4.0 * 4.0) / 7.0);
     // One reference a second.
     close(now.reads_per_second, 5.0 / 7.0);
-    close(now.writes_per_second, 3.0 / 7.0);
-    let per_day = 3.0 / 7.0 * 86_400.0 * 4096.0;
+    close(now.writes_per_second, 4.0 / 7.0);
+    let per_day = 4.0 / 7.0 * 86_400.0 * 4096.0;
     close(now.bytes_written_per_day, per_day);
     close(now.life_years, 1e12 / per_day / 365.0);
-    close(now.busy_share, (5.0 * 100.0 + 3.0 * 400.0) / 7.0 / 1e6);
+    close(now.busy_share, (5.0 * 100.0 + 4.0 * 400.0) / 7.0 / 1e6);
     let life = &advice.life;
     assert_eq!(
         (life.host_bytes, life.reached_now),
@@ -114,6 +114,99 @@ fn rates_bytes_and_life_follow_from_counts() {
 }
 
 #[test]
+fn a_life_has_its_range_and_is_judged_by_its_lower_end() {
+    let trace = paged("zipf:pages=2000,refs=20000,write=0.4", 4096);
+    let years = |text: &str| ebbpool_cost::parse_duration(text).expect("a time");
+    let of = |life: Duration| {
+        let request = AdviseRequest {
+            now: Some("lru".into()),
+            frames: Some(MemorySize::frames(50)),
+            clock: Some(AdviceClock::Rate("5/s".parse().expect("a rate"))),
+            life: Some(life),
+            ..AdviseRequest::new(PricingRequest::new(None, Some("sd-a1")).expect("a device"))
+        };
+        advised(&trace, &request)
+    };
+    let advice = of(years("1h"));
+    let then = &advice.then;
+    let [low, high] = then.life_range_years.expect("a range");
+    let middle = then.life_years.expect("a life");
+    assert!(low < middle && middle < high, "{low} {middle} {high}");
+    let [fewest, _] = advice.life.range.expect("a range");
+    let host_bytes = advice.life.host_bytes.expect("an endurance");
+    close(Some(low / middle), fewest / host_bytes);
+    assert_eq!(advice.life.reached_then, Some(true));
+    // Every life on the page has its range.
+    for paragraph in advice.paragraphs() {
+        let Some(table) = paragraph.table else {
+            continue;
+        };
+        let Some(lives) = table.header.iter().position(|name| name == "lives") else {
+            continue;
+        };
+        for row in &table.rows {
+            let life = &row[lives];
+            assert!(life == "-" || life.contains(" to "), "{row:?}");
+        }
+    }
+    // Between the lower end and the middle it is not sure.
+    let advice = of(Duration::from_secs_f64(
+        (low + middle) / 2.0 * 365.0 * 86_400.0,
+    ));
+    assert_eq!(advice.life.reached_then, Some(false));
+    close(
+        advice.life.allowed_bytes_per_day,
+        fewest / ((low + middle) / 2.0 * 365.0),
+    );
+    let paragraphs = advice.paragraphs();
+    let mut sentences = paragraphs.iter().flat_map(|it| &it.sentences);
+    assert!(sentences.any(|text| text.contains("at the lower end of the range")));
+}
+
+#[test]
+fn the_memory_table_has_the_exact_figures_where_there_are_any() {
+    let request = AdviseRequest {
+        frames: Some(MemorySize::frames(1000)),
+        ..AdviseRequest::new(r("32"))
+    };
+    let trace = source("zipf:pages=60000,refs=1000000,write=0.3");
+    let advice = advised(&trace, &request);
+    let sampled = |error: Option<f64>| error.is_none_or(|error| error > 0.0);
+    assert!(advice.curve.iter().any(|point| sampled(point.error)));
+    let then = &advice.then;
+    let mut points = advice.curve.iter();
+    let point = points.find(|point| point.frames == then.frames);
+    let point = point.expect("the recommended size");
+    assert_eq!((&point.policy, point.cost), (&then.policy, then.cost));
+    assert_eq!((point.cost_now, point.error), (advice.now.cost, Some(0.0)));
+}
+
+#[test]
+fn no_life_is_stated_where_most_writes_are_owed() {
+    let (_directory, trace) = written("owed.txt", &BY_HAND.replace("R 3", "W 3"));
+    let (_other, device) = written("by-hand.toml", DEVICE);
+    let request = AdviseRequest {
+        now: Some("lru".into()),
+        frames: Some(MemorySize::frames(4)),
+        clock: Some(AdviceClock::Duration(Duration::from_secs(7))),
+        ..AdviseRequest::new(PricingRequest::new(None, Some(&device)).expect("a device"))
+    };
+    for at_end in [AtEnd::Flush, AtEnd::Free] {
+        let mut request = request.clone();
+        request.counting.at_end = at_end;
+        let advice = advised(&source(&trace), &request);
+        assert_eq!(advice.now.life_years, None);
+        let note = advice.warnings.iter().find(|it| it.kind == NoteKind::Owed);
+        let text = &note.expect("a warning").text;
+        assert!(
+            text.contains("4 pages are still dirty at the end"),
+            "{text}"
+        );
+        assert!(text.contains("and 1 were written"), "{text}");
+    }
+}
+
+#[test]
 fn daily_writes_set_the_clock_by_the_present_system() {
     let (_directory, trace) = written("by-hand.txt", BY_HAND);
     let of = |daily: DailyWrites| {
@@ -136,7 +229,7 @@ fn daily_writes_set_the_clock_by_the_present_system() {
         assert_eq!(arrivals.source, ClockSource::DailyWrites);
         close(
             Some(arrivals.references_per_second),
-            1000.0 / 86_400.0 * 7.0 / 3.0,
+            1000.0 / 86_400.0 * 7.0 / 4.0,
         );
     }
 }
@@ -291,6 +384,26 @@ fn knobs_of_postgresql_have_figures_by_simulation() {
             .any(|cause| cause.cause.starts_with("checkpoints"))
     );
     assert!(!of("bgwriter_lru_maxpages")[0].simulated);
+    // The answer begins with what the server's settings can do, and names the policy after it.
+    let answer = |advice: &Advice| advice.paragraphs().swap_remove(0).sentences;
+    let sentences = answer(&advice);
+    let first = |start: &str| sentences.iter().position(|text| text.starts_with(start));
+    assert_eq!(first("More memory pays"), Some(0), "{sentences:?}");
+    assert_eq!(
+        first("Set shared_buffers from 800kB to 1600kB: reads -"),
+        Some(1)
+    );
+    assert!(
+        first("Set checkpoint_timeout from 5min to 15min") < first("PostgreSQL has no setting")
+    );
+    assert!(first("PostgreSQL has no setting") < first("Take "));
+    // A buffer that is larger than the data.
+    let large = AdviseRequest {
+        frames: Some(MemorySize::frames(8000)),
+        ..request.clone()
+    };
+    let sentences = answer(&advised(&trace, &large));
+    assert!(sentences[0].contains(" is enough: the trace requests no more pages"));
     // Without a clock there is no interval.
     let unknown = advised(
         &trace,
@@ -516,5 +629,34 @@ fn an_advice_can_be_stopped_and_sent() {
             stopped.is_err_and(|error| error.is_interrupted()),
             "{reports}"
         );
+    }
+}
+
+#[test]
+fn the_pages_that_a_buffer_had_are_no_arrivals() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join("captured.parquet");
+    let mut batch: Batch = (0..6000).map(|at| (at * at % 997, at % 3 == 0)).collect();
+    let times = std::iter::repeat_n(0, 5000).chain((1..=1000).map(|at| 1000 * at));
+    batch.requests = times
+        .map(|time_us| RequestDetail { time_us, bypass: 0 })
+        .collect();
+    let mut writer = Writer::create(&path, Format::Native, &Metadata::default()).expect("a writer");
+    writer.write(&batch).expect("references");
+    writer.finish().expect("a file");
+    let source = source(path.to_str().expect("UTF-8"));
+    for (warmup, seconds) in [(0, 1.0), (5000, 1.0), (5500, 0.5)] {
+        let mut request = AdviseRequest {
+            frames: Some(MemorySize::frames(100)),
+            ..AdviseRequest::new(r("8"))
+        };
+        request.counting.warmup = Warmup::References(warmup);
+        let advice = advised(&source, &request);
+        let arrivals = advice.arrivals.expect("times");
+        assert_eq!(arrivals.source, ClockSource::TraceTimes);
+        close(Some(arrivals.references_per_second), 1000.0);
+        close(Some(arrivals.seconds), seconds);
+        let reads = advice.now.reads as f64 / advice.now.references as f64;
+        close(advice.now.reads_per_second, 1000.0 * reads);
     }
 }

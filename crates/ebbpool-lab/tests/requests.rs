@@ -299,9 +299,9 @@ fn bounds_are_stored_for_bound_and_compare_alike() {
             .all(|bound| bound.heuristic_policy.is_some() && bound.seconds > 0.0)
     );
 
-    let mut flush = BoundRequest::new(sizes.clone(), vec![asymmetry("8")]);
-    flush.at_end = ebbpool_sim::AtEnd::Flush;
-    let (_, stored) = stored_results_of(&directory, |lab| lab.bound(&trace, &flush));
+    let mut free = BoundRequest::new(sizes.clone(), vec![asymmetry("8")]);
+    free.at_end = ebbpool_sim::AtEnd::Free;
+    let (_, stored) = stored_results_of(&directory, |lab| lab.bound(&trace, &free));
     assert_eq!(stored, 0);
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::{FutureUse, ModelEvent, model};
+use crate::{FutureUse, Model, ModelEvent, model};
 
 /// The counts of one trace under one policy.
 #[derive(Clone, Debug, PartialEq)]
@@ -21,6 +21,8 @@ pub struct ModelCounts {
     pub writes: u64,
     /// Pages dirty in the buffer at the end.
     pub dirty_left: u64,
+    /// Pages dirty in the buffer when the counting began.
+    pub dirty_before: u64,
     /// How often the written pages' cluster changes, the first write counting 1.
     pub cluster_switches: u64,
     /// `cluster_switches` over the switches of the references; `None` without references.
@@ -86,10 +88,22 @@ fn switches(pages: &[u64], cluster_size: u64) -> u64 {
     switches
 }
 
+/// The dirty pages, in ascending order.
+fn dirty_pages(model: &dyn Model) -> Vec<u64> {
+    let mut dirty = Vec::new();
+    for (page, is_dirty) in model.resident() {
+        if is_dirty {
+            dirty.push(page);
+        }
+    }
+    dirty
+}
+
 /// Runs `trace` (pages, and whether they are written) through the model of `spec`.
 ///
 /// The first `warmup` references count nothing. With `at_end_flush` the pages that are dirty at
-/// the end are written in ascending order and counted, and none is left.
+/// the end are written in ascending order and counted, and none is left; as many writes as pages were dirty after the
+/// warm-up are not counted.
 pub fn count(
     spec: &str,
     frames: usize,
@@ -149,7 +163,11 @@ pub fn count_with_columns(
     } else {
         Vec::new()
     };
+    let mut dirty_before = 0;
     for (position, ((page, write), next_use)) in trace.iter().zip(next_uses).enumerate() {
+        if position == warmup {
+            dirty_before = dirty_pages(model.as_ref()).len();
+        }
         if let Some(future) = future.get(position) {
             model.foresee(*future);
         }
@@ -186,14 +204,11 @@ pub fn count_with_columns(
             }
         }
     }
-    let mut dirty: Vec<u64> = Vec::new();
-    for (page, is_dirty) in model.resident() {
-        if is_dirty {
-            dirty.push(page);
-        }
-    }
+    let mut dirty = dirty_pages(model.as_ref());
+    let mut not_counted = 0;
     if at_end_flush {
         written.append(&mut dirty);
+        not_counted = dirty_before;
     }
     let distinct_pages: BTreeSet<u64> = trace.iter().map(|(page, _)| *page).collect();
     let cluster_switches = switches(&written, cluster_size);
@@ -204,8 +219,9 @@ pub fn count_with_columns(
         misses,
         reads,
         padding_reads,
-        writes: written.len() as u64,
+        writes: (written.len() - not_counted) as u64,
         dirty_left: dirty.len() as u64,
+        dirty_before: dirty_before as u64,
         cluster_switches,
         cluster_switch_factor: (reference_switches > 0)
             .then(|| cluster_switches as f64 / reference_switches as f64),
@@ -242,6 +258,7 @@ mod tests {
                 padding_reads: 0,
                 writes: 2,
                 dirty_left: 1,
+                dirty_before: 0,
                 // 2 and 3 are of one cluster; the clusters of the references are 0 0 0 1 0 2 2.
                 cluster_switches: 1,
                 cluster_switch_factor: Some(1.0 / 4.0),
@@ -261,6 +278,9 @@ mod tests {
         // The clusters of the references are 0 2 2.
         assert_eq!(warm.cluster_switch_factor, Some(0.5));
         assert_eq!(warm.distinct_pages, 6);
+        // 3 was dirty after the warm-up, and is written after it.
+        let warm = count("lru", 2, &trace, 2.0, 4, true, 16);
+        assert_eq!((warm.writes, warm.dirty_left, warm.dirty_before), (1, 0, 1));
         // All warm-up.
         let nothing = count("lru", 2, &trace, 2.0, 100, false, 16);
         assert_eq!(

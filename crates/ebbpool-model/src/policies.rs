@@ -340,7 +340,7 @@ fn clustered(spec: &mut Spec, m: usize, policy: impl Policy + 'static) -> BuiltP
 
 /// True if priorities of clusters are those at the choice of a victim, false if they are those at the last entry.
 fn keys_now(spec: &mut Spec) -> bool {
-    match spec.text("keys", "entry").as_str() {
+    match spec.text("keys", "now").as_str() {
         "now" => true,
         "entry" => false,
         other => panic!("`keys={other}` is neither `now` nor `entry`"),

@@ -194,7 +194,7 @@ const SPECS: &[&str] = &[
     "ref:block=4,victims=2,window=0.3",
     "cfdc",
     "cfdc:cluster=0",
-    "cfdc:cluster=4,keys=now",
+    "cfdc:cluster=4,keys=entry",
     "cfdc:cluster=4,window=1",
     "cfdc:cluster=4,window=0",
     "fd-static",

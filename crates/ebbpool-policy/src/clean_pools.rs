@@ -34,6 +34,8 @@ pub struct PoolTraffic {
     pub writes: u64,
     /// Dirty pages resident at the end and not written.
     pub dirty_left: u64,
+    /// Pages that were dirty when the counting began.
+    pub dirty_before: u64,
 }
 
 impl CleanPools {
@@ -94,6 +96,7 @@ impl CleanPools {
                 reads: self.references.saturating_sub(clean[mc] + dirty[md]),
                 writes: entered.saturating_sub(at_end[md]),
                 dirty_left: at_end[md],
+                dirty_before: at_start[md],
             }
         };
         (1..self.frames).map(of).collect()

@@ -4,7 +4,7 @@ use std::sync::Mutex;
 use std::time::SystemTime;
 
 use ebbpool_lab::report::{self, ReportOptions};
-use ebbpool_lab::{CompareRequest, Lab, LabError, advice, schema};
+use ebbpool_lab::{CompareRequest, Lab, LabError, advice, dirty_end, schema};
 use ebbpool_trace::Source;
 use ebbpool_trace::output::OutputFile;
 use pyo3::prelude::*;
@@ -79,7 +79,11 @@ impl Comparison {
     fn answers(&self) -> Vec<TraceAnswer> {
         self.with(|all| {
             let answer = |one: &ebbpool_lab::Comparison| {
-                let sentences = [Some(advice::sentence(one)), advice::advice(one)];
+                let sentences = [
+                    Some(advice::sentence(one)),
+                    advice::advice(one),
+                    dirty_end::of_comparison(one),
+                ];
                 let sizes = one.sizes.iter().cloned().zip(one.frames.iter().copied());
                 let sentences = sentences.into_iter().flatten();
                 (one.title.clone(), sentences.collect(), sizes.collect())

@@ -20,10 +20,21 @@ use crate::time_line::TimeLine;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum AtEnd {
     /// They are left unwritten and counted apart (FD-Buffer's convention).
-    #[default]
     Free,
-    /// They are written, in order of page number, and counted (AD-LRU's convention).
+    /// They are written, in order of page number, and counted, because a write that a policy has put off is owed (AD-LRU's
+    /// convention); those that were dirty when the counting began are subtracted.
+    #[default]
     Flush,
+}
+
+impl AtEnd {
+    /// The name, as in `--at-end`.
+    pub fn name(self) -> &'static str {
+        match self {
+            AtEnd::Free => "free",
+            AtEnd::Flush => "flush",
+        }
+    }
 }
 
 /// The counts of a run, without the warm-up.
@@ -36,10 +47,16 @@ pub struct Counts {
     /// Pages read only because their block was to be written whole (BPLRU); not among the misses.
     #[serde(default)]
     pub padding_reads: u64,
-    /// Page writes.
+    /// Page writes; with [`AtEnd::Flush`] less those of `dirty_before`.
     pub writes: u64,
     /// Dirty pages resident at the end and not written.
     pub dirty_left: u64,
+    /// Those of the writes that the end has made, of dirty pages that were resident.
+    #[serde(default)]
+    pub end_writes: u64,
+    /// Pages that were dirty when the counting began. Each is written after that, or still dirty at the end.
+    #[serde(default)]
+    pub dirty_before: u64,
     /// Writes to another cluster than the write before, the first included (PPE).
     pub cluster_switches: u64,
     /// Those of the writes with which the server's background writer cleaned pages that stay resident.
@@ -628,7 +645,10 @@ impl<P: Policy, O: Observer> Drive for Engine<P, O> {
     fn start_counting(&mut self) {
         self.setup.warmup = 0;
         self.written.clear();
-        self.counts = Counts::default();
+        self.counts = Counts {
+            dirty_before: self.dirty,
+            ..Counts::default()
+        };
         self.clean_hits = 0;
         self.last_cluster = None;
         self.observer.counting();
@@ -652,6 +672,8 @@ impl<P: Policy, O: Observer> Drive for Engine<P, O> {
                     .collect();
                 dirty.sort_unstable();
                 self.write_pages(&dirty, pages);
+                self.counts.end_writes = dirty.len() as u64;
+                self.counts.writes -= self.counts.dirty_before;
             }
         }
         self.counts

@@ -275,11 +275,13 @@ pub fn simulate_guests(
         let engines = cells.iter().zip(&mut served);
         let engines = engines.map(|(cell, served)| cell.engine(setup(cell), Some(served)));
         let outcome = pass(engines.collect::<Result<_, _>>()?)?;
-        let extras = served.into_iter().map(|served| {
-            let (of_device, line) = served.finish();
+        let extras = served.into_iter().zip(&outcome.counts);
+        let extras = extras.map(|(served, counts)| {
+            let (of_device, line) = served.finish(counts, options.at_end);
             (line, Some(of_device))
         });
-        return Ok((outcome, extras.collect()));
+        let extras = extras.collect();
+        return Ok((outcome, extras));
     }
     let mut lines: Vec<TimeLine> = cells.iter().map(|_| TimeLine::default()).collect();
     if options.warmup == 0 {

@@ -8,6 +8,7 @@ use ebbpool_device::{AnyDevice, Device, DeviceFailed, DeviceReport, FlashDevice}
 use ebbpool_policy::Costs;
 use serde::{Deserialize, Serialize};
 
+use crate::engine::{AtEnd, Counts};
 use crate::observer::{Observer, Sample};
 
 /// A device in the state in which every simulation on it begins.
@@ -146,9 +147,20 @@ impl<O> DeviceObserver<O> {
         }
     }
 
-    /// The device's results, and the other observer.
-    pub fn finish(mut self) -> (DeviceOutcome, O) {
-        let report = self.device.report();
+    /// The device's results, and the other observer. Where the run leaves writes out of `counts` that the device has
+    /// served, because their pages were dirty when the counting began, it leaves out their share of the cost, too.
+    pub fn finish(mut self, counts: &Counts, at_end: AtEnd) -> (DeviceOutcome, O) {
+        let mut report = self.device.report();
+        let left_out = match (at_end, &self.failed) {
+            (AtEnd::Flush, None) => counts.dirty_before,
+            _ => 0,
+        };
+        let served = counts.writes + left_out;
+        if left_out > 0 && served > 0 {
+            let share = counts.writes as f64 / served as f64;
+            report.writes = (report.writes as f64 * share).round() as u64;
+            report.write_cost *= share;
+        }
         let bill = report.bill();
         let idle_us = match bill.unit {
             Unit::Microseconds => Some(self.arrivals.map_or(0.0, |arrivals| arrivals.idle_us())),

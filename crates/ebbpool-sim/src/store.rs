@@ -178,7 +178,7 @@ fn lru_curve_key(options: &SimOptions) -> String {
         threads: _,
         rate: _,
     } = options;
-    format!("lru curve warmup={warmup} at-end={at_end:?}")
+    format!("lru curve warmup={warmup} at-end={}", at_end.name())
 }
 
 fn of_parts_key(cell: &Cell, options: &SimOptions, sample: &PageSample) -> String {
@@ -216,7 +216,8 @@ fn cell_key(cell: &Cell, options: &SimOptions, time_line: bool) -> String {
         false => String::new(),
     };
     format!(
-        "cell {policy} frames={frames}{asymmetry} warmup={warmup} at-end={at_end:?} cluster={cluster_size} time-line={time_line}"
+        "cell {policy} frames={frames}{asymmetry} warmup={warmup} at-end={} cluster={cluster_size} time-line={time_line}",
+        at_end.name()
     )
 }
 
@@ -243,14 +244,14 @@ mod tests {
             options
         };
         let warm = with(|options| options.warmup = 1);
-        let flush = with(|options| options.at_end = AtEnd::Flush);
+        let free = with(|options| options.at_end = AtEnd::Free);
         let clusters = with(|options| options.cluster_size = 1);
         let keys = [
             cell_key(&cell("lru", 10, 1.0), &plain, false),
             cell_key(&cell("lru", 10, 1.0), &plain, true),
             cell_key(&cell("lru", 11, 1.0), &plain, false),
             cell_key(&cell("lru", 10, 1.0), &warm, false),
-            cell_key(&cell("lru", 10, 1.0), &flush, false),
+            cell_key(&cell("lru", 10, 1.0), &free, false),
             cell_key(&cell("lru", 10, 1.0), &clusters, false),
             cell_key(&cell("cflru", 10, 1.0), &plain, false),
             cell_key(&cell("cflru:window=0.25", 10, 1.0), &plain, false),
@@ -274,7 +275,7 @@ mod tests {
         );
         assert_ne!(facts_key(&plain), facts_key(&warm));
         assert_ne!(lru_curve_key(&plain), lru_curve_key(&warm));
-        assert_ne!(lru_curve_key(&plain), lru_curve_key(&flush));
+        assert_ne!(lru_curve_key(&plain), lru_curve_key(&free));
         let parts_key =
             |rate, grain| of_parts_key(&cell("lru", 10, 1.0), &plain, &PageSample { rate, grain });
         assert_ne!(parts_key(0.1, 1), parts_key(0.2, 1));

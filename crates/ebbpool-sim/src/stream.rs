@@ -63,7 +63,7 @@ impl Default for SimOptions {
     fn default() -> Self {
         SimOptions {
             warmup: 0,
-            at_end: AtEnd::Free,
+            at_end: AtEnd::default(),
             cluster_size: 16,
             threads: 1,
             rate: None,
@@ -478,11 +478,13 @@ pub fn simulate_on_device(
     let served = |_| DeviceObserver::new(device.clone(), options.rate, TimeLine::default());
     let mut served: Vec<DeviceObserver<TimeLine>> = cells.iter().map(served).collect();
     let outcome = pass_observed(source, cells, options, progress, &mut served)?;
-    let results = served.into_iter().map(|served| {
-        let (of_device, line) = served.finish();
+    let results = served.into_iter().zip(&outcome.counts);
+    let results = results.map(|(served, counts)| {
+        let (of_device, line) = served.finish(counts, options.at_end);
         (line, of_device)
     });
-    Ok((outcome, results.collect()))
+    let results = results.collect();
+    Ok((outcome, results))
 }
 
 /// As [`pass`], each cell with an observer of its own.

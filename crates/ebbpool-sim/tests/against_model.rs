@@ -36,6 +36,10 @@ fn assert_same(counts: &Counts, facts: &TraceFacts, expected: &ModelCounts, cont
         "dirty left, {context}"
     );
     assert_eq!(
+        counts.dirty_before, expected.dirty_before,
+        "dirty before, {context}"
+    );
+    assert_eq!(
         counts.cluster_switches, expected.cluster_switches,
         "cluster switches, {context}"
     );
@@ -186,7 +190,7 @@ fn several_chunks() {
         };
         let outcome = simulate(&source, &cells, &options, &QUIET).expect("a simulation");
         for (counts, spec) in outcome.counts.iter().zip(specs) {
-            let expected = count(spec, 5, &trace, 8.0, warmup as usize, false, 16);
+            let expected = count(spec, 5, &trace, 8.0, warmup as usize, true, 16);
             let context = format!("{spec}, warm-up {warmup}");
             assert_same(counts, &outcome.facts, &expected, &context);
         }

@@ -30,6 +30,8 @@ fn traffic(counts: &Counts) -> Traffic {
         reads: counts.misses,
         writes: counts.writes,
         dirty_left: counts.dirty_left,
+        end_writes: counts.end_writes,
+        dirty_before: counts.dirty_before,
     }
 }
 
@@ -60,14 +62,34 @@ fn an_example_by_hand() {
         (1, false),
     ];
     let (_directory, source) = file(&trace, "hand.txt");
-    let options = SimOptions::default();
-    let curves =
-        Curves::new(&source, &NoStore, &curve_options(None, &options), &QUIET).expect("curves");
+    let curves = |at_end, warmup| {
+        let options = SimOptions {
+            at_end,
+            warmup,
+            ..SimOptions::default()
+        };
+        Curves::new(&source, &NoStore, &curve_options(None, &options), &QUIET).expect("curves")
+    };
     let of = |reads, writes, dirty_left| Traffic {
         reads,
         writes,
         dirty_left,
+        ..Traffic::default()
     };
+    // Three frames: 2 is dirty at the end.
+    let flushed = Traffic {
+        end_writes: 1,
+        ..of(5, 2, 0)
+    };
+    assert_eq!(curves(AtEnd::Flush, 0).lru().at(3), flushed);
+    // 1 was dirty after the warm-up, and is evicted after it.
+    let warm = Traffic {
+        end_writes: 1,
+        dirty_before: 1,
+        ..of(2, 1, 0)
+    };
+    assert_eq!(curves(AtEnd::Flush, 4).lru().at(3), warm);
+    let curves = curves(AtEnd::Free, 0);
     // One frame: there is no hit; 1 is evicted dirty twice, 2 once.
     assert_eq!(curves.lru().at(1), of(7, 3, 0));
     // Two frames: the second reference to 1 hits. 1 is evicted for 2, and 2, written since, for 1.

@@ -10,7 +10,7 @@ use common::{QUIET, cell, file};
 use ebbpool_device::{AnyDevice, Device, FlashDevice};
 use ebbpool_model::workload::workload;
 use ebbpool_model::{ModelEvent, model};
-use ebbpool_sim::{DeviceObserver, EventLog, Recorder, SimOptions, simulate_one};
+use ebbpool_sim::{AtEnd, DeviceObserver, EventLog, Recorder, SimOptions, simulate_one};
 
 const PAGES: u64 = 160;
 
@@ -57,9 +57,14 @@ fn by_the_simulator(spec: &str, frames: u64, layer: &str, trace: &[(u64, bool)])
     };
     let served = DeviceObserver::new(device(layer), None, recorder);
     let cell = cell(spec, frames, 8.0);
-    let (_, _, served) =
-        simulate_one(&source, &cell, &SimOptions::default(), &QUIET, served).expect("a run");
-    let (outcome, recorder) = served.finish();
+    // The model stops where the trace ends.
+    let options = SimOptions {
+        at_end: AtEnd::Free,
+        ..SimOptions::default()
+    };
+    let (counts, _, served) =
+        simulate_one(&source, &cell, &options, &QUIET, served).expect("a run");
+    let (outcome, recorder) = served.finish(&counts, AtEnd::Free);
     assert_eq!(outcome.failed, None);
     assert!(outcome.flash.expect("a report").erases > 0, "nothing wears");
     let Some(EventLog(lines)) = recorder.events else {

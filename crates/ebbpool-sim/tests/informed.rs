@@ -37,8 +37,10 @@ fn probabilities(source: &Source, pages: u64) -> Vec<PageProbability> {
 }
 
 fn counted(source: &Source, cells: &[Cell], warmup: u64) -> Vec<Counts> {
+    // The bounds below are those of references, without an end.
     let options = SimOptions {
         warmup,
+        at_end: AtEnd::Free,
         threads: 2,
         ..SimOptions::default()
     };

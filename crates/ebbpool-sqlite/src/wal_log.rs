@@ -22,6 +22,12 @@ pub(crate) fn be32(bytes: &[u8], at: usize) -> u32 {
     u32::from_be_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
 }
 
+/// True if a frame's header has neither salt nor checksum: SQLite (wal.c: `walEncodeFrame`) writes it like that after a frame of the
+/// transaction has got another content, and completes it when all frames are there.
+pub(crate) fn lacks_checksum(header: &[u8]) -> bool {
+    header[8..FRAME as usize].iter().all(|byte| *byte == 0)
+}
+
 /// SQLite's checksum over pairs of little-endian words.
 fn checksum(mut sum: [u32; 2], bytes: &[u8]) -> [u32; 2] {
     for pair in bytes.chunks_exact(8) {

@@ -4,11 +4,12 @@
 
 mod support;
 
+use std::cell::Cell;
 use std::ffi::{CStr, CString};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, mpsc};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rusqlite::{Connection, OpenFlags};
 use support::between::{Between, FileKind};
@@ -191,6 +192,39 @@ fn readers_go_on_while_a_commit_or_a_checkpoint_is_synced() {
     }
 }
 
+thread_local! {
+    /// True in a thread whose syncs are those of commits.
+    static COMMITS: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Counts how often commits come in between writes of a checkpoint, which are in runs of many pages. After each time the next write
+/// waits until another commit has begun, and gives it the time to ask for the files, which the checkpoint has during its writes.
+fn count_turns(slow: &Slow, begun: &Arc<AtomicU64>) -> Arc<AtomicU64> {
+    const TIME_TO_ASK: Duration = Duration::from_millis(30);
+    let turns = Arc::new(AtomicU64::new(0));
+    let (begun, turned) = (Arc::clone(begun), Arc::clone(&turns));
+    let (synced, seen) = (AtomicU64::new(0), AtomicU64::new(0));
+    slow.below.observe(move |call| {
+        if call.method == "xSync" && COMMITS.get() {
+            synced.store(begun.load(Ordering::SeqCst), Ordering::SeqCst);
+        }
+        let is_checkpoint = call.method == "xWrite"
+            && call.count == 1 << 16
+            && matches!(call.kind, FileKind::Main | FileKind::Wal);
+        let now = synced.load(Ordering::SeqCst);
+        if is_checkpoint && seen.swap(now, Ordering::SeqCst) != now {
+            turned.fetch_add(1, Ordering::SeqCst);
+            let start = Instant::now();
+            while begun.load(Ordering::SeqCst) == now && start.elapsed() < SOON {
+                std::thread::yield_now();
+            }
+            std::thread::sleep(TIME_TO_ASK);
+        }
+        None
+    });
+    turns
+}
+
 /// A commit that has to be durable at once waits for a slice of a checkpoint, and not for all of it.
 #[test]
 fn commits_go_on_between_the_slices_of_a_checkpoint() {
@@ -204,40 +238,25 @@ fn commits_go_on_between_the_slices_of_a_checkpoint() {
         writer
             .execute_batch(
                 "CREATE TABLE t (id INTEGER PRIMARY KEY, a, b);
-                WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 3000)
+                WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 4000)
                 INSERT INTO t SELECT i, zeroblob(4000), 0 FROM n;
                 PRAGMA ebbpool_checkpoint; UPDATE t SET b=b+1; UPDATE t SET b=b+1",
             )
             .unwrap();
-        // Commits between writes of the checkpoint: those are in runs of many pages.
-        let commits = Arc::new(AtomicU64::new(0));
-        let turns = Arc::new(AtomicU64::new(0));
-        let (committed, turned, seen) =
-            (Arc::clone(&commits), Arc::clone(&turns), AtomicU64::new(0));
-        slow.below.observe(move |call| {
-            let is_checkpoint = call.method == "xWrite"
-                && call.count == 1 << 16
-                && matches!(call.kind, FileKind::Main | FileKind::Wal);
-            if is_checkpoint {
-                let now = committed.load(Ordering::SeqCst);
-                turned.fetch_add(
-                    u64::from(seen.swap(now, Ordering::SeqCst) != now),
-                    Ordering::SeqCst,
-                );
-            }
-            None
-        });
+        let begun = Arc::new(AtomicU64::new(0));
+        let turns = count_turns(&slow, &begun);
         let is_done = Arc::new(AtomicBool::new(false));
-        let (done, counted) = (Arc::clone(&is_done), Arc::clone(&commits));
+        let (done, commits) = (Arc::clone(&is_done), Arc::clone(&begun));
         let other = slow.open(&path, &options);
         let committing = std::thread::spawn(move || {
+            COMMITS.set(true);
             other.busy_timeout(SOON).unwrap();
             while !done.load(Ordering::SeqCst) {
+                commits.fetch_add(1, Ordering::SeqCst);
                 run(&other, "UPDATE t SET b=b+1 WHERE id=1");
-                counted.fetch_add(1, Ordering::SeqCst);
             }
         });
-        while commits.load(Ordering::SeqCst) == 0 {
+        while begun.load(Ordering::SeqCst) < 2 {
             std::thread::yield_now();
         }
         run(&writer, "PRAGMA ebbpool_checkpoint");
@@ -252,7 +271,7 @@ fn commits_go_on_between_the_slices_of_a_checkpoint() {
         let sum: i64 = plain
             .query_row("SELECT sum(b) FROM t", [], |row| row.get(0))
             .unwrap();
-        assert_eq!(sum as u64, 6000 + commits.load(Ordering::SeqCst));
+        assert_eq!(sum as u64, 8000 + begun.load(Ordering::SeqCst));
     }
 }
 

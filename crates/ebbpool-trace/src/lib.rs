@@ -24,6 +24,7 @@
 //! new generator is one file in `generators/` and one line in
 //! `generators/mod.rs`.
 
+mod arrivals;
 mod bad_lines;
 mod classes;
 mod columns;
@@ -50,6 +51,7 @@ mod supplied;
 pub mod workload;
 mod writer;
 
+pub use arrivals::RecordedArrivals;
 pub use classes::ClassNumbers;
 pub use columns::Columns;
 pub use distances::StackDistances;

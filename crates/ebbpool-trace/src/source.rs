@@ -3,11 +3,11 @@
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 use std::{fmt, fs, io};
 
 use ebbpool_cost::{PageProbabilities, did_you_mean, one_line};
 
+use crate::arrivals::RecordedArrivals;
 use crate::bad_lines::{BadLines, LeftOutLines, lock};
 use crate::concat::concat;
 use crate::content::ContentHasher;
@@ -354,39 +354,50 @@ impl Source {
         Ok(formats)
     }
 
-    /// The time between the first and the last reference, by the times in the trace: the sum over its parts. `None`
-    /// if a part has no times, or if references are left out of several parts or of pages of another size.
+    /// The references that arrived after the start, by the times in the trace: the sums over its parts. A part starts at its
+    /// first moment, or at the last reference of the warm-up if that is later: a capture puts the pages that the buffer had
+    /// at the first moment. `None` if a part has no times, or if references are left out of several parts.
     ///
     /// # Errors
     ///
-    /// [`TraceError::Io`], [`TraceError::UnknownFormat`], and [`TraceError::Damaged`].
-    pub fn recorded_time(&self) -> Result<Option<Duration>, TraceError> {
-        let SourceParts { parts, options, .. } = &*self.0;
+    /// Any [`TraceError`] about the trace, which is read to its end.
+    pub fn recorded_arrivals(&self, warmup: u64) -> Result<Option<RecordedArrivals>, TraceError> {
+        self.arrivals_after(&mut { warmup })
+    }
+
+    /// The same; takes the references of the trace off the warm-up.
+    fn arrivals_after(&self, warmup: &mut u64) -> Result<Option<RecordedArrivals>, TraceError> {
+        let SourceParts {
+            parts,
+            options,
+            left_out,
+            ..
+        } = &*self.0;
         let is_cut = options.skip > 0 || options.limit.is_some();
-        if is_cut && (parts.len() > 1 || options.page_size.is_some()) {
+        if is_cut && parts.len() > 1 {
             return Ok(None);
         }
-        let end = options
-            .limit
-            .map_or(u64::MAX, |limit| options.skip.saturating_add(limit));
-        let rows = options.skip..=end.saturating_sub(1);
-        let mut sum = Duration::ZERO;
-        for SourcePart { label, origin } in parts {
-            let recorded = match origin {
-                PartOrigin::StoredTrace(stored) => {
-                    let mut stream = stored.stream(label)?;
-                    let (format, _) = Format::recognise(&mut stream, options.format)?;
-                    format.recorded_time(stream, rows.clone())?
+        let columns = OptionalColumns {
+            requests: true,
+            ..OptionalColumns::default()
+        };
+        let bad_lines = BadLines::new(options.bad_lines, left_out);
+        let mut sum = RecordedArrivals::default();
+        for (number, part) in parts.iter().enumerate() {
+            let arrivals = match &part.origin {
+                PartOrigin::Nested(source) if !is_cut => source.arrivals_after(warmup)?,
+                _ => {
+                    let opened = self.open_part(number, &bad_lines, columns)?;
+                    RecordedArrivals::of(&mut Reader::new(opened, options), warmup)?
                 }
-                PartOrigin::Nested(source) if !is_cut => source.recorded_time()?,
-                _ => None,
             };
-            match recorded {
-                Some(time) => sum = sum.saturating_add(time),
-                None => return Ok(None),
-            }
+            let Some(arrivals) = arrivals else {
+                return Ok(None);
+            };
+            sum.references += arrivals.references;
+            sum.time = sum.time.saturating_add(arrivals.time);
         }
-        Ok(Some(sum))
+        Ok(Some(sum).filter(|sum| !sum.time.is_zero()))
     }
 
     /// Notes that arise only while reading, for standard error: bad lines that were left

@@ -416,6 +416,9 @@ fn samples_are_read_by_name_and_by_the_users_format() {
             let reader = source.open().unwrap();
             assert_eq!(reader.notes().len(), sample.notes, "{:?}", reader.notes());
             assert_eq!(reader.metadata().page_size, Some(4096));
+            let of_a_device = ["spc", "msr", "vscsi", "fio", "blkparse"];
+            let marked = of_a_device.contains(&sample.format.name());
+            assert_eq!(reader.metadata().below_cache, marked, "{name}");
         }
         let by_option = read_as("sample.bin", &sample.content, &options(Some(sample.format)));
         assert_eq!(by_option.unwrap(), expected, "{}", sample.name);

@@ -492,6 +492,38 @@ fn statistics_count_times_and_rings() {
     };
     assert_eq!(of(OptionalColumns::ALL).requests, Some(expected));
     assert_eq!(of(OptionalColumns::default()).requests, None);
-    let time = plain(&path).recorded_time().unwrap();
-    assert_eq!(time.unwrap().as_micros(), 125);
+    let arrivals = plain(&path).recorded_arrivals(0).unwrap().unwrap();
+    assert_eq!((arrivals.references, arrivals.time.as_micros()), (5, 125));
+}
+
+#[test]
+fn what_a_buffer_had_at_the_first_moment_has_not_arrived() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("a.parquet");
+    let mut all = some(6000, 97);
+    let prefix = std::iter::repeat_n(0, 5000);
+    let times = prefix.chain((1..=1000).map(|at| 1000 * at));
+    all.requests = times.map(|time| request(time, 0)).collect();
+    write(&path, Format::Native, &Metadata::default(), &all);
+    let name = path.to_str().unwrap().to_owned();
+    let twice = Source::concat(&[name.clone(), name], &ReadOptions::default()).unwrap();
+    for (source, warmup, references) in [
+        (plain(&path), 0, 1000),
+        (plain(&path), 3000, 1000),
+        (plain(&path), 5000, 1000),
+        (plain(&path), 5400, 600),
+        (twice.clone(), 0, 2000),
+        (twice.clone(), 5400, 1600),
+        (twice.clone(), 11_900, 100),
+        (
+            Source::sequence(&[twice], &ReadOptions::default()),
+            11_000,
+            1000,
+        ),
+    ] {
+        let arrivals = source.recorded_arrivals(warmup).unwrap().unwrap();
+        let found = (arrivals.references, arrivals.time.as_millis());
+        assert_eq!(found, (references, u128::from(references)), "{warmup}");
+    }
+    assert_eq!(plain(&path).recorded_arrivals(6000).unwrap(), None);
 }

@@ -128,7 +128,7 @@ fn a_trace_of_rocksdb_is_read() {
         assert_eq!(names.len(), 6);
     }
     let (first, last) = (expected[0].2, expected[173].2);
-    let time = source.recorded_time().unwrap().unwrap();
+    let time = source.recorded_arrivals(0).unwrap().unwrap().time;
     assert_eq!(time.as_micros(), u128::from(last - first));
     let cut = ReadOptions {
         skip: 10,
@@ -136,7 +136,7 @@ fn a_trace_of_rocksdb_is_read() {
         ..ReadOptions::default()
     };
     let cut = Source::parse_with(path.to_str().unwrap(), &cut).unwrap();
-    let time = cut.recorded_time().unwrap().unwrap();
+    let time = cut.recorded_arrivals(0).unwrap().unwrap().time;
     assert_eq!(
         time.as_micros(),
         u128::from(expected[109].2 - expected[10].2)

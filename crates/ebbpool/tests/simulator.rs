@@ -9,7 +9,9 @@ use ebbpool::{PoolOptions, ReplacementEvent};
 use ebbpool_cost::{Asymmetry, OperationCosts, Unit};
 use ebbpool_device::{AnyDevice, Device, DeviceProfile, PlainDevice};
 use ebbpool_policy::{PolicySpec, registry};
-use ebbpool_sim::{Cell, DeviceObserver, Observer, Progress, Sample, SimOptions, simulate_one};
+use ebbpool_sim::{
+    AtEnd, Cell, DeviceObserver, Observer, Progress, Sample, SimOptions, simulate_one,
+};
 use ebbpool_trace::{Batch, Source};
 
 const ZIPF_PAGES: u64 = 600;
@@ -80,7 +82,10 @@ fn simulated_on(
         frames: frames.into(),
         asymmetry: 8.0,
     };
-    let options = SimOptions::default();
+    let options = SimOptions {
+        at_end: AtEnd::Free,
+        ..SimOptions::default()
+    };
     let recorded = RecordedEvents::default();
     let (counts, recorded) = match device {
         None => {
@@ -92,7 +97,7 @@ fn simulated_on(
             let served = DeviceObserver::new(device.clone(), None, recorded);
             let run = simulate_one(&trace(), &cell, &options, &progress, served);
             let (counts, _, served) = run.expect("a simulation");
-            (counts, served.finish().1)
+            (counts, served.finish(&counts, options.at_end).1)
         }
     };
     let run = Run {

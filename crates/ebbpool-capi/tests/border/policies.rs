@@ -8,7 +8,7 @@ use std::sync::atomic::AtomicBool;
 use ebbpool_capi::error::{EBBPOOL_ALL_FIXED, EBBPOOL_OK, StatusCode};
 use ebbpool_capi::policy::*;
 use ebbpool_policy::{PolicySpec, registry};
-use ebbpool_sim::{Cell, NoObserver, Progress, SimOptions, simulate_one};
+use ebbpool_sim::{AtEnd, Cell, NoObserver, Progress, SimOptions, simulate_one};
 use ebbpool_trace::{Batch, Source};
 
 const ASYMMETRY: f64 = 8.0;
@@ -51,13 +51,11 @@ fn simulated(policy: &PolicySpec, frames: u32) -> Run {
         frames: frames.into(),
         asymmetry: ASYMMETRY,
     };
-    let run = simulate_one(
-        &trace(),
-        &cell,
-        &SimOptions::default(),
-        &progress,
-        NoObserver,
-    );
+    let options = SimOptions {
+        at_end: AtEnd::Free,
+        ..SimOptions::default()
+    };
+    let run = simulate_one(&trace(), &cell, &options, &progress, NoObserver);
     let (counts, ..) = run.expect("a simulation");
     Run {
         misses: counts.misses,

@@ -50,7 +50,7 @@ pub(crate) struct AdviseArgs {
     /// What the present system writes in a day: bytes with a unit, such as 10GB, or a number of pages
     #[arg(long, value_name = "BYTES|PAGES", value_parser = daily_writes)]
     pub(crate) writes_per_day: Option<DailyWrites>,
-    /// How long the device should live, such as 5y
+    /// How long the device should live, such as 5y; judged at the lower end of the range of its life
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     pub(crate) life: Option<Duration>,
     /// References at the start that are replayed but not counted

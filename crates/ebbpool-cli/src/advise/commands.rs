@@ -70,8 +70,8 @@ fn command(question: &AdviceQuestion, args: &AdviseArgs) -> String {
     if args.warmup.text != "0" {
         words.extend(option("--warmup", args.warmup.text.clone()));
     }
-    if question.counting.at_end == AtEnd::Flush {
-        words.extend(option("--at-end", "flush".into()));
+    if question.counting.at_end == AtEnd::Free {
+        words.extend(option("--at-end", "free".into()));
     }
     words.extend(args.reading.words());
     let words: Vec<String> = words.iter().map(|word| quoted(word)).collect();

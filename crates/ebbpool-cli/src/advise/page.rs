@@ -11,7 +11,7 @@ use crate::table::{add_row, finish, plain};
 const WIDTH: usize = 100;
 
 /// The length of the longest bar.
-const BAR: usize = 24;
+const BAR: usize = 14;
 
 /// Bars that fill 1/8, … 7/8 of a character.
 const EIGHTHS: [char; 7] = ['▏', '▎', '▍', '▌', '▋', '▊', '▉'];

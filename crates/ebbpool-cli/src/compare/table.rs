@@ -6,7 +6,7 @@ use ebbpool_lab::advice::{
     advice, baseline, distance_to_informed, least, memory, sentence, usual_size,
 };
 use ebbpool_lab::numbers::{bytes, digits, saving};
-use ebbpool_lab::{BASELINE, Comparison, PriceBlock, RunResult, lifetime};
+use ebbpool_lab::{BASELINE, Comparison, PriceBlock, RunResult, dirty_end, lifetime};
 
 use crate::table::{add_row, finish, millijoules, plain};
 
@@ -82,6 +82,9 @@ pub(crate) fn of_comparison(comparison: &Comparison) -> String {
     let _ = writeln!(text, "\n{}", sentence(comparison));
     if let Some(advice) = advice(comparison) {
         let _ = writeln!(text, "{advice}");
+    }
+    if let Some(end) = dirty_end::of_comparison(comparison) {
+        let _ = writeln!(text, "{end}");
     }
     if let Some(distance) = distance_to_informed(comparison) {
         let _ = writeln!(text, "{distance}");

@@ -3,6 +3,7 @@
 use std::fmt::Write;
 
 use ebbpool_lab::curve::{CleanPoolCurve, CurveStudy, TargetFigure};
+use ebbpool_lab::dirty_end;
 use ebbpool_lab::numbers::{bytes, digits, rounded};
 use ebbpool_sim::{Errors, Estimate};
 
@@ -42,6 +43,9 @@ pub(super) fn of_study(study: &CurveStudy) -> String {
     }
     let _ = writeln!(text, "\n{}", sampled(study));
     let _ = writeln!(text, "{}", study.sentence());
+    if let Some(end) = dirty_end::of_study(study) {
+        let _ = writeln!(text, "{end}");
+    }
     text
 }
 

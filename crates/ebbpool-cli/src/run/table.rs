@@ -2,8 +2,8 @@
 
 use std::fmt::Write;
 
-use ebbpool_lab::DetailedResult;
 use ebbpool_lab::numbers::{digits, pages_and_bytes, rounded};
+use ebbpool_lab::{DetailedResult, dirty_end};
 
 use crate::table::{FigureTable, millijoules};
 
@@ -34,6 +34,9 @@ pub(crate) fn of_run(detailed: &DetailedResult) -> String {
         figures.row("references per second", format!("{rate:.0}"));
     }
     let mut text = figures.right_aligned();
+    if let Some(end) = dirty_end::of_run(result) {
+        let _ = writeln!(text, "\n{end}");
+    }
     if let Some(load) = &detailed.life {
         let _ = writeln!(text, "\n{}", load.endurance.assumption);
     }
@@ -69,6 +72,12 @@ fn add_counts(figures: &mut FigureTable, detailed: &DetailedResult) {
     figures.row("hit ratio", format!("{:.4}", result.hit_ratio));
     figures.row("reads", result.reads.to_string());
     figures.row("writes", result.writes.to_string());
+    if result.end_writes > 0 {
+        figures.row("  at the end", result.end_writes.to_string());
+    }
+    if result.dirty_before > 0 {
+        figures.row("dirty before", result.dirty_before.to_string());
+    }
     figures.row("dirty left", result.dirty_left.to_string());
     figures.row(
         "bill per reference",

@@ -74,7 +74,9 @@ fn the_commands_of_the_page_have_its_figures() {
             .iter()
             .find(is_it)
             .unwrap_or_else(|| panic!("no {point}"));
-        assert_eq!(row["cost"], point["cost"]);
+        // The point of a size that ran exactly is divided in another order.
+        let [found, expected] = [row, point].map(|it| it["cost"].as_f64().expect("a bill"));
+        assert!((found - expected).abs() < 1e-12 * expected, "{point}");
     }
 }
 
@@ -98,14 +100,14 @@ fn the_page_fits_a_screen() {
         "5y",
     ]);
     let (page, commands) = page.split_once("Commands").expect("commands");
-    assert!(page.lines().count() <= 54, "{page}");
+    assert!(page.lines().count() <= 68, "{page}");
     assert!(
         page.lines().all(|line| line.chars().count() <= 104),
         "{page}"
     );
     for words in [
         "Take ",
-        "shared_buffers",
+        "Set shared_buffers from 800kB to 1600kB: reads -",
         "checkpoint_timeout",
         "knee",
         "R = ",
@@ -186,8 +188,11 @@ fn a_native_trace_with_times_has_its_own_clock() {
             .as_f64()
             .expect("a rate")
     };
-    assert!((rate(&[]) - 2000.0 / 19.99).abs() < 1e-9);
-    assert!((rate(&["--skip", "900", "--limit", "200"]) - 200.0 / 1.99).abs() < 1e-9);
+    assert!((rate(&[]) - 100.0).abs() < 1e-9);
+    assert!((rate(&["--skip", "900", "--limit", "200"]) - 100.0).abs() < 1e-9);
+    // What arrives at the first moment is no arrival, as the references of a warm-up are none.
+    let both = ["--concat", "timed.parquet", "--warmup", "50%"];
+    assert!((rate(&both) - 100.0).abs() < 1e-9);
     // A rate in the request overrules the times.
     let advice = ebbpool.json(&["advise", "timed.parquet", "--frames", "10", "--rate", "7"]);
     assert_eq!(advice["arrivals"]["references_per_second"], 7.0);

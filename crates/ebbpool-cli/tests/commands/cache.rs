@@ -95,7 +95,7 @@ fn other_inputs_have_other_results() {
     for other in [
         ["--limit", "4000"],
         ["--warmup", "20%"],
-        ["--at-end", "flush"],
+        ["--at-end", "free"],
         ["--cluster-size", "2"],
     ] {
         let (results, stored) = of(&other);

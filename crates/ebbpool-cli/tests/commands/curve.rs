@@ -114,7 +114,8 @@ fn a_target_names_the_smallest_memory() {
         assert!(2 * writes(policy, frames - 1) > now, "{answer}");
     }
     let table = ebbpool.stdout(&args);
-    let last = table.lines().last().expect("a last line");
+    let is_answer = |line: &&str| line.starts_with("writes -50%");
+    let last = table.lines().find(is_answer).expect("an answer");
     assert!(
         last.starts_with("writes -50% against lru with 100 frames"),
         "{last}"
@@ -131,8 +132,8 @@ fn a_target_names_the_smallest_memory() {
         "--target",
         "reads 10",
     ]);
-    let last = never.lines().last().expect("a last line");
-    assert_eq!(last, "reads 10: no memory is enough for lru, cflru");
+    let says = "reads 10: no memory is enough for lru, cflru";
+    assert!(never.lines().any(|line| line == says), "{never}");
 }
 
 #[test]

@@ -312,6 +312,54 @@ why = "it knows nothing of costs"
 }
 
 #[test]
+fn an_added_policy_changes_no_verdict() {
+    let ebbpool = Ebbpool::with_no_results();
+    let file = r#"
+id = "mine"
+paper = "own"
+number = "Figure 1"
+title = "a small test"
+basis = "counts"
+[workloads]
+"Zipf" = "zipf:pages=300,refs=3000"
+[policies]
+"LRU" = "lru"
+"FIFO" = "fifo"
+[setting]
+frames = 30
+[[claim]]
+says = "LRU is the best"
+best = { policy = "LRU" }
+[[claim]]
+says = "the number of references was chosen so"
+circular = "It was."
+order = ["LRU", "FIFO"]
+"#;
+    ebbpool.file("mine.toml", file);
+    let sentence = "2 claims of 1 tables and figures, quick runs: 1 hold, 0 hold in part, 0 do not; 1 circular, which show nothing.";
+    let alone = ebbpool.stdout(&reproduce(&["mine.toml"]));
+    assert!(alone.contains(sentence), "{alone}");
+    // No policy misses less often than belady.
+    let with_belady = ["mine.toml", "--policy", "belady"];
+    let text = ebbpool.stdout(&reproduce(&with_belady));
+    let verdicts = ebbpool.text("reproduction/verdicts.md");
+    let page = ebbpool.text("reproduction/index.html");
+    for text in [&text, &verdicts, &page] {
+        assert!(text.contains(sentence), "{text}");
+        assert!(text.contains("holds (circular)"), "{text}");
+        assert!(text.contains("belady, which you have added"), "{text}");
+        assert!(text.contains("better than LRU at 1 of 1 points"), "{text}");
+        assert!(text.contains("not judged"), "{text}");
+    }
+    assert!(verdicts.contains("| holds (circular) | It was. |"));
+    let claims = &experiments(&ebbpool, &with_belady)[0]["claims"];
+    assert_eq!(claims[0]["verdict"], "holds", "{claims}");
+    assert_eq!(claims[0]["guests"][0]["policy"], "belady", "{claims}");
+    assert_eq!(claims[1]["circular"], "It was.", "{claims}");
+    assert!(claims[1]["guests"].is_null(), "{claims}");
+}
+
+#[test]
 fn points_are_means_over_seeds_beside_bounds_and_families() {
     let ebbpool = Ebbpool::with_no_results();
     let file = r#"

@@ -384,15 +384,15 @@ fn a_log_of_another_version_is_refused_and_moved_aside() {
     let log = fs::read(ebbpool.path("a.db-ebb")).expect("a log");
     let later = {
         let mut log = log.clone();
-        log[7] = 3;
+        log[7] = 4;
         ebbpool_sqlite::inspect::sealed_log(&log)
     };
     // A database that was put in place of the one that the log belongs to; one that only pretends to have the mark; and a log
     // of a later release.
     for (mark, log, fit, says) in [
         (None, &log, "not marked", "has no mark"),
-        (Some(3), &log, "other database", "fingerprint"),
-        (Some(3), &later, "later version", "version 3"),
+        (Some(3), &log, "other database", "or is damaged"),
+        (Some(3), &later, "later version", "version 4"),
     ] {
         let mut bytes = fs::read(ebbpool.path("backup.db")).expect("a database");
         bytes[18] = mark.unwrap_or(bytes[18]);

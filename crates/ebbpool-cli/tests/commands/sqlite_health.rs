@@ -17,7 +17,7 @@ use crate::sqlite::{Scratch, catches_interrupts, code_and_json, read_rows};
 const OWNER: &str = "
 import fcntl, os, struct, sys
 database = os.open(sys.argv[1], os.O_RDWR)
-fcntl.fcntl(database, 37, struct.pack('hhqqi', fcntl.F_WRLCK, 0, 0x40000000, 512, 0))
+fcntl.fcntl(database, 37, struct.pack('hhqqi', fcntl.F_WRLCK, 0, 0x40000000, 513, 0))
 health = os.memfd_create('ebbpool-sqlite')
 print('ready', flush=True)
 for line in sys.stdin:

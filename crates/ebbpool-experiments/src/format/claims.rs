@@ -20,6 +20,8 @@ pub(crate) struct Claim {
     pub(crate) at: Ordered<OneOrMore>,
     /// Why our result differs, or what a reader should bear in mind.
     pub(crate) why: Option<String>,
+    /// Why the result could not have been another one, if so, such as a workload that was derived from the claim.
+    pub(crate) circular: Option<String>,
     pub(crate) order: Option<Vec<String>>,
     pub(crate) best: Option<BestCheck>,
     pub(crate) worst: Option<BestCheck>,
@@ -33,6 +35,10 @@ pub(crate) struct Claim {
     pub(crate) best_at: Option<BestAtCheck>,
     pub(crate) ratio: Option<RatioCheck>,
     pub(crate) fixed: Option<FixedCheck>,
+    pub(crate) rank: Option<RankCheck>,
+    pub(crate) times: Option<TimesCheck>,
+    pub(crate) more: Option<MoreCheck>,
+    pub(crate) greatest: Option<GreatestCheck>,
 }
 
 /// One policy is at least as good as all others, or at most as good.
@@ -43,6 +49,68 @@ pub(crate) struct BestCheck {
     /// The other policies; all if empty.
     #[serde(default)]
     pub(crate) against: Vec<String>,
+    #[serde(default)]
+    pub(crate) cases: Cases,
+}
+
+/// At which points a claim has to hold.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Cases {
+    #[default]
+    All,
+    /// "In most cases": at more than half of the points.
+    Most,
+}
+
+/// A policy has this rank among all: 1 is the best, 2 the second best.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub(crate) struct RankCheck {
+    pub(crate) policy: String,
+    pub(crate) is: usize,
+}
+
+/// One value of a parameter is a number of times as good as another, on the mean over the policies.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub(crate) struct TimesCheck {
+    /// The policies; all if empty.
+    #[serde(default)]
+    pub(crate) policies: Vec<String>,
+    pub(crate) along: String,
+    /// The worse value.
+    pub(crate) from: Text,
+    /// The better value.
+    pub(crate) to: Text,
+    /// The number of times.
+    pub(crate) is: Option<f64>,
+    /// The per cent by which `from` is worse, in place of a number of times.
+    pub(crate) percent: Option<[f64; 2]>,
+}
+
+/// A policy gains more over each of the others at one value of a parameter than at another.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub(crate) struct MoreCheck {
+    pub(crate) of: String,
+    pub(crate) over: Vec<String>,
+    pub(crate) along: String,
+    /// The value where it gains more.
+    pub(crate) at: Text,
+    /// The value where it gains less.
+    pub(crate) than: Text,
+    /// By how many percentage points it gains more; if not given, any difference does.
+    pub(crate) points: Option<[f64; 2]>,
+}
+
+/// A policy's improvement over another is greater in the claim's metric than in other metrics.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub(crate) struct GreatestCheck {
+    pub(crate) of: String,
+    pub(crate) over: String,
+    pub(crate) than: Vec<Metric>,
 }
 
 /// One policy is better than another by this many per cent.
@@ -228,6 +296,10 @@ pub(crate) enum Check<'a> {
     BestAt(&'a BestAtCheck),
     Ratio(&'a RatioCheck),
     Fixed(&'a FixedCheck),
+    Rank(&'a RankCheck),
+    Times(&'a TimesCheck),
+    More(&'a MoreCheck),
+    Greatest(&'a GreatestCheck),
 }
 
 impl Claim {
@@ -247,6 +319,10 @@ impl Claim {
             self.best_at.as_ref().map(Check::BestAt),
             self.ratio.as_ref().map(Check::Ratio),
             self.fixed.as_ref().map(Check::Fixed),
+            self.rank.as_ref().map(Check::Rank),
+            self.times.as_ref().map(Check::Times),
+            self.more.as_ref().map(Check::More),
+            self.greatest.as_ref().map(Check::Greatest),
         ];
         let mut given = checks.into_iter().flatten();
         let check = given.next()?;
@@ -254,7 +330,7 @@ impl Claim {
     }
 }
 
-impl Check<'_> {
+impl<'a> Check<'a> {
     /// The policies of the check.
     pub(crate) fn policies(&self) -> Vec<&str> {
         match self {
@@ -288,6 +364,23 @@ impl Check<'_> {
                 let against = it.against.iter().map(String::as_str);
                 against.chain([it.policy.as_str()]).collect()
             }
+            Check::Rank(it) => vec![&it.policy],
+            Check::Times(it) => it.policies.iter().map(String::as_str).collect(),
+            Check::More(it) => {
+                let over = it.over.iter().map(String::as_str);
+                over.chain([it.of.as_str()]).collect()
+            }
+            Check::Greatest(it) => vec![&it.of, &it.over],
+        }
+    }
+
+    /// The policy of a claim about its place among all policies.
+    pub(crate) fn about_all(self) -> Option<&'a str> {
+        match self {
+            Check::Best(it) | Check::Worst(it) if it.against.is_empty() => Some(&it.policy),
+            Check::Fixed(it) if it.against.is_empty() => Some(&it.policy),
+            Check::Rank(it) => Some(&it.policy),
+            _ => None,
         }
     }
 
@@ -298,7 +391,19 @@ impl Check<'_> {
             Check::Peak(it) => Some(&it.along),
             Check::Flat(it) => Some(&it.along),
             Check::BestAt(it) => Some(&it.along),
+            Check::Times(it) => Some(&it.along),
+            Check::More(it) => Some(&it.along),
             _ => None,
+        }
+    }
+
+    /// The values of [`along`](Self::along) that the check names.
+    pub(crate) fn values_along(&self) -> Vec<&Text> {
+        match self {
+            Check::BestAt(it) => vec![&it.is],
+            Check::Times(it) => vec![&it.from, &it.to],
+            Check::More(it) => vec![&it.at, &it.than],
+            _ => Vec::new(),
         }
     }
 }

@@ -272,7 +272,7 @@ impl<'a> KnownNames<'a> {
     fn wrong_in_claim(&self, claim: &Claim) -> Option<String> {
         let Some(check) = claim.check() else {
             return Some(
-                "a claim has exactly one of order, best, worst, improvement, trend, peak, value, near, bound, flat, best-at, ratio and fixed"
+                "a claim has exactly one of order, best, worst, improvement, trend, peak, value, near, bound, flat, best-at, ratio, fixed, rank, times, more and greatest"
                     .into(),
             );
         };
@@ -291,8 +291,12 @@ impl<'a> KnownNames<'a> {
         if wrong.is_some() {
             return wrong;
         }
-        if let Some(unknown) = self.wrong_value(&claim.at) {
-            return Some(unknown);
+        let along = check.along().unwrap_or_default();
+        let wrong = self
+            .wrong_value(&claim.at)
+            .or_else(|| self.wrong_one_of(along, &check.values_along()));
+        if wrong.is_some() {
+            return wrong;
         }
         match check {
             Check::Value(it) if it.is.is_some() == it.about.is_some() => {
@@ -318,6 +322,10 @@ impl<'a> KnownNames<'a> {
                 "'{}' is not the same policy at all points, so it is not fixed",
                 it.policy
             )),
+            Check::Rank(it) if it.is == 0 => Some("the best rank is 1".into()),
+            Check::Times(it) if it.is.is_some() == it.percent.is_some() => {
+                Some("settings differ by a number of times (is) or by per cent (percent)".into())
+            }
             Check::Order(order) if order.len() < 2 => {
                 Some("an order has at least two policies".into())
             }
@@ -328,12 +336,17 @@ impl<'a> KnownNames<'a> {
     /// A problem with a value that a dimension does not have.
     fn wrong_value(&self, at: &Ordered<OneOrMore>) -> Option<String> {
         at.0.iter().find_map(|(name, requested)| {
-            let values = self.values_of(name);
-            let mut requested = requested.values().iter();
-            let Text(unknown) = requested.find(|Text(one)| !values.contains(one))?;
-            let all = values.join(", ");
-            Some(format!("{name} is never '{unknown}' here; it is {all}"))
+            let requested: Vec<&Text> = requested.values().iter().collect();
+            self.wrong_one_of(name, &requested)
         })
+    }
+
+    fn wrong_one_of(&self, name: &str, requested: &[&Text]) -> Option<String> {
+        let values = self.values_of(name);
+        let mut requested = requested.iter();
+        let Text(unknown) = requested.find(|Text(one)| !values.contains(one))?;
+        let all = values.join(", ");
+        Some(format!("{name} is never '{unknown}' here; it is {all}"))
     }
 
     /// The values of a dimension at both scales.

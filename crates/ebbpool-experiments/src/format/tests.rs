@@ -147,6 +147,26 @@ fn inconsistent_files_are_refused() {
             "a value is either exact (is) or rough (about)",
         ),
         (
+            "order = [\"best static\", \"LRU\"]",
+            "rank = { policy = \"LRU\", is = 0 }",
+            "the best rank is 1",
+        ),
+        (
+            "order = [\"best static\", \"LRU\"]",
+            "times = { along = \"write\", from = 0.1, to = 0.5 }",
+            "settings differ by a number of times (is) or by per cent (percent)",
+        ),
+        (
+            "order = [\"best static\", \"LRU\"]",
+            "times = { along = \"write\", from = 0.1, to = 0.7, is = 2 }",
+            "line 26: write is never '0.7' here",
+        ),
+        (
+            "order = [\"best static\", \"LRU\"]",
+            "more = { of = \"LRU\", over = [\"ARC\"], along = \"write\", at = 0.1, than = 0.5 }",
+            "line 26: there is no policy 'ARC'",
+        ),
+        (
             "among = [1, \"50%\"]",
             "among = []",
             "line 12: policy 'best static' must have one of best-of",

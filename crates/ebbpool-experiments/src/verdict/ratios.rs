@@ -50,7 +50,7 @@ impl ClaimJudge<'_> {
         if rivals.is_empty() {
             for point in self.points {
                 let is_new = point.policy != it.policy && !rivals.contains(&point.policy);
-                if is_new && self.is_one_policy(&point.policy) {
+                if is_new && self.experiment.is_fixed(&point.policy) {
                     rivals.push(point.policy.clone());
                 }
             }
@@ -86,11 +86,6 @@ impl ClaimJudge<'_> {
             },
             verdict: of_limit(-it.percent, -better.mean),
         })
-    }
-
-    /// True for a policy that is the same at all points; policies of the command line always are.
-    fn is_one_policy(&self, name: &str) -> bool {
-        self.experiment.is_fixed(name) || !self.experiment.has_participant(name)
     }
 }
 

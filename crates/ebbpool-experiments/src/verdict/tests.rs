@@ -44,6 +44,7 @@ fn points(metric: Metric, costs: &Costs) -> Vec<Point> {
                         at: vec![("frames".into(), frames.to_string())],
                     },
                     policy: policy.into(),
+                    is_guest: false,
                     spec: policy.into(),
                     frames: Some(frames),
                     chosen: None,
@@ -81,7 +82,7 @@ fn orders_hold_at_all_most_or_few_points() {
         assert_eq!(verdict(claim, &A_BETTER).0, Verdict::Holds);
         let (mostly, ours) = verdict(claim, &A_MOSTLY_BETTER);
         assert_eq!(mostly, Verdict::InPart);
-        assert_eq!(ours, "4 of 6 comparisons; not A before B at two, frames 1");
+        assert_eq!(ours, "4 of 6 points; not A before B at two, frames 1");
     }
     assert_eq!(
         verdict(r#"order = ["B", "A"]"#, &A_MOSTLY_BETTER).0,
@@ -236,10 +237,10 @@ fn a_claim_without_points_is_unknown() {
 
 #[test]
 fn numbers_have_about_three_digits() {
-    let texts = [0.0, 123456.0, 99.96, 12.34, 1.234, 0.12345, -5.0].map(number);
+    let texts = [0.0, 123456.0, 99.96, 12.34, 1.234, 0.12345, -5.0, -1e-9].map(number);
     assert_eq!(
         texts,
-        ["0", "123456", "100", "12.3", "1.23", "0.1235", "-5"]
+        ["0", "123456", "100", "12.3", "1.23", "0.1235", "-5", "0"]
     );
 }
 
@@ -284,7 +285,7 @@ value = { policy = "A", is = 8 }"#
     );
     assert_eq!(
         ours(r#"order = ["B", "A"]"#),
-        "0 of 3 comparisons; not B before A at one, frames 1, which is 20 ± 2.5 % better"
+        "0 of 3 points; not B before A at one, frames 1, which is 20 ± 2.5 % better"
     );
     assert_eq!(
         ours(
@@ -374,4 +375,213 @@ fn a_fixed_policy_is_compared_with_the_next_best() {
     assert_eq!(worse(-26.0), (Verdict::Holds, "25.2 % worse than A".into()));
     assert_eq!(worse(-13.0).0, Verdict::InPart);
     assert_eq!(worse(-12.0).0, Verdict::DoesNot);
+}
+
+/// The points of the costs, and those of more policies whose costs are multiples of those of B at each point of both workloads.
+fn points_with(costs: &Costs, more: &[(&str, [[f64; 3]; 2])]) -> Vec<Point> {
+    let mut points = points(Metric::Cost, costs);
+    let of_b: Vec<Point> = points
+        .iter()
+        .filter(|point| point.policy == "B")
+        .cloned()
+        .collect();
+    for (name, factors) in more {
+        let factors = factors.iter().flatten();
+        points.extend(of_b.iter().zip(factors).map(|(point, factor)| {
+            let value = point.values[&Metric::Cost] * factor;
+            Point {
+                policy: name.to_string(),
+                spec: name.to_string(),
+                values: Values::from([(Metric::Cost, value)]),
+                runs: vec![Values::from([(Metric::Cost, value)])],
+                ..point.clone()
+            }
+        }));
+    }
+    points
+}
+
+#[test]
+fn the_best_is_the_best_of_all_at_a_point() {
+    // A is the best at 4 of 6 points, C costs as much as 5 B. By pairs A would be the best in 10 of 12.
+    let weak = [[5.0; 3]; 2];
+    let with_weak = points_with(&A_MOSTLY_BETTER, &[("C", weak), ("D", weak)]);
+    let best = r#"best = { policy = "A" }"#;
+    assert_eq!(
+        judged(best, &with_weak),
+        (
+            Verdict::InPart,
+            "4 of 6 points; not A before B at two, frames 1".into()
+        )
+    );
+    // Against C too it is the best at 2 of 6: C costs less at the last two sizes of the first workload.
+    let with_rival = points_with(&A_MOSTLY_BETTER, &[("C", [[5.0, 0.1, 0.1], [5.0; 3]])]);
+    assert_eq!(
+        judged(best, &with_rival),
+        (
+            Verdict::DoesNot,
+            "2 of 6 points; not A before C at one, frames 2".into()
+        )
+    );
+    // An order holds at a point if it does from end to end.
+    let order = r#"order = ["A", "B", "A"]"#;
+    assert_eq!(judged(order, &with_rival).0, Verdict::DoesNot);
+    let worst = judged(r#"worst = { policy = "B" }"#, &with_weak);
+    assert_eq!(worst.1, "0 of 6 points; not C before B at one, frames 1");
+}
+
+#[test]
+fn in_most_cases_is_at_more_than_half_of_the_points() {
+    let best = |places: &str| {
+        let claim = format!("{places}\nbest = {{ policy = \"A\", cases = \"most\" }}");
+        verdict(&claim, &A_MOSTLY_BETTER).0
+    };
+    assert_eq!(best(""), Verdict::Holds);
+    assert_eq!(best(r#"where = { frames = [1, 2] }"#), Verdict::DoesNot);
+}
+
+#[test]
+fn ranks_are_counted_from_the_best() {
+    let rank = |policy: &str, is: usize, points: &[Point]| {
+        judged(
+            &format!(r#"rank = {{ policy = "{policy}", is = {is} }}"#),
+            points,
+        )
+    };
+    let points = points_with(&A_BETTER, &[("C", [[0.1, 5.0, 5.0], [5.0; 3]])]);
+    assert_eq!(
+        rank("B", 2, &points),
+        (Verdict::InPart, "5 of 6 points; 2nd at 5, 3rd at 1".into())
+    );
+    assert_eq!(rank("A", 2, &points).0, Verdict::DoesNot);
+    // Equals share their ranks.
+    let equal = points_with(&A_BETTER, &[("C", [[1.0; 3]; 2])]);
+    assert_eq!(rank("B", 2, &equal).0, Verdict::Holds);
+    assert_eq!(rank("B", 3, &equal).0, Verdict::Holds);
+}
+
+#[test]
+fn one_setting_is_so_many_times_as_good_as_another() {
+    let times = |is: &str, policies: &str| {
+        let claim = format!(
+            r#"where = {{ workload = "one" }}
+times = {{ along = "frames", from = 1, to = 3, is = {is}{policies} }}"#
+        );
+        verdict(&claim, &A_BETTER)
+    };
+    // 8 to 4 and 10 to 5.
+    assert_eq!(times("2", ""), (Verdict::Holds, "2 times".into()));
+    assert_eq!(times("4", "").0, Verdict::Holds);
+    assert_eq!(times("5", r#", policies = ["A"]"#).0, Verdict::InPart);
+    assert_eq!(times("11", "").0, Verdict::DoesNot);
+    assert_eq!(times("0.3", "").0, Verdict::DoesNot);
+    let percent = |range: &str| {
+        let claim =
+            format!(r#"times = {{ along = "frames", from = 1, to = 3, percent = {range} }}"#);
+        verdict(&claim, &A_BETTER)
+    };
+    // A costs 100 and 125 % more with one frame than with three, B 100 %.
+    assert_eq!(
+        percent("[50, 150]"),
+        (Verdict::Holds, "100 to 125 %".into())
+    );
+    assert_eq!(percent("[2, 20]").0, Verdict::InPart);
+}
+
+#[test]
+fn a_gain_is_greater_in_one_setting_than_in_another() {
+    let more = |at: u32, than: u32| {
+        let claim = format!(
+            r#"more = {{ of = "A", over = ["B"], along = "frames", at = {at}, than = {than} }}"#
+        );
+        verdict(&claim, &A_BETTER)
+    };
+    // 20, 25 and 20 %; 10, 25 and 20 %.
+    assert_eq!(
+        more(2, 1),
+        (
+            Verdict::Holds,
+            "B, one: 25 against 20 %; B, two: 25 against 10 %".into()
+        )
+    );
+    assert_eq!(more(3, 2).0, Verdict::DoesNot);
+    // On workload one the gain at the last size is that at the first.
+    assert_eq!(more(3, 1).0, Verdict::DoesNot);
+    let points = |range: &str| {
+        let claim = format!(
+            r#"where = {{ workload = "one" }}
+more = {{ of = "A", over = ["B"], along = "frames", at = 2, than = 1, points = {range} }}"#
+        );
+        verdict(&claim, &A_BETTER).0
+    };
+    assert_eq!(points("[2, 9]"), Verdict::Holds);
+    assert_eq!(points("[12, 30]"), Verdict::InPart);
+    assert_eq!(points("[60, 70]"), Verdict::DoesNot);
+}
+
+#[test]
+fn circular_verdicts_are_counted_apart() {
+    let experiment =
+        experiment("circular = \"it was made so\"\norder = [\"A\", \"B\"]\nwhy = \"Indeed.\"");
+    let claim = experiment.claims().next().expect("a claim");
+    let judged = judge(&experiment, claim, &points(Metric::Cost, &A_BETTER));
+    assert_eq!(judged.verdict_text(), "holds (circular)");
+    assert_eq!(judged.reasons(), "it was made so Indeed.");
+    assert!(!judged.is_counted());
+    let apart = counted_apart([&judged, &judged].into_iter());
+    assert_eq!(apart, "; 2 circular, which show nothing");
+}
+
+/// A guest that is better than all at most points would turn each of these verdicts.
+#[test]
+fn guests_change_no_verdict() {
+    let mut points = points_with(&A_BETTER, &[("guest", [[0.1; 3], [0.1, 5.0, 5.0]])]);
+    for point in points.iter_mut().filter(|point| point.policy == "guest") {
+        point.is_guest = true;
+    }
+    let alone = super::tests::points(Metric::Cost, &A_BETTER);
+    for claim in [
+        r#"best = { policy = "A" }"#,
+        r#"worst = { policy = "B" }"#,
+        r#"fixed = { policy = "A", percent = 10 }"#,
+        r#"rank = { policy = "B", is = 2 }"#,
+        r#"times = { along = "frames", from = 1, to = 3, is = 2 }"#,
+    ] {
+        assert_eq!(judged(claim, &points), judged(claim, &alone), "{claim}");
+        assert_eq!(judged(claim, &alone).0, Verdict::Holds, "{claim}");
+    }
+    let experiment = experiment(r#"best = { policy = "A" }"#);
+    let claim = experiment.claims().next().expect("a claim");
+    let [guest] = &judge(&experiment, claim, &points).guests[..] else {
+        panic!("one guest");
+    };
+    assert_eq!(guest.says(), "guest, which you have added");
+    assert_eq!(guest.ours, "better than A at 4 of 6 points");
+    assert!(judge(&experiment, claim, &alone).guests.is_empty());
+}
+
+#[test]
+fn an_improvement_is_greater_in_one_metric_than_in_others() {
+    let greatest = |reads: [f64; 3]| {
+        let mut points = points(Metric::Cost, &A_BETTER);
+        let reads = [reads, [10.0; 3], reads, [10.0; 3]];
+        for (point, reads) in points.iter_mut().zip(reads.iter().flatten()) {
+            for values in point.runs.iter_mut().chain([&mut point.values]) {
+                values.insert(Metric::Reads, *reads);
+            }
+        }
+        judged(
+            r#"where = { workload = "one" }
+greatest = { of = "A", over = "B", than = ["reads"] }"#,
+            &points,
+        )
+    };
+    // By costs 20, 25 and 20 %.
+    assert_eq!(greatest([9.0; 3]), (Verdict::Holds, "3 of 3 points".into()));
+    let (verdict, ours) = greatest([9.0, 9.0, 7.0]);
+    assert_eq!(verdict, Verdict::InPart);
+    assert!(
+        ours.starts_with("2 of 3 points; 20 % against 30 % of "),
+        "{ours}"
+    );
 }

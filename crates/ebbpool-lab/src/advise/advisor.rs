@@ -10,7 +10,7 @@ use super::breakeven::{Contest, break_evens};
 use super::clock::ArrivalRate;
 use super::knobs;
 use super::life::{LifeAnswer, LifeBasis, LifeOf};
-use super::load::{LoadTerms, SystemLoad};
+use super::load::{LoadTerms, SystemLoad, life_of, owes_most};
 use super::notes::{AdviceNote, NoteKind, WarningFacts};
 use super::question::{AdviceQuestion, QuestionKind};
 use super::request::{AdviseError, AdviseRequest};
@@ -47,6 +47,8 @@ pub(super) struct Advisor<'a> {
     pub(super) facts: CurveStudy,
     present: u64,
     budget: Option<u64>,
+    /// How fast references arrive, unless the writes of a day say it.
+    rate: Option<ArrivalRate>,
     assumptions: Vec<AdviceNote>,
     pub(super) questions: Vec<AdviceQuestion>,
 }
@@ -62,6 +64,8 @@ struct SimulatedSystems {
     rivals: Vec<SimulatedCell>,
     /// The present policy with twice and four times the present memory.
     knobs: Vec<SimulatedCell>,
+    /// All that served the present, the recommended and the doubled memory: the present policy and the finalists.
+    exact: Vec<SimulatedCell>,
 }
 
 impl<'a> Advisor<'a> {
@@ -106,8 +110,8 @@ impl<'a> Advisor<'a> {
             ..request.counting.clone()
         };
         let facts = questioner.facts(present.clone(), pricing.asymmetry, &counting)?;
-        let trace_times = source.recorded_time()?;
-        let rate = ArrivalRate::stated(request.clock, trace_times, facts.facts.references);
+        let recorded = source.recorded_arrivals(facts.warmup)?;
+        let rate = ArrivalRate::stated(request.clock, recorded, facts.facts.references);
         if pricing.device.is_some() {
             // A text is the only way to a rate, and has all digits.
             counting.rate = rate.and_then(|it| it.references_per_second.to_string().parse().ok());
@@ -127,6 +131,7 @@ impl<'a> Advisor<'a> {
             facts,
             present,
             budget,
+            rate,
             assumptions,
             questions: Vec::new(),
         })
@@ -150,7 +155,7 @@ impl<'a> Advisor<'a> {
         let terms = self.terms(&systems.now)?;
         let now = terms.load(&systems.now);
         let then = terms.load(&systems.then);
-        let curve = self.points(&study, &terms, &systems.then);
+        let curve = self.points(&study, &terms, &systems);
         let (checkpoint_knobs, cause) = self.checkpoints(&terms, &now, &systems.now)?;
         let larger: Vec<SystemLoad> = systems.knobs.iter().map(|cell| terms.load(cell)).collect();
         let life = LifeAnswer::new(
@@ -278,9 +283,14 @@ impl<'a> Advisor<'a> {
             rivals: present.into_iter().chain(second).cloned().collect(),
             then: then.clone(),
             knobs: Vec::new(),
+            exact: Vec::new(),
         };
         Ok(SimulatedSystems {
             knobs: self.larger_buffers()?,
+            exact: cells
+                .into_iter()
+                .filter(|cell| !cell.result.failed)
+                .collect(),
             ..systems
         })
     }
@@ -345,33 +355,63 @@ impl<'a> Advisor<'a> {
     /// What turns counts into figures in time. Daily writes are those of the present system.
     fn terms(&self, now: &SimulatedCell) -> Result<LoadTerms, LabError> {
         let page_size = self.metadata.page_size;
-        let trace_times = self.questioner.source.recorded_time()?;
         let references = self.facts.facts.references;
         let writes = now.result.writes as f64 / now.result.references as f64;
-        let daily = ArrivalRate::of_daily_writes(self.request.clock, writes, page_size);
+        let daily =
+            ArrivalRate::of_daily_writes(self.request.clock, writes, (page_size, references));
         let daily = daily.map_err(RequestError::from)?;
         Ok(LoadTerms {
-            rate: daily.or(ArrivalRate::stated(
-                self.request.clock,
-                trace_times,
-                references,
-            )),
+            rate: daily.or(self.rate),
             page_size,
             life: LifeBasis::of(&self.pricing),
         })
     }
 
-    /// The best policy at each size of the curve.
+    /// The point of a size at which policies ran over the whole trace; `None` if none did, or on a simulated device, whose
+    /// bills have its cleaning.
+    fn exact_point(
+        &self,
+        frames: u64,
+        terms: &LoadTerms,
+        exact: &[SimulatedCell],
+    ) -> Option<MemoryPoint> {
+        if matches!(terms.life, LifeBasis::Simulated) {
+            return None;
+        }
+        let cells = || exact.iter().filter(|cell| cell.result.frames == frames);
+        let best = cells().min_by(|a, b| a.result.cost.total_cmp(&b.result.cost))?;
+        let now = self.now.to_string();
+        let now = cells().find(|cell| cell.result.policy == now)?;
+        let load = terms.load(best);
+        Some(MemoryPoint {
+            frames,
+            bytes: load.bytes,
+            policy: load.policy,
+            cost: load.cost,
+            error: Some(0.0),
+            cost_now: now.result.cost,
+            reads_per_reference: load.reads_per_reference,
+            writes_per_reference: load.writes_per_reference,
+            bytes_written_per_day: load.bytes_written_per_day,
+            life_years: load.life_years,
+            life_range_years: load.life_range_years,
+        })
+    }
+
+    /// The best policy at each size of the curve, by the runs over the whole trace where there are any.
     fn points(
         &self,
         study: &CurveStudy,
         terms: &LoadTerms,
-        then: &SimulatedCell,
+        systems: &SimulatedSystems,
     ) -> Vec<MemoryPoint> {
         let references = study.lru.references() as f64;
-        let host_bytes = terms.life.host_bytes(then);
+        let host_bytes = terms.life.host_bytes(&systems.then);
         let now = self.now.to_string();
         let at_size = |(size, &frames): (usize, &u64)| {
+            if let Some(point) = self.exact_point(frames, terms, &systems.exact) {
+                return Some(point);
+            }
             let of = study.policies.iter().zip(&study.estimates);
             let bills = of.filter_map(|(policy, estimates)| {
                 let estimate = estimates.get(size)?;
@@ -381,7 +421,12 @@ impl<'a> Advisor<'a> {
             let (policy, estimate, cost) =
                 bills.iter().min_by(|(_, _, a), (_, _, b)| a.total_cmp(b))?;
             let (_, _, cost_now) = bills.iter().find(|(policy, _, _)| *policy == now)?;
-            let writes_per_reference = estimate.traffic.writes as f64 / references;
+            let traffic = estimate.traffic;
+            let writes_per_reference = traffic.writes as f64 / references;
+            let at_end = traffic.end_writes.saturating_sub(traffic.dirty_before);
+            let owes_most = owes_most(traffic.writes, at_end, traffic.dirty_left);
+            let life = terms.life(host_bytes, writes_per_reference);
+            let life = life.filter(|_| !owes_most);
             Some(MemoryPoint {
                 frames,
                 bytes: terms.page_size.map(|page| frames.saturating_mul(page)),
@@ -392,7 +437,8 @@ impl<'a> Advisor<'a> {
                 reads_per_reference: estimate.traffic.reads as f64 / references,
                 writes_per_reference,
                 bytes_written_per_day: terms.bytes_per_day(writes_per_reference),
-                life_years: terms.years(host_bytes, writes_per_reference),
+                life_years: life.map(|life| life.years),
+                life_range_years: life.and_then(|life| life.range),
             })
         };
         study.sizes.iter().enumerate().filter_map(at_size).collect()
@@ -423,17 +469,16 @@ impl<'a> Advisor<'a> {
                 "the budget is less than the present memory, so that the bill may grow",
             ));
         }
-        let in_words = |years: Option<f64>| match years {
-            Some(years) => DeviceLife { years, range: None }.to_string(),
-            None => "an unknown time".into(),
+        let in_words = |life: Option<DeviceLife>| {
+            life.map_or_else(|| "an unknown time".into(), |life| life.to_string())
         };
         if life.reached_then == Some(false) {
             warnings.push(AdviceNote::new(
                 NoteKind::ShortLife,
                 format!(
                     "the device lives {} with the recommendation, and {} are required",
-                    in_words(then.life_years),
-                    in_words(life.required_years)
+                    in_words(then.life()),
+                    in_words(life_of(life.required_years, None))
                 ),
             ));
         }

@@ -30,7 +30,7 @@ impl Advisor<'_> {
                 self.now
             ));
         }
-        let seconds = self.facts.facts.references as f64 / rate.references_per_second;
+        let seconds = rate.seconds;
         let is_covered = |minutes: &u64| seconds >= FEWEST_CHECKPOINTS * 60.0 * *minutes as f64;
         let covered: Vec<u64> = CHECKPOINT_MINUTES.into_iter().filter(is_covered).collect();
         match covered.len() {
@@ -91,6 +91,7 @@ impl Advisor<'_> {
         let bill = |counts: CheckpointCounts| asymmetry.bill(now.reads, counts.writes());
         let knobs = counts[1..].iter().map(|(minutes, other)| {
             let writes = other.writes() as f64 / references;
+            let life = terms.life(terms.life.host_bytes(cell), writes);
             Knob {
                 setting: setting.into(),
                 from: Some(format!("{}min", counts[0].0)),
@@ -100,7 +101,8 @@ impl Advisor<'_> {
                 saves_reads: saving(1.0, 1.0),
                 saves_writes: saving(other.writes() as f64, base.writes() as f64),
                 bytes_written_per_day: terms.bytes_per_day(writes),
-                life_years: terms.years(terms.life.host_bytes(cell), writes),
+                life_years: life.map(|life| life.years),
+                life_range_years: life.and_then(|life| life.range),
                 note: Some("evictions and checkpoints; recovery takes longer".into()),
             }
         });

@@ -1,7 +1,6 @@
 //! How fast references arrive.
 
-use std::time::Duration;
-
+use ebbpool_trace::RecordedArrivals;
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -31,35 +30,45 @@ pub enum ClockSource {
 pub struct ArrivalRate {
     /// References per second.
     pub references_per_second: f64,
+    /// The seconds in which the references of the trace arrived; by the times in the trace, those after the start.
+    pub seconds: f64,
     /// From which figure they follow.
     pub source: ClockSource,
 }
 
 impl ArrivalRate {
     /// The rate that the request or the trace states, without the counts of a run. `references` are all references of
-    /// the trace.
+    /// the trace; `trace` are those that arrived by its times.
     pub(super) fn stated(
         clock: Option<AdviceClock>,
-        trace: Option<Duration>,
+        trace: Option<RecordedArrivals>,
         references: u64,
     ) -> Option<Self> {
-        let over = |duration: Duration, source| {
-            let references_per_second = references as f64 / duration.as_secs_f64();
-            let rate = ArrivalRate {
-                references_per_second,
-                source,
-            };
-            Some(rate).filter(|_| references_per_second.is_finite() && references > 0)
-        };
         match (clock, trace) {
-            (Some(AdviceClock::Rate(rate)), _) => Some(ArrivalRate {
-                references_per_second: rate.per_second(),
-                source: ClockSource::Rate,
-            }),
-            (Some(AdviceClock::Duration(duration)), _) => over(duration, ClockSource::Duration),
+            (Some(AdviceClock::Rate(rate)), _) => {
+                Self::of_rate(rate.per_second(), references, ClockSource::Rate)
+            }
+            (Some(AdviceClock::Duration(duration)), _) => {
+                let rate = references as f64 / duration.as_secs_f64();
+                Self::of_rate(rate, references, ClockSource::Duration)
+            }
             (Some(AdviceClock::DailyWrites(_)), _) | (None, None) => None,
-            (None, Some(duration)) => over(duration, ClockSource::TraceTimes),
+            (None, Some(arrivals)) => {
+                let rate = arrivals.references as f64 / arrivals.time.as_secs_f64();
+                Self::of_rate(rate, arrivals.references, ClockSource::TraceTimes)
+            }
         }
+    }
+
+    /// The rate at which this number of references arrived; `None` if there is none.
+    fn of_rate(references_per_second: f64, references: u64, source: ClockSource) -> Option<Self> {
+        let rate = ArrivalRate {
+            references_per_second,
+            seconds: references as f64 / references_per_second,
+            source,
+        };
+        let is_known = references_per_second.is_finite() && references_per_second > 0.0;
+        is_known.then_some(rate)
     }
 
     /// The rate at which a system with this number of page writes per reference writes as much in a day as the request
@@ -67,7 +76,7 @@ impl ArrivalRate {
     pub(super) fn of_daily_writes(
         clock: Option<AdviceClock>,
         writes_per_reference: f64,
-        page_size: Option<u64>,
+        (page_size, references): (Option<u64>, u64),
     ) -> Result<Option<Self>, AdviseError> {
         let Some(AdviceClock::DailyWrites(daily)) = clock else {
             return Ok(None);
@@ -78,11 +87,11 @@ impl ArrivalRate {
             (DailyWrites::Bytes(_), None) => return Err(AdviseError::DailyBytesWithoutPageSize),
         };
         let references_per_second = pages / SECONDS_PER_DAY / writes_per_reference;
-        let rate = ArrivalRate {
+        Ok(Self::of_rate(
             references_per_second,
-            source: ClockSource::DailyWrites,
-        };
-        Ok(Some(rate).filter(|_| references_per_second.is_finite()))
+            references,
+            ClockSource::DailyWrites,
+        ))
     }
 
     /// Events per second, of this number per reference.

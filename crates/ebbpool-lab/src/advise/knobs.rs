@@ -28,6 +28,8 @@ pub struct Knob {
     pub bytes_written_per_day: Option<f64>,
     /// The device's life with it.
     pub life_years: Option<f64>,
+    /// The least and the most years, where the device's endurance has a range.
+    pub life_range_years: Option<[f64; 2]>,
     /// What limits the figures, or why there are none.
     pub note: Option<String>,
 }
@@ -45,6 +47,7 @@ impl Knob {
             saves_writes: None,
             bytes_written_per_day: None,
             life_years: None,
+            life_range_years: None,
             note: Some(note.into()),
         }
     }
@@ -66,6 +69,7 @@ impl Knob {
             saves_writes: saving(other.writes_per_reference, now.writes_per_reference),
             bytes_written_per_day: other.bytes_written_per_day,
             life_years: other.life_years,
+            life_range_years: other.life_range_years,
             note: None,
         }
     }

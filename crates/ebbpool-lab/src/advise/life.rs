@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::clock::DAYS_PER_YEAR;
-use super::load::{LoadTerms, SystemLoad};
+use super::load::{LoadTerms, SystemLoad, sure_years};
 use super::simulation::SimulatedCell;
 use super::{MemoryChoice, MemoryPoint};
 use crate::pricing::Pricing;
@@ -55,7 +55,8 @@ impl LifeBasis {
         }
     }
 
-    fn range(&self) -> Option<[f64; 2]> {
+    /// The lowest and the highest number of bytes that the host may write.
+    pub(super) fn range(&self) -> Option<[f64; 2]> {
         match self {
             LifeBasis::Rated(endurance, _) => endurance.range,
             LifeBasis::Simulated | LifeBasis::Unknown(_) => None,
@@ -121,13 +122,13 @@ pub struct LifeAnswer {
     pub causes: Vec<WriteCause>,
     /// The life that the request asks for.
     pub required_years: Option<f64>,
-    /// Whether the present system reaches it.
+    /// Whether the present system reaches it, at the lower end of the range.
     pub reached_now: Option<bool>,
-    /// Whether the recommended system reaches it.
+    /// Whether the recommended system reaches it, at the lower end of the range.
     pub reached_then: Option<bool>,
-    /// Bytes in a day with which the device reaches it.
+    /// Bytes in a day with which the device reaches it, at the lower end of the range.
     pub allowed_bytes_per_day: Option<f64>,
-    /// The smallest memory of the curve, and its best policy, that reach it.
+    /// The smallest memory of the curve, and its best policy, that reach it at the lower end of the range.
     pub reached_by: Option<MemoryChoice>,
     /// The recommended policy with twice the recommended memory.
     pub larger_buffer: Option<SystemLoad>,
@@ -149,20 +150,21 @@ impl LifeAnswer {
         let required_years = required.map(|life| life.as_secs_f64() / (86_400.0 * DAYS_PER_YEAR));
         let reaches = |load: &SystemLoad| match load.writes {
             0 => host_bytes.and(required_years).map(|_| true),
-            _ => Some(load.life_years? >= required_years?),
+            _ => Some(sure_years(load.life()?) >= required_years?),
         };
         // The device takes whole pages of its own; what the host may write is less by the same ratio.
         let own_share = match (terms.page_size, terms.life.written_bytes(terms.page_size)) {
             (Some(page), Some(written)) => page as f64 / written as f64,
             _ => 1.0,
         };
-        let allowed = host_bytes
+        let sure_bytes = terms.life.range().map(|[low, _]| low).or(host_bytes);
+        let allowed = sure_bytes
             .zip(required_years)
             .map(|(bytes, years)| own_share * bytes / (years * DAYS_PER_YEAR));
         let fits = |point: &&MemoryPoint| {
-            let years = terms.years(host_bytes, point.writes_per_reference);
-            match (required_years, years) {
-                (Some(required), Some(years)) => years >= required,
+            let life = terms.life(host_bytes, point.writes_per_reference);
+            match (required_years, life) {
+                (Some(required), Some(life)) => sure_years(life) >= required,
                 _ => false,
             }
         };
@@ -196,11 +198,16 @@ fn causes(terms: &LoadTerms, now: &SystemLoad, checkpoints: Option<WriteCause>) 
             included,
         }
     };
-    let in_background = now.background_writes + now.checkpoint_writes;
-    let evictions = now.writes.saturating_sub(in_background);
+    let others = now.background_writes + now.checkpoint_writes + now.end_writes;
+    let evictions = now.writes.saturating_sub(others);
+    let is_counted = now.dirty_left == 0;
+    let at_end = match is_counted {
+        true => now.end_writes,
+        false => now.dirty_left,
+    };
     let mut causes = vec![
         cause("evictions", evictions, true),
-        cause("pages still dirty at the end", now.dirty_left, false),
+        cause("pages still dirty at the end", at_end, is_counted),
     ];
     let of_server = [
         ("the background writer", now.background_writes),

@@ -6,6 +6,7 @@ use serde::Serialize;
 use super::clock::{ArrivalRate, DAYS_PER_YEAR};
 use super::life::LifeBasis;
 use super::simulation::SimulatedCell;
+use crate::lifetime::DeviceLife;
 
 /// A policy with a memory size: its bill, its reads and writes, and what they do to the device. Figures in time are
 /// `None` where the arrival of references is not known, bytes where the size of a page is not known.
@@ -33,6 +34,8 @@ pub struct SystemLoad {
     pub bytes_written_per_day: Option<f64>,
     /// Years of 365 days until the device has taken all the bytes that it can.
     pub life_years: Option<f64>,
+    /// The least and the most years, where the device's endurance has a range.
+    pub life_range_years: Option<[f64; 2]>,
     /// The share of the time for which the device is busy; above 1 it does not keep up.
     pub busy_share: Option<f64>,
     /// Counted references.
@@ -45,6 +48,8 @@ pub struct SystemLoad {
     pub background_writes: u64,
     /// Those of a server's checkpoints, where the policy models them.
     pub checkpoint_writes: u64,
+    /// Those of the writes that the end has made of pages that were dirty, less those that were dirty when the counting began.
+    pub end_writes: u64,
     /// Pages that are dirty at the end and not written.
     pub dirty_left: u64,
 }
@@ -57,17 +62,53 @@ pub(super) struct LoadTerms {
     pub(super) life: LifeBasis,
 }
 
+/// True if more pages are dirty at the end than were written until then: most writes were put off beyond the end of the trace,
+/// which does not show then what the device has to take. `end_writes` are those of the writes that the end has made.
+pub(super) fn owes_most(writes: u64, end_writes: u64, dirty_left: u64) -> bool {
+    end_writes + dirty_left > writes.saturating_sub(end_writes)
+}
+
+/// A life of this many years.
+pub(super) fn life_of(years: Option<f64>, range: Option<[f64; 2]>) -> Option<DeviceLife> {
+    years.map(|years| DeviceLife { years, range })
+}
+
+/// The years that a device reaches in any case: the lower end of the range of its life.
+pub(super) fn sure_years(life: DeviceLife) -> f64 {
+    life.range.map_or(life.years, |[low, _]| low)
+}
+
+impl SystemLoad {
+    /// The device's life, with its range.
+    pub(super) fn life(&self) -> Option<DeviceLife> {
+        life_of(self.life_years, self.life_range_years)
+    }
+
+    pub(super) fn owes_most(&self) -> bool {
+        owes_most(self.writes, self.end_writes, self.dirty_left)
+    }
+}
+
 impl LoadTerms {
     /// The bytes that this number of page writes per reference makes in a day.
     pub(super) fn bytes_per_day(&self, writes_per_reference: f64) -> Option<f64> {
         Some(self.rate?.per_day(writes_per_reference) * self.page_size? as f64)
     }
 
-    /// The years until a device that takes `host_bytes` has taken this number of page writes per reference.
-    pub(super) fn years(&self, host_bytes: Option<f64>, writes_per_reference: f64) -> Option<f64> {
+    /// How long a device that takes `host_bytes` takes this number of page writes per reference.
+    pub(super) fn life(
+        &self,
+        host_bytes: Option<f64>,
+        writes_per_reference: f64,
+    ) -> Option<DeviceLife> {
         let bytes = self.life.written_bytes(self.page_size)? as f64;
         let per_day = self.rate?.per_day(writes_per_reference) * bytes;
-        (per_day > 0.0).then_some(host_bytes? / per_day / DAYS_PER_YEAR)
+        let years = |host_bytes: f64| host_bytes / per_day / DAYS_PER_YEAR;
+        let host_bytes = host_bytes.filter(|_| per_day > 0.0)?;
+        Some(DeviceLife {
+            years: years(host_bytes),
+            range: self.life.range().map(|range| range.map(years)),
+        })
     }
 
     /// The load of a simulated system.
@@ -76,8 +117,8 @@ impl LoadTerms {
         let references = result.references as f64;
         let reads_per_reference = result.reads as f64 / references;
         let writes_per_reference = result.writes as f64 / references;
-        let host_bytes = self.life.host_bytes(cell);
-        SystemLoad {
+        let life = self.life(self.life.host_bytes(cell), writes_per_reference);
+        let mut load = SystemLoad {
             policy: result.policy.clone(),
             frames: result.frames,
             bytes: self
@@ -90,7 +131,8 @@ impl LoadTerms {
             reads_per_second: self.rate.map(|rate| rate.per_second(reads_per_reference)),
             writes_per_second: self.rate.map(|rate| rate.per_second(writes_per_reference)),
             bytes_written_per_day: self.bytes_per_day(writes_per_reference),
-            life_years: self.years(host_bytes, writes_per_reference),
+            life_years: life.map(|life| life.years),
+            life_range_years: life.and_then(|life| life.range),
             busy_share: self
                 .rate
                 .zip(result.cost_us)
@@ -100,7 +142,13 @@ impl LoadTerms {
             writes: result.writes,
             background_writes: result.background_writes,
             checkpoint_writes: result.checkpoint_writes,
+            end_writes: result.end_writes.saturating_sub(result.dirty_before),
             dirty_left: result.dirty_left,
+        };
+        if load.owes_most() {
+            load.life_years = None;
+            load.life_range_years = None;
         }
+        load
     }
 }

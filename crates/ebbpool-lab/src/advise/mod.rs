@@ -95,6 +95,8 @@ pub struct MemoryPoint {
     pub bytes_written_per_day: Option<f64>,
     /// The device's life with it.
     pub life_years: Option<f64>,
+    /// The least and the most years, where the device's endurance has a range.
+    pub life_range_years: Option<[f64; 2]>,
 }
 
 /// The answer to an operator. It serializes as one JSON object; unknown figures are null.

@@ -30,6 +30,8 @@ pub enum NoteKind {
     NoClock,
     /// The size of a page is not known.
     NoPageSize,
+    /// Most writes are put off beyond the end of the trace.
+    Owed,
     /// The device is busy, or does not keep up.
     Busy,
     /// The device does not live as long as it should.
@@ -146,6 +148,8 @@ impl WarningFacts<'_> {
                 "the trace does not state the size of a page, so that there are no bytes and no life of the device",
             ));
         }
+        notes.extend(self.owed("now", self.now));
+        notes.extend(self.owed("with the recommendation", self.then));
         notes.extend(self.busy("now", self.now));
         notes.extend(self.busy("with the recommendation", self.then));
         notes
@@ -197,6 +201,21 @@ impl WarningFacts<'_> {
             ));
         }
         None
+    }
+
+    fn owed(&self, when: &str, load: &SystemLoad) -> Option<AdviceNote> {
+        let owed = load.end_writes + load.dirty_left;
+        let written = load.writes.saturating_sub(load.end_writes);
+        load.owes_most().then(|| {
+            AdviceNote::new(
+                NoteKind::Owed,
+                format!(
+                    "{when} {} pages are still dirty at the end of the trace, and {} were written until then: the trace is too short to say how long the device lives",
+                    grouped(owed),
+                    grouped(written)
+                ),
+            )
+        })
     }
 
     fn busy(&self, when: &str, load: &SystemLoad) -> Option<AdviceNote> {

@@ -1,6 +1,8 @@
 //! An advice in sections for a page: sentences and tables.
 
+use super::load::life_of;
 use super::notes::duration;
+use super::sizes::{self, WORTH_DOUBLING};
 use super::{Advice, BreakEven, ClockSource, Knob, SystemLoad};
 use crate::lifetime::DeviceLife;
 use crate::numbers::{decimals, digits, frames_and_bytes, grouped, less_or_more, rounded};
@@ -64,6 +66,56 @@ fn memory(advice: &Advice, frames: u64) -> String {
     frames_and_bytes(frames, advice.page_size)
 }
 
+/// What the settings of a known server can do: memory first, then each setting with its effect.
+fn by_settings(advice: &Advice) -> Vec<String> {
+    let Some(server) = advice.server.name() else {
+        return Vec::new();
+    };
+    let present = advice.now.frames;
+    let points = advice.curve.iter();
+    let bills: Vec<(u64, f64)> = points.map(|point| (point.frames, point.cost_now)).collect();
+    let threshold = rounded(100.0 * WORTH_DOUBLING);
+    let memory_of = |frames| memory(advice, frames);
+    let largest = bills.last().map_or(present, |(frames, _)| *frames);
+    let knee = sizes::knee(&bills, advice.page_size).map(|knee| knee.frames);
+    let enough = match knee {
+        _ if present > advice.distinct_pages => format!(
+            "{} is enough: the trace requests no more pages, and the buffer of {server} has {}",
+            memory_of(advice.distinct_pages),
+            memory_of(present)
+        ),
+        Some(knee) if knee <= present => format!(
+            "{} is enough: with more, each doubling saves less than {threshold} % of the bill",
+            memory_of(knee)
+        ),
+        Some(knee) => format!(
+            "More memory pays up to {}: from there on each doubling saves less than {threshold} % of the bill",
+            memory_of(knee)
+        ),
+        None => format!(
+            "More memory pays: the last doubling up to {} still saves {threshold} % of the bill or more",
+            memory_of(largest)
+        ),
+    };
+    let knobs = advice.knobs.iter().filter(|knob| knob.simulated);
+    let settings = knobs.filter_map(|knob| {
+        let (from, to) = (knob.from.as_deref()?, knob.to.as_deref()?);
+        let change = |saved: Option<f64>| {
+            let text = saved.map_or_else(|| "-".into(), |saved| format!("{:+.0} %", -saved));
+            text.replace("-0 %", "+0 %")
+        };
+        let life = life_of(knob.life_years, knob.life_range_years);
+        let life = life.map_or_else(String::new, |life| format!(", the device lives {life}"));
+        Some(format!(
+            "Set {} from {from} to {to}: reads {}, writes {}{life}",
+            knob.setting,
+            change(knob.saves_reads),
+            change(knob.saves_writes)
+        ))
+    });
+    std::iter::once(enough).chain(settings).collect()
+}
+
 fn answer(advice: &Advice) -> Vec<String> {
     let Advice {
         now,
@@ -71,8 +123,13 @@ fn answer(advice: &Advice) -> Vec<String> {
         same_memory,
         ..
     } = advice;
-    let mut sentences = Vec::new();
+    let mut sentences = by_settings(advice);
     let same_policy = then.policy == now.policy;
+    if let (Some(server), false) = (advice.server.name(), same_policy) {
+        sentences.push(format!(
+            "{server} has no setting for its policy; the next line is for a system that can choose one, such as a pool of Ebbpool"
+        ));
+    }
     let with = memory(advice, then.frames);
     let costs = less_or_more(then.cost, now.cost);
     sentences.push(match (same_policy, then.frames == now.frames) {
@@ -135,11 +192,8 @@ fn daily(bytes: f64) -> String {
     format!("{number:.places$} {unit}")
 }
 
-fn years(years: Option<f64>) -> String {
-    years.map_or_else(
-        || "-".into(),
-        |years| DeviceLife { years, range: None }.to_string(),
-    )
+fn lives(life: Option<DeviceLife>) -> String {
+    life.map_or_else(|| "-".into(), |life| life.to_string())
 }
 
 fn loads(advice: &Advice) -> AdviceTable {
@@ -171,7 +225,11 @@ fn loads(advice: &Advice) -> AdviceTable {
         let mut cells = vec![
             name.to_string(),
             load.policy.clone(),
-            memory(advice, load.frames),
+            // The frames are in the answer, and a life with its range takes their place.
+            load.bytes.map_or_else(
+                || memory(advice, load.frames),
+                |bytes| ebbpool_cost::ByteSize::new(bytes).to_string(),
+            ),
             digits(load.cost),
             number(load.reads_per_second, load.reads_per_reference),
             number(load.writes_per_second, load.writes_per_reference),
@@ -183,7 +241,7 @@ fn loads(advice: &Advice) -> AdviceTable {
                 load.bytes_written_per_day.map_or_else(|| "-".into(), daily),
             ),
             (busy, load.busy_share.map_or_else(|| "-".into(), percent)),
-            (life, years(load.life_years)),
+            (life, lives(load.life())),
         ];
         cells.extend(
             optional
@@ -247,7 +305,7 @@ fn curve(advice: &Advice) -> AdviceTable {
             format!("{}{error}", digits(point.cost)),
         ]);
         cells.push(digits(point.cost_now));
-        cells.extend(life.then(|| years(point.life_years)));
+        cells.extend(life.then(|| lives(life_of(point.life_years, point.life_range_years))));
         cells
     });
     AdviceTable {
@@ -333,7 +391,7 @@ fn life(advice: &Advice) -> Vec<String> {
             "With {} {} makes it live {}",
             memory(advice, larger.frames),
             larger.policy,
-            years(larger.life_years)
+            lives(larger.life())
         ));
     }
     sentences.extend(required_life(advice));
@@ -354,8 +412,12 @@ fn required_life(advice: &Advice) -> Vec<String> {
         Some(false) => "no",
         None => "not known",
     };
+    let judged = match life.range {
+        Some(_) => " (at the lower end of the range)",
+        None => "",
+    };
     let mut sentence = format!(
-        "A life of {required} is reached now: {}; with the recommendation: {}",
+        "A life of {required} is reached now: {}; with the recommendation: {}{judged}",
         verdict(life.reached_now),
         verdict(life.reached_then)
     );
@@ -393,11 +455,11 @@ fn knobs(advice: &Advice) -> (Vec<String>, Option<AdviceTable>) {
         let values = [&knob.from, &knob.to].map(|value| value.as_deref().unwrap_or("-"));
         let mut cells = vec![format!("{} {} to {}", knob.setting, values[0], values[1])];
         cells.extend([knob.saves_cost, knob.saves_reads, knob.saves_writes].map(saved));
-        cells.extend(life.then(|| years(knob.life_years)));
+        cells.extend(life.then(|| lives(life_of(knob.life_years, knob.life_range_years))));
         cells
     });
     let rows: Vec<Vec<String>> = rows.collect();
-    let columns = ["", "saves of the bill", "of the reads", "of the writes"];
+    let columns = ["", "saves of bill", "reads", "writes"];
     let mut header: Vec<String> = columns.map(String::from).into();
     header.extend(life.then(|| "lives".into()));
     let table = (!rows.is_empty()).then_some(AdviceTable { header, rows });
@@ -407,13 +469,9 @@ fn knobs(advice: &Advice) -> (Vec<String>, Option<AdviceTable>) {
 impl Advice {
     /// A line that describes the trace.
     pub fn title(&self) -> String {
-        let time = self.arrivals.map(|arrivals| {
-            let references = (self.references + self.warmup) as f64;
-            format!(
-                " in {}",
-                duration(references / arrivals.references_per_second)
-            )
-        });
+        let time = self
+            .arrivals
+            .map(|arrivals| format!(" in {}", duration(arrivals.seconds)));
         format!(
             "{}: {} references{}, {} distinct pages",
             self.trace,

@@ -7,6 +7,7 @@ use ebbpool_sim::{Counts, Estimate, SimPolicy, SmallestMemory, SweepRow, Traffic
 
 use super::{CurveStudy, TargetAnswer, TargetFigure};
 use crate::compare::{Comparison, share_of};
+use crate::dirty_end;
 use crate::policy_selection::BASELINE;
 use crate::pricing::Pricing;
 use crate::report::{CellErrors, Curve, Limit};
@@ -16,6 +17,7 @@ pub(super) fn comparison(study: CurveStudy) -> Comparison {
     let references = study.lru.references();
     let mut curve = Curve::new(study.sentence(), &study.lru);
     let answer = study.answer.as_ref().and_then(least_memory);
+    curve.at_end = dirty_end::of_study(&study);
     curve.preselected = answer.map(|(_, smallest)| smallest.frames);
     let mut sizes = study.sizes.clone();
     sizes.extend(curve.preselected);
@@ -111,6 +113,8 @@ fn row((policy, size): (usize, usize), frames: u64, references: u64, traffic: Tr
             misses: traffic.reads,
             writes: traffic.writes,
             dirty_left: traffic.dirty_left,
+            end_writes: traffic.end_writes,
+            dirty_before: traffic.dirty_before,
             ..Counts::default()
         },
         time_line: None,

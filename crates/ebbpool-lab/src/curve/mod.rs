@@ -74,7 +74,7 @@ impl CurveRequest {
             baseline: (BASELINE.into(), MemorySize::frames(1)),
             clean_pools: None,
             warmup: Warmup::References(0),
-            at_end: AtEnd::Free,
+            at_end: AtEnd::default(),
             for_report: false,
         }
     }
@@ -131,6 +131,8 @@ pub struct CurveStudy {
     pub facts: TraceFacts,
     /// References at the start that are replayed but not counted.
     pub warmup: u64,
+    /// The treatment of the pages that are dirty at the end.
+    pub at_end: AtEnd,
     /// LRU at every size.
     pub lru: LruCurve,
     /// The share of the pages that is sampled at large sizes.
@@ -274,6 +276,7 @@ impl Lab<'_> {
             metadata: curves.metadata().clone(),
             facts: curves.facts(),
             warmup: curves.warmup(),
+            at_end: request.at_end,
             lru: curves.lru().clone(),
             rate: curves.rate(),
             pages: curves.pages(),

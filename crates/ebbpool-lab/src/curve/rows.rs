@@ -55,6 +55,12 @@ result_row! {
         error_writes: Option<f64> [""],
         /// The target for which `frames` is the smallest memory.
         target: Option<String> ["" key],
+        /// `flush` if the pages that are dirty at the end are written and counted, else `free`; null in results of earlier versions.
+        at_end: Option<&'static str> ["" key],
+        /// Those of the writes that the end has made, of pages that were dirty.
+        end_writes: u64 ["pages"],
+        /// Pages that were dirty when the counting began; with `at_end` flush as many writes are not counted.
+        dirty_before: u64 ["pages"],
     }
 }
 
@@ -144,5 +150,8 @@ fn row(
         error_reads: errors.map_or(Some(0.0), |errors| errors.reads),
         error_writes: errors.map_or(Some(0.0), |errors| errors.writes),
         target,
+        at_end: Some(study.at_end.name()),
+        end_writes: traffic.end_writes,
+        dirty_before: traffic.dirty_before,
     }
 }

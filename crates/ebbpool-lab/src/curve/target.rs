@@ -169,7 +169,7 @@ mod tests {
         let traffic = Traffic {
             reads: 10,
             writes: 5,
-            dirty_left: 1,
+            ..Traffic::default()
         };
         let asymmetry = "4".parse().expect("an asymmetry");
         assert_eq!(TargetFigure::Bill.of(traffic, 20, asymmetry), 1.5);

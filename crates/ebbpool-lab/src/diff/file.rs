@@ -285,9 +285,11 @@ fn schema_of<'s>(
     let Some(best) = best.filter(|best| fit(best) > 0) else {
         return Err("its fields are those of no command".into());
     };
-    let mut required = best.result().keys().filter(|name| {
-        let mut required = best.result().required();
-        required.any(|required| required == *name)
+    let declared = best.result();
+    // Earlier versions lack key fields that have come later, which may be null.
+    let mut required = declared.keys().filter(|name| {
+        let mut required = declared.required();
+        required.any(|required| required == *name) && !declared.field(name).may_be_null()
     });
     match required.find(|name| !row.contains_key(*name)) {
         Some(missing) => Err(format!(

@@ -24,6 +24,7 @@ fn result(policy: &str, frames: u64, reads: u64) -> Value {
         "cost_us": null, "cluster_switches": 1, "cluster_switch_factor": 1.0, "seconds": null,
         "references_per_second": null, "padding_reads": 0, "joules_per_reference": null, "lower_bound": null,
         "background_writes": 0, "checkpoint_writes": 0,
+        "end_writes": 0, "dirty_before": 0,
     })
 }
 

@@ -257,14 +257,11 @@ impl ReplaySession<'_> {
         if let SimPolicy::Guest(guest) = policy {
             check_guest(&**guest)?;
         }
-        let dirty_left = match request.at_end {
-            AtEnd::Free => pool.stats().dirty,
-            AtEnd::Flush => {
-                ledger.start_flush();
-                pool.checkpoint().map_err(ReplayError::Pool)?;
-                0
-            }
-        };
+        let dirty_at_end = pool.stats().dirty;
+        if request.at_end == AtEnd::Flush {
+            ledger.start_flush();
+            pool.checkpoint().map_err(ReplayError::Pool)?;
+        }
         let ended = Instant::now();
         let stats = pool.stats();
         let measured = meter.reading();
@@ -291,7 +288,8 @@ impl ReplaySession<'_> {
         let measurements = PolicyMeasurements {
             activity: PoolActivity::between(&start.stats, &stats),
             measured: measured.since(start.meter),
-            dirty_left: dirty_left.into(),
+            dirty_at_end: dirty_at_end.into(),
+            dirty_before: start.stats.dirty.into(),
             cluster_switches,
             seconds: (ended - opened).as_secs_f64(),
             real_seconds: (ended - start.at).as_secs_f64(),
@@ -470,13 +468,20 @@ impl ReplaySession<'_> {
                 cluster_switches: replayed.cluster_switches,
             },
             warmup: self.survey.warmup,
+            at_end: self.request.at_end,
+        };
+        let (dirty_left, end_writes, not_counted) = match self.request.at_end {
+            AtEnd::Free => (measurements.dirty_at_end, 0, 0),
+            AtEnd::Flush => (0, measurements.dirty_at_end, measurements.dirty_before),
         };
         let counts = Counts {
             references: replayed.references - self.survey.warmup,
             misses: activity.misses,
             padding_reads: activity.padding_reads(),
-            writes: activity.writes(),
-            dirty_left: measurements.dirty_left,
+            writes: activity.writes().saturating_sub(not_counted),
+            dirty_left,
+            end_writes,
+            dirty_before: measurements.dirty_before,
             cluster_switches: measurements.cluster_switches,
             // The pool has a background writer and checkpoints of its own.
             background_writes: 0,
@@ -507,7 +512,8 @@ impl ReplaySession<'_> {
 struct PolicyMeasurements {
     activity: PoolActivity,
     measured: MeterReading,
-    dirty_left: u64,
+    dirty_at_end: u64,
+    dirty_before: u64,
     cluster_switches: u64,
     seconds: f64,
     real_seconds: f64,

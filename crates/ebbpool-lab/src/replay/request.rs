@@ -95,7 +95,7 @@ impl ReplayRequest {
             background: false,
             read_ahead: 0,
             warmup: Warmup::References(0),
-            at_end: AtEnd::Free,
+            at_end: AtEnd::default(),
             cluster_size: CLUSTER_SIZE,
             verify: true,
         }

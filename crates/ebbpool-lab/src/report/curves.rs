@@ -12,6 +12,9 @@ pub(crate) struct Curve {
     /// The answer in a sentence.
     #[serde(skip)]
     pub(crate) sentence: String,
+    /// What the other treatment of the pages that are dirty at the end would change.
+    #[serde(skip)]
+    pub(crate) at_end: Option<String>,
     /// Frames, reads and writes of LRU.
     lru: Vec<(u64, u64, u64)>,
     pub(crate) errors: Vec<CellErrors>,
@@ -53,6 +56,7 @@ impl Curve {
         };
         Curve {
             sentence,
+            at_end: None,
             lru: sizes.into_iter().map(point).collect(),
             errors: Vec::new(),
             preselected: None,

@@ -8,6 +8,7 @@ use serde::Serialize;
 
 use crate::advice::{advice, distance_to_informed, memory, sentence, usual_size};
 use crate::compare::Comparison;
+use crate::dirty_end;
 use crate::lifetime;
 use crate::numbers::Number;
 use crate::policy_selection::BASELINE;
@@ -35,6 +36,8 @@ struct Trace {
     /// The policy that is best over all sizes and asymmetries together.
     advice: Option<String>,
     distance_to_informed: Option<String>,
+    /// What the other treatment of the pages that are dirty at the end would change.
+    at_end: Option<String>,
     /// What a memory size in per cent is a share of.
     share_of: &'static str,
     references: u64,
@@ -297,6 +300,10 @@ impl Trace {
             distance_to_informed: match &comparison.curve {
                 Some(_) => None,
                 None => distance_to_informed(comparison),
+            },
+            at_end: match &comparison.curve {
+                Some(curve) => curve.at_end.clone(),
+                None => dirty_end::of_comparison(comparison),
             },
             share_of: comparison.share_of,
             references: comparison.facts.references,

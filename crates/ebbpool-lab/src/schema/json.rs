@@ -209,6 +209,12 @@ impl<'s> DeclaredField<'s> {
         required.into_iter().flatten().filter_map(Value::as_str)
     }
 
+    /// True if the value may be null.
+    pub(crate) fn may_be_null(self) -> bool {
+        let types = self.keyword("type").and_then(Value::as_array);
+        types.is_some_and(|types| types.iter().any(|name| name == "null"))
+    }
+
     /// The names of the key fields that the schema names.
     pub(crate) fn keys(self) -> impl Iterator<Item = &'s str> {
         let is_key = move |name: &&str| self.field(name).role() == FieldRole::Key;

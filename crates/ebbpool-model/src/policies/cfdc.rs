@@ -184,12 +184,29 @@ mod tests {
 
     #[test]
     fn keys() {
-        // P: cluster 0 = {1, 9}: entered at times 1 and 2, 8 / (4 * 1) = 2; cluster 1 = {11}:
-        // 1 / (1 * 1). The lowest is cluster 1.
+        // P: cluster 0 = {1, 9}: entered at times 1 and 2, at time 3 it has 8 / (4 * 2) = 1; cluster 1 = {11}:
+        // 1 / (1 * 1), a tie. Cluster 0 was created first.
         let trace = "W1 W9 W11 W31 W32 W33 R40";
-        assert_eq!(victims("cfdc:cluster=10", 6, trace), [11]);
-        // Now, at time 3, cluster 0 has 8 / (4 * 2) = 1, a tie; it was created first.
-        assert_eq!(victims("cfdc:cluster=10,keys=now", 6, trace), [1]);
+        assert_eq!(victims("cfdc:cluster=10", 6, trace), [1]);
+        // At its last entry, time 2, cluster 0 had 8 / (4 * 1) = 2. The lowest is cluster 1.
+        assert_eq!(victims("cfdc:cluster=10,keys=entry", 6, trace), [11]);
+    }
+
+    /// Two pages far apart in one cluster, then a dirty page of another cluster each time.
+    #[test]
+    fn a_small_cluster_does_not_stay_for_ever() {
+        let trace: Vec<String> = [0, 40]
+            .into_iter()
+            .chain((1..1000).map(|cluster| 64 * cluster))
+            .map(|page| format!("W{page}"))
+            .collect();
+        // Cluster 0 has 40 / (4 * age), any other 1 / age: it is chosen once it is ten times as old as the oldest of these.
+        let left = |spec: &str| {
+            let victims = victims(spec, 16, &trace.join(" "));
+            [0, 40].map(|page| victims.iter().position(|victim| *victim == page))
+        };
+        assert_eq!(left("cfdc"), [Some(43), Some(44)]);
+        assert_eq!(left("cfdc:keys=entry"), [None, None]);
     }
 
     #[test]

@@ -17,7 +17,8 @@ pub enum PriorityUpdate {
     /// The time at which a victim cluster is chosen: priorities fall while clusters wait. So a small cluster whose pages
     /// are not written again does not stay in the buffer for ever (CFDC, section 3.3).
     Now,
-    /// The time at which a page last entered the cluster or a hit removed one; in between priorities do not change.
+    /// The time at which a page last entered the cluster or a hit removed one; in between priorities do not change. No paper
+    /// has this: it is a reading of ours, under which a small cluster may stay in the buffer for ever.
     Entry,
 }
 
@@ -30,8 +31,8 @@ words!(PriorityUpdate {
 pub const KEYS: Param = Param {
     name: "keys",
     kind: one_of::<PriorityUpdate>(),
-    default: "entry",
-    about: "the time that cluster priorities are computed for: now, when a victim is chosen; entry, when a page last entered or was hit",
+    default: "now",
+    about: "the time that cluster priorities are computed for: now, when a victim is chosen, as in the papers; entry, when a page last entered or was hit (a reading of ours that no paper has)",
 };
 
 /// Dirty frames grouped by cluster number = page / size, each cluster in order of entry.

@@ -11,6 +11,11 @@ use crate::engine::AtEnd;
 /// The largest R that the check uses; a larger R is replaced by it, which can only lower the bound.
 const MOST_ASYMMETRY: f64 = (1u64 << 40) as f64;
 
+/// The cost of a page write, in 1 / [`UNITS`] page reads.
+pub(super) fn write_units(asymmetry: f64) -> i128 {
+    (asymmetry.min(MOST_ASYMMETRY) * UNITS as f64).floor() as i128
+}
+
 /// The state of a page during the pass over the trace.
 #[derive(Clone, Copy, Default)]
 struct PageState {
@@ -45,7 +50,7 @@ pub(super) fn certify(
         return None;
     }
     let read = i128::from(UNITS);
-    let write = (asymmetry.min(MOST_ASYMMETRY) * UNITS as f64).floor() as i128;
+    let write = write_units(asymmetry);
     let price = |from: usize, to: usize| i128::from(prices[to]) - i128::from(prices[from]);
     let mut of = vec![PageState::default(); pages];
     let mut bill = 0;

@@ -176,10 +176,12 @@ impl Bound {
 /// Computes a lower bound and a schedule close to it.
 ///
 /// With a warm-up, it computes the bound of the rest of the trace from an empty buffer, and
-/// subtracts a read per frame: the pages that the warm-up left in the buffer cannot save more. When
+/// subtracts a read per frame: the pages that the warm-up left in the buffer cannot save more. With
+/// [`AtEnd::Flush`] a page that it left dirty saves a write as well, because writes of such pages are not counted. When
 /// the caller stops the search, the result is the best so far.
 pub fn solve(trace: &RecordedTrace, question: &BoundQuestion, progress: &Progress) -> Bound {
     let start = Instant::now();
+    let warm = saved_by_warmup(trace, question);
     let rest;
     let trace = match question.warmup {
         0 => trace,
@@ -195,7 +197,7 @@ pub fn solve(trace: &RecordedTrace, question: &BoundQuestion, progress: &Progres
         guided: None,
     };
     let found = search_prices(trace, question, &mut best, progress);
-    let lower_bound = certified_bound(trace, question, &found.prices);
+    let lower_bound = certified_bound(trace, question, &found.prices, warm);
     best.follow_scaled(&found.prices, lower_bound, progress);
     Bound {
         references: trace.references(),
@@ -241,22 +243,53 @@ fn search_prices(
     Search::run(&problem, target, CLOSE, &stop)
 }
 
+/// The most that the buffer which the warm-up leaves can save, in 1 / [`UNITS`] page reads: a read for each of its frames, and
+/// a write for each page that it has left dirty and that the rest writes again.
+///
+/// A policy that begins with an empty buffer can follow any other one, and reads what the other has from the warm-up. It
+/// writes no page that the rest does not write, and the other policy is not charged for one write of each page that the warm-up
+/// left dirty.
+fn saved_by_warmup(trace: &RecordedTrace, question: &BoundQuestion) -> i128 {
+    let warmup = usize::try_from(question.warmup).unwrap_or(usize::MAX);
+    if warmup == 0 {
+        return 0;
+    }
+    let frames = i128::from(question.frames_of(trace));
+    let saved_reads = frames * i128::from(UNITS);
+    if question.at_end == AtEnd::Free {
+        return saved_reads;
+    }
+    let (before, rest) = trace
+        .references
+        .split_at(warmup.min(trace.references.len()));
+    let written = |references: &[u32]| {
+        let mut written = vec![false; trace.pages.len()];
+        for reference in references.iter().filter(|&reference| reference & 1 == 1) {
+            written[(reference >> 1) as usize] = true;
+        }
+        written
+    };
+    let both = written(before).into_iter().zip(written(rest));
+    let both = both.filter(|&(before, after)| before && after).count() as i128;
+    saved_reads + both.min(frames) * certificate::write_units(question.asymmetry)
+}
+
 /// The lower bound that the prices prove, in page reads. `trace` begins where the question's warm-up
-/// ends.
-fn certified_bound(trace: &RecordedTrace, question: &BoundQuestion, prices: &[f64]) -> f64 {
-    let frames = u64::from(question.frames_of(trace));
+/// ends, which can save `warm`.
+fn certified_bound(
+    trace: &RecordedTrace,
+    question: &BoundQuestion,
+    prices: &[f64],
+    warm: i128,
+) -> f64 {
     let certified = certificate::certify(
         &trace.references,
         trace.pages.len(),
-        frames,
+        u64::from(question.frames_of(trace)),
         question.asymmetry,
         question.at_end,
         &fixed(prices),
     );
-    let warm = match question.warmup {
-        0 => 0,
-        _ => i128::from(frames) * i128::from(UNITS),
-    };
     // Prices that prove nothing would leave the bound 0, which needs no proof.
     let certified = (certified.unwrap_or(0) - warm).max(0);
     certified as f64 / UNITS as f64

@@ -1,6 +1,6 @@
 //! fd-static at every size of its clean pool.
 
-use ebbpool_policy::{Access, CleanPools};
+use ebbpool_policy::{Access, CleanPools, PoolTraffic};
 use ebbpool_trace::OptionalColumns;
 
 use super::{Curves, TraceStep, Traffic, for_each_part};
@@ -49,14 +49,25 @@ impl Curves<'_> {
                 Ok(())
             },
         )?;
-        let flushed = self.options.at_end == AtEnd::Flush;
+        let traffic = |pool: &PoolTraffic| match self.options.at_end {
+            AtEnd::Free => Traffic {
+                reads: pool.reads,
+                writes: pool.writes,
+                dirty_left: pool.dirty_left,
+                end_writes: 0,
+                dirty_before: pool.dirty_before,
+            },
+            AtEnd::Flush => Traffic {
+                reads: pool.reads,
+                writes: (pool.writes + pool.dirty_left).saturating_sub(pool.dirty_before),
+                dirty_left: 0,
+                end_writes: pool.dirty_left,
+                dirty_before: pool.dirty_before,
+            },
+        };
         let found = pools.finish().into_iter().map(|pool| CleanPool {
             clean: pool.clean,
-            traffic: Traffic {
-                reads: pool.reads,
-                writes: pool.writes + if flushed { pool.dirty_left } else { 0 },
-                dirty_left: if flushed { 0 } else { pool.dirty_left },
-            },
+            traffic: traffic(&pool),
         });
         Ok(found.collect())
     }

@@ -78,6 +78,8 @@ pub(crate) fn scaled_up(parts: &[PartTraffic], sample: &PageSample) -> Traffic {
         reads: sum(|traffic| traffic.reads),
         writes: sum(|traffic| traffic.writes),
         dirty_left: sum(|traffic| traffic.dirty_left),
+        end_writes: sum(|traffic| traffic.end_writes),
+        dirty_before: sum(|traffic| traffic.dirty_before),
     }
 }
 
@@ -89,7 +91,7 @@ mod tests {
         Traffic {
             reads,
             writes,
-            dirty_left: 0,
+            ..Traffic::default()
         }
     }
 

@@ -14,6 +14,12 @@ pub struct Traffic {
     pub writes: u64,
     /// Dirty pages resident at the end and not written.
     pub dirty_left: u64,
+    /// Those of the writes that the end has made.
+    #[serde(default)]
+    pub end_writes: u64,
+    /// Pages that were dirty when the counting began.
+    #[serde(default)]
+    pub dirty_before: u64,
 }
 
 impl Traffic {
@@ -22,6 +28,8 @@ impl Traffic {
             reads: counts.misses,
             writes: counts.writes,
             dirty_left: counts.dirty_left,
+            end_writes: counts.end_writes,
+            dirty_before: counts.dirty_before,
         }
     }
 }
@@ -40,6 +48,8 @@ pub(crate) struct LruStack {
     hits: Vec<u64>,
     /// Write-backs in all buffers of fewer frames than the index, less those of the warm-up.
     write_backs: Vec<i64>,
+    /// Pages that were dirty when the counting began, by their greatest depth until then.
+    dirty_before: Vec<u64>,
 }
 
 impl LruStack {
@@ -51,6 +61,7 @@ impl LruStack {
             references: 0,
             hits: vec![0],
             write_backs: vec![0],
+            dirty_before: Vec::new(),
         }
     }
 
@@ -87,8 +98,10 @@ impl LruStack {
         self.hits.fill(0);
         self.write_backs.fill(0);
         self.settle_depths();
+        self.dirty_before = vec![0; self.write_backs.len()];
         for &deepest in self.deepest.iter().filter(|&&deepest| deepest > 0) {
             self.write_backs[deepest as usize] -= 1;
+            self.dirty_before[deepest as usize] += 1;
         }
     }
 
@@ -112,23 +125,30 @@ impl LruStack {
         let mut traffic = Vec::with_capacity(self.hits.len());
         let mut reads = self.references;
         let mut writes: i64 = self.write_backs.iter().sum();
-        let mut dirty = 0;
-        let by_depth = self.hits.iter().zip(&self.write_backs).zip(&stay);
-        for ((hits, write_backs), stay) in by_depth {
+        let (mut dirty, mut dirty_before) = (0, 0);
+        self.dirty_before.resize(stay.len(), 0);
+        let of_pages = stay.iter().zip(&self.dirty_before);
+        let by_depth = self.hits.iter().zip(&self.write_backs).zip(of_pages);
+        for ((hits, write_backs), (stay, before)) in by_depth {
             reads -= hits;
             writes -= write_backs;
             dirty += stay;
+            dirty_before += before;
             let written = u64::try_from(writes).unwrap_or(0);
             traffic.push(match at_end {
                 AtEnd::Free => Traffic {
                     reads,
                     writes: written,
                     dirty_left: dirty,
+                    end_writes: 0,
+                    dirty_before,
                 },
                 AtEnd::Flush => Traffic {
                     reads,
-                    writes: written + dirty,
+                    writes: (written + dirty).saturating_sub(dirty_before),
                     dirty_left: 0,
+                    end_writes: dirty,
+                    dirty_before,
                 },
             });
         }

@@ -43,10 +43,9 @@ pub(super) struct Prepared {
 pub(super) struct WalWriting {
     /// The last commit frame, and the size of the database in pages that it has.
     commit: Option<(u32, u32)>,
-    /// The frame whose header was written last.
-    header: Option<u32>,
-    /// True if a frame got another content: then SQLite writes the headers anew, that of the commit frame last.
-    rewrites: bool,
+    /// True if its header has no checksum yet: a frame got another content, so that SQLite writes the headers anew when all content is
+    /// there, that of the commit frame last.
+    lacks_checksum: bool,
 }
 
 impl Family {
@@ -77,21 +76,19 @@ impl Family {
         let frame = wal_log::FRAME + page_size;
         let (index, within) = ((behind / frame) as u32 + 1, behind % frame);
         let writing = &mut self.writing;
+        let is_last = writing.commit.is_some_and(|(last, _)| last == index);
         if within == 0 && bytes.len() as u64 == wal_log::FRAME {
-            writing.header = Some(index);
             let size = wal_log::be32(bytes, 4);
             if size == 0 {
                 return Ok(false);
             }
-            let is_again = writing.commit.is_some_and(|(last, _)| last == index);
+            let has_content = is_last && writing.lacks_checksum;
             writing.commit = Some((index, size));
-            return Ok(writing.rewrites && is_again);
+            writing.lacks_checksum = wal_log::lacks_checksum(bytes);
+            return Ok(has_content && !writing.lacks_checksum);
         }
         if within == wal_log::FRAME && bytes.len() as u64 == page_size {
-            writing.rewrites |= writing.header != Some(index);
-            writing.header = None;
-            let is_last = writing.commit.is_some_and(|(last, _)| last == index);
-            return Ok(is_last && !writing.rewrites);
+            return Ok(is_last && !writing.lacks_checksum);
         }
         Ok(false)
     }

@@ -281,5 +281,84 @@ pub fn programs() -> Vec<Program> {
                 open(2, Y, 0),
             ],
         },
+        // After a rollback to a savepoint frames were appended to SQLite's WAL, whose headers were expected once more, because
+        // frames before the rollback had got another content: the commit was lost.
+        Program {
+            seed: 60_008_425,
+            steps: vec![
+                open(0, X, 0),
+                Sql(0, "PRAGMA page_size=512"),
+                Sql(0, "PRAGMA auto_vacuum=2"),
+                Sql(0, "PRAGMA journal_mode=wal"),
+                Sql(0, "CREATE TABLE t (k INTEGER PRIMARY KEY, n INT, v TEXT)"),
+                Sql(0, "INSERT INTO t VALUES (44, 5, printf('%.3000c', 'f'))"),
+                Sql(0, "INSERT INTO t VALUES (4, 64, printf('%.107c', 'm'))"),
+                Sql(0, "SAVEPOINT s"),
+                Sql(0, "CREATE TABLE u AS SELECT * FROM t"),
+                Sql(0, "ROLLBACK TO s"),
+                Sql(0, "INSERT INTO t VALUES (31, 8, 'acknowledged')"),
+                Sql(0, "COMMIT"),
+            ],
+        },
+        // The same after a rollback of all, where a connection has its WAL to itself and takes no lock for the next transaction.
+        Program {
+            seed: 60_008_426,
+            steps: vec![
+                open(0, X, 0),
+                Sql(0, "PRAGMA page_size=512"),
+                Sql(0, "PRAGMA auto_vacuum=2"),
+                Sql(0, "PRAGMA locking_mode=EXCLUSIVE"),
+                Sql(0, "PRAGMA journal_mode=wal"),
+                Sql(0, "CREATE TABLE t (k INTEGER PRIMARY KEY, n INT, v TEXT)"),
+                Sql(0, "INSERT INTO t VALUES (44, 5, printf('%.3000c', 'f'))"),
+                Sql(0, "INSERT INTO t VALUES (4, 64, printf('%.107c', 'm'))"),
+                Sql(0, "BEGIN"),
+                Sql(0, "CREATE TABLE u AS SELECT * FROM t"),
+                Sql(0, "ROLLBACK"),
+                Sql(0, "INSERT INTO t VALUES (31, 8, 'acknowledged')"),
+            ],
+        },
+        // The judge took plain SQLite's file for a committed state while a connection with its journal in memory wrote it.
+        Program {
+            seed: 60_015_312,
+            steps: vec![
+                open(0, X, 0),
+                Sql(0, "PRAGMA page_size=512"),
+                Sql(0, "PRAGMA auto_vacuum=1"),
+                Sql(0, "PRAGMA journal_mode=memory"),
+                Sql(0, "CREATE TABLE t (k INTEGER PRIMARY KEY, n INT, v TEXT)"),
+                Sql(0, "INSERT INTO t VALUES (48, 58, printf('%.3000c', 'g'))"),
+                open(1, X, 0),
+                Sql(
+                    1,
+                    "INSERT INTO t (n, v) SELECT n + 1, substr(v, 1, 74) FROM t",
+                ),
+                Sql(0, "BEGIN IMMEDIATE"),
+                Sql(0, "CREATE TABLE u AS SELECT * FROM t"),
+                Sql(1, "PRAGMA ebbpool_flush"),
+                Cut(128),
+            ],
+        },
+        // The same beside a statement that reads no file.
+        Program {
+            seed: 60_015_313,
+            steps: vec![
+                open(0, X, 0),
+                Sql(0, "PRAGMA page_size=512"),
+                Sql(0, "PRAGMA auto_vacuum=1"),
+                Sql(0, "PRAGMA journal_mode=memory"),
+                Sql(0, "CREATE TABLE t (k INTEGER PRIMARY KEY, n INT, v TEXT)"),
+                Sql(0, "INSERT INTO t VALUES (48, 58, printf('%.3000c', 'g'))"),
+                open(1, X, 0),
+                Sql(
+                    1,
+                    "INSERT INTO t (n, v) SELECT n + 1, substr(v, 1, 74) FROM t",
+                ),
+                Sql(0, "BEGIN IMMEDIATE"),
+                Sql(0, "CREATE TABLE u AS SELECT * FROM t"),
+                Sql(1, "PRAGMA page_size=512"),
+                Cut(128),
+            ],
+        },
     ]
 }

@@ -23,10 +23,8 @@ mod u32;
 mod vscsi;
 
 use std::fmt;
-use std::ops::RangeInclusive;
 use std::path::Path;
 use std::str::FromStr;
-use std::time::Duration;
 
 use ebbpool_cost::did_you_mean;
 
@@ -237,19 +235,6 @@ impl Format {
             .find(|format| format.extensions().contains(&extension.as_str()))
     }
 
-    /// The time between two references of a trace in this format, by their positions; `None` if the trace has no times.
-    pub(crate) fn recorded_time(
-        self,
-        stream: Stream,
-        rows: RangeInclusive<u64>,
-    ) -> Result<Option<Duration>, TraceError> {
-        match self {
-            Format::Native => native::recorded_time(stream, rows),
-            Format::RocksDb => rocksdb::recorded_time(stream, rows),
-            _ => Ok(None),
-        }
-    }
-
     /// Names of all formats, for messages.
     pub(crate) fn list() -> String {
         listed(|_| true)
@@ -284,7 +269,25 @@ impl Format {
         stream: Stream,
         decoding: &Decoding,
     ) -> Result<OpenedTrace, TraceError> {
-        (self.entry().open)(stream, decoding)
+        let mut opened = (self.entry().open)(stream, decoding)?;
+        opened.metadata.below_cache |= self.is_below_cache();
+        Ok(opened)
+    }
+
+    /// True if traces in this format record the requests of a device or a file, which a cache above has not answered.
+    pub fn is_below_cache(self) -> bool {
+        match self {
+            Format::Spc | Format::Msr | Format::Vscsi | Format::Fio | Format::Blkparse => true,
+            Format::Native
+            | Format::Text
+            | Format::U32
+            | Format::Csv
+            | Format::OracleGeneral
+            | Format::Lcs
+            | Format::Lirs
+            | Format::Arc
+            | Format::RocksDb => false,
+        }
     }
 
     /// The file beside a trace that holds its metadata; `None` if the format has none.

@@ -5,7 +5,6 @@
 //! `ebbpool.class_ranges` may say which pages are of which class.
 
 mod classes;
-mod clock;
 mod integers;
 mod requests;
 mod write;
@@ -29,7 +28,6 @@ use crate::panics::guarded;
 use crate::reference::{Batch, Metadata, PageClasses};
 use crate::stream::{Seekable, Stream};
 
-pub(super) use clock::recorded_time;
 use integers::{IntegerColumn, IntegerDecoder};
 use requests::{RequestColumns, RequestDecoder, TraceClock};
 

@@ -8,9 +8,6 @@
 //!
 //! Blocks are pages whatever their size, numbered as they appear. Lookups that hit and lookups that miss are references.
 
-use std::ops::RangeInclusive;
-use std::time::Duration;
-
 use hashbrown::HashMap;
 
 use super::records::bytes;
@@ -76,38 +73,6 @@ fn open(stream: Stream, decoding: &Decoding) -> Result<OpenedTrace, TraceError> 
             format!("{label}: every block is one page, whatever its size"),
         ],
     })
-}
-
-/// The time between two references; the last one is that of the trace if there are fewer. `None` if the times do not
-/// grow.
-pub(super) fn recorded_time(
-    stream: Stream,
-    rows: RangeInclusive<u64>,
-) -> Result<Option<Duration>, TraceError> {
-    const BATCH: usize = 1 << 12;
-    let columns = OptionalColumns {
-        requests: true,
-        ..OptionalColumns::default()
-    };
-    let mut decoder = BlockDecoder::new(stream, columns)?;
-    let (mut batch, mut row) = (Batch::new(), 0);
-    let (mut first, mut last) = (None, 0);
-    while row <= *rows.end() {
-        batch.clear();
-        decoder.fill(&mut batch, BATCH)?;
-        if batch.is_empty() {
-            break;
-        }
-        for request in &batch.requests {
-            if rows.contains(&row) {
-                first.get_or_insert(request.time_us);
-                last = request.time_us;
-            }
-            row += 1;
-        }
-    }
-    let micros = last.saturating_sub(first.unwrap_or(last));
-    Ok((micros > 0).then(|| Duration::from_micros(micros)))
 }
 
 /// A key of a block: short ones as they are, longer ones as 16 bytes of their hash, so that the memory for a block is

@@ -30,7 +30,7 @@ function factsSection(choice) {
       trace.asymmetries.map((_, at) => trace.ratioText(at)).join(", "),
     ],
   ].filter(([, value]) => value !== null);
-  const sentences = [trace.advice, trace.sentence, trace.distance_to_informed, trace.lifetime].filter((text) => text !== null && text !== "");
+  const sentences = [trace.advice, trace.sentence, trace.at_end, trace.distance_to_informed, trace.lifetime].filter((text) => text !== null && text !== "");
   // The sentence with the recommendation names a policy after "asymmetries" or "sizes".
   const recommended = trace.advice === null ? null : (/ (?:sizes|asymmetries) (\S+) is the one to take/.exec(trace.advice)?.[1] ?? null);
   return [

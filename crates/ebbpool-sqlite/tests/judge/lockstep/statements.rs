@@ -154,8 +154,7 @@ impl Lockstep<'_> {
         if !has_changed && !self.has_unseen {
             return false;
         }
-        let mut unclear = self.unclear();
-        unclear.retain(|database| Some(*database) != clear);
+        let unclear = self.unclear(clear);
         let path = |database| self.plain.path(database);
         let unclear: Vec<String> = unclear.into_iter().map(path).collect();
         let is_unclear = |name: &str| unclear.iter().any(|path| name.starts_with(path));
@@ -165,23 +164,25 @@ impl Lockstep<'_> {
         has_changed
     }
 
-    /// Databases whose files do not show a committed state.
-    fn unclear(&self) -> Vec<Database> {
-        let may_write = |c: C| match self.plain.get(c) {
-            Some(database) => sql::is_writing(database),
-            None => self.plain.is_held(c),
+    /// Databases whose files do not show a committed state. Of a connection that is held back it is unknown whether it writes; if
+    /// its database is `clear`, it does not.
+    fn unclear(&self, clear: Option<Database>) -> Vec<Database> {
+        let of_writer = |c: C| {
+            let database = self.openings[c]?.database;
+            let writes = match self.plain.get(c) {
+                Some(connection) => sql::is_writing(connection),
+                None => self.plain.is_held(c) && clear != Some(database),
+            };
+            (self.has_memory_journal[c] && writes).then_some(database)
         };
-        let writers = (0..CONNECTIONS).filter(|c| self.has_memory_journal[*c] && may_write(*c));
-        writers
-            .filter_map(|c| Some(self.openings[c]?.database))
-            .collect()
+        (0..CONNECTIONS).filter_map(of_writer).collect()
     }
 
     /// Our world has said that a statement is done: what does that promise?
     fn acknowledge(&mut self, c: C, ours: &Outcome, is_flush: bool) {
         let first = std::mem::replace(&mut self.parked_at[c], usize::MAX);
-        // A statement that succeeds has found no other one that writes.
-        let succeeded = self.openings[c].filter(|_| ours.is_ok() && ours.is_idle);
+        // A statement that succeeds has found no other one that writes; a flush is none in the other world.
+        let succeeded = self.openings[c].filter(|_| ours.is_ok() && ours.is_idle && !is_flush);
         let clear = succeeded.map(|opening| opening.database);
         let has_changed = self.note_state_with(clear) || self.history.last() > first;
         // What was held back counts from here on.

@@ -5,10 +5,12 @@ use parquet::errors::Result as ParquetResult;
 use parquet::schema::types::ColumnDescPtr;
 
 use super::RowPosition;
-use super::clock::TIME;
 use super::integers::{IntegerColumn, IntegerDecoder};
 use crate::error::TraceError;
 use crate::reference::RequestDetail;
+
+/// When a reference was made, in µs from any moment on.
+pub(super) const TIME: &str = "time_us";
 
 /// The code of the ring of a request, see [`Ring`](crate::Ring).
 pub(super) const BYPASS: &str = "bypass";

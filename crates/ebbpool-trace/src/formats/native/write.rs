@@ -11,8 +11,8 @@ use parquet::file::properties::{EnabledStatistics, WriterProperties};
 use parquet::file::writer::SerializedFileWriter;
 use parquet::schema::parser::parse_message_type;
 
-use super::clock::TIME;
 use super::requests::BYPASS;
+use super::requests::TIME;
 use super::{BELOW_CACHE, DATABASE_PAGES, NAME, PAGE_SIZE, classes};
 use crate::compression::Sink;
 use crate::error::TraceError;

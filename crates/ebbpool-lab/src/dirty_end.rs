@@ -1,0 +1,192 @@
+//! How much the treatment of the pages that are dirty at the end of a trace decides.
+
+use ebbpool_sim::AtEnd;
+
+use crate::advice::is_online;
+use crate::compare::Comparison;
+use crate::curve::{CurveRow, CurveStudy};
+use crate::numbers::less_or_more;
+use crate::run_result::RunResult;
+
+/// A change of a bill, as a share of it, that the output states.
+const NOTABLE: f64 = 0.02;
+
+/// A bill, and what it would be with the other treatment.
+struct BillEitherWay<'a> {
+    policy: &'a str,
+    /// The price and the memory size in words; bills with the same ones are compared.
+    at: String,
+    cost: f64,
+    otherwise: f64,
+}
+
+impl BillEitherWay<'_> {
+    fn change(&self) -> f64 {
+        match self.cost > 0.0 {
+            true => (self.otherwise / self.cost - 1.0).abs(),
+            false => 0.0,
+        }
+    }
+}
+
+/// What the other treatment would change in a comparison, in a sentence: the largest change of a bill, and in how many
+/// places another online policy would be the best. `None` where no bill would change by more than 2 %, and no best policy.
+pub fn of_comparison(comparison: &Comparison) -> Option<String> {
+    let at_end = comparison.finished().next()?.at_end?;
+    let mut bills = Vec::new();
+    for block in comparison.blocks() {
+        for row in block.rows() {
+            for (size, result) in comparison.sizes.iter().zip(row) {
+                let Some(result) = result.as_ref().filter(|result| !result.failed) else {
+                    continue;
+                };
+                let memory = match size.ends_with('%') {
+                    true => size.clone(),
+                    false => format!("{size} frames"),
+                };
+                bills.push(BillEitherWay {
+                    policy: &result.policy,
+                    at: match &block.pricing.device_name {
+                        Some(_) => memory,
+                        None => format!("R={} and {memory}", block.pricing.label()),
+                    },
+                    cost: result.cost,
+                    otherwise: result.cost_otherwise(),
+                });
+            }
+        }
+    }
+    sentence(at_end, &bills)
+}
+
+/// The same of a single run.
+pub fn of_run(result: &RunResult) -> Option<String> {
+    let bill = BillEitherWay {
+        policy: &result.policy,
+        at: format!("{} frames", result.frames),
+        cost: result.cost,
+        otherwise: result.cost_otherwise(),
+    };
+    sentence(result.at_end?, &[bill])
+}
+
+/// The same of the curves of a study.
+pub fn of_study(study: &CurveStudy) -> Option<String> {
+    let rows = study.rows();
+    let bills: Vec<BillEitherWay> = rows
+        .iter()
+        .filter(|row| row.target.is_none())
+        .map(|row| BillEitherWay {
+            policy: &row.policy,
+            at: format!("{} frames", row.frames),
+            cost: row.cost,
+            otherwise: cost_otherwise(row),
+        })
+        .collect();
+    sentence(study.at_end.name(), &bills)
+}
+
+fn cost_otherwise(row: &CurveRow) -> f64 {
+    let owed = owed(row.at_end, row.end_writes, row.dirty_left, row.dirty_before);
+    row.cost + owed * row.asymmetry.0 / row.references as f64
+}
+
+/// The page writes that the other treatment would count more.
+pub(crate) fn owed(
+    at_end: Option<&str>,
+    end_writes: u64,
+    dirty_left: u64,
+    dirty_before: u64,
+) -> f64 {
+    match at_end == Some(AtEnd::Flush.name()) {
+        true => dirty_before as f64 - end_writes as f64,
+        false => dirty_left as f64 - dirty_before as f64,
+    }
+}
+
+fn sentence(at_end: &str, bills: &[BillEitherWay]) -> Option<String> {
+    let other = match at_end == AtEnd::Flush.name() {
+        true => AtEnd::Free,
+        false => AtEnd::Flush,
+    };
+    let online: Vec<&BillEitherWay> = bills.iter().filter(|bill| is_online(bill.policy)).collect();
+    let largest = online
+        .iter()
+        .max_by(|a, b| a.change().total_cmp(&b.change()))?;
+    let mut places: Vec<&str> = online.iter().map(|bill| bill.at.as_str()).collect();
+    places.sort_unstable();
+    places.dedup();
+    let best = |at: &str, figure: fn(&BillEitherWay) -> f64| {
+        let here = online.iter().filter(|bill| bill.at == at);
+        here.min_by(|a, b| figure(a).total_cmp(&figure(b)))
+            .map(|bill| bill.policy)
+    };
+    let changes = |at: &&&str| best(at, |bill| bill.cost) != best(at, |bill| bill.otherwise);
+    let changed = places.iter().filter(changes).count();
+    if largest.change() <= NOTABLE && changed == 0 {
+        return None;
+    }
+    let what = match other {
+        AtEnd::Free => "not count the pages that are dirty at the end",
+        AtEnd::Flush => "count the pages that are dirty at the end",
+    };
+    let best = match (changed, places.len()) {
+        (0, _) => String::new(),
+        (_, 1) => "; another policy would be the best".into(),
+        (changed, all) => {
+            format!("; another policy would be the best in {changed} of {all} places")
+        }
+    };
+    Some(format!(
+        "--at-end {} would {what}: the bill of {} would be {} (at {}){best}",
+        other.name(),
+        largest.policy,
+        less_or_more(largest.otherwise, largest.cost),
+        largest.at
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn bill<'a>(policy: &'a str, at: &str, cost: f64, otherwise: f64) -> BillEitherWay<'a> {
+        BillEitherWay {
+            policy,
+            at: at.into(),
+            cost,
+            otherwise,
+        }
+    }
+
+    #[test]
+    fn small_changes_are_not_stated() {
+        let bills = [bill("lru", "a", 1.0, 0.99), bill("casa", "a", 2.0, 1.97)];
+        assert_eq!(sentence("flush", &bills), None);
+    }
+
+    #[test]
+    fn the_largest_change_and_other_winners_are_stated() {
+        let bills = [
+            bill("lru", "a", 1.0, 0.9),
+            bill("casa", "a", 1.1, 0.5),
+            bill("lru", "b", 1.0, 1.0),
+            bill("casa", "b", 1.1, 1.1),
+            // It knows how the trace ends.
+            bill("cost-belady", "a", 0.5, 0.1),
+        ];
+        assert_eq!(
+            sentence("flush", &bills).as_deref(),
+            Some(
+                "--at-end free would not count the pages that are dirty at the end: the bill of casa would be 55 % less (at \
+                 a); another policy would be the best in 1 of 2 places"
+            )
+        );
+        assert_eq!(
+            sentence("free", &bills[..1]).as_deref(),
+            Some(
+                "--at-end flush would count the pages that are dirty at the end: the bill of lru would be 10 % less (at a)"
+            )
+        );
+    }
+}
