@@ -32,7 +32,8 @@ def predict(trace: Path, policy: str, frames: int, warmup: int, new_pages: int) 
     """Reads and writes that a policy of the lab makes of a trace behind its first `warmup` references. A server does not read
     the `new_pages`, which a policy counts as misses."""
     command = [str(EBBPOOL), "run", str(trace), "--policy", policy, "--frames", str(frames), "--format", "json"]
-    command += ["--warmup", str(warmup)]
+    # The server's counters have only the writes that it has made.
+    command += ["--warmup", str(warmup), "--at-end", "free"]
     found = json.loads(subprocess.check_output(command, text=True))
     return found["misses"] - new_pages, found["writes"]
 

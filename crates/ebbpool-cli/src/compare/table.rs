@@ -79,12 +79,13 @@ pub(crate) fn of_comparison(comparison: &Comparison) -> String {
     let on_profile = lifetime::sentence_on_profile(comparison, usual_size(comparison), &memory);
     text.extend(on_profile.map(|sentence| format!("\n{sentence}\n")));
     text.push_str(&of_energy(comparison));
-    let _ = writeln!(text, "\n{}", sentence(comparison));
-    if let Some(advice) = advice(comparison) {
-        let _ = writeln!(text, "{advice}");
-    }
+    text.push('\n');
     if let Some(end) = dirty_end::of_comparison(comparison) {
         let _ = writeln!(text, "{end}");
+    }
+    let _ = writeln!(text, "{}", sentence(comparison));
+    if let Some(advice) = advice(comparison) {
+        let _ = writeln!(text, "{advice}");
     }
     if let Some(distance) = distance_to_informed(comparison) {
         let _ = writeln!(text, "{distance}");

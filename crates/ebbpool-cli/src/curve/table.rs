@@ -42,10 +42,10 @@ pub(super) fn of_study(study: &CurveStudy) -> String {
         text.push_str(&of_split(study, split));
     }
     let _ = writeln!(text, "\n{}", sampled(study));
-    let _ = writeln!(text, "{}", study.sentence());
     if let Some(end) = dirty_end::of_study(study) {
         let _ = writeln!(text, "{end}");
     }
+    let _ = writeln!(text, "{}", study.sentence());
     text
 }
 
