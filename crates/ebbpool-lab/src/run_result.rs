@@ -228,7 +228,8 @@ impl RunResult {
         }
     }
 
-    /// The bill per reference if the pages that are dirty at the end were treated the other way.
+    /// The bill per reference if the pages that are dirty at the end were treated the other way. On a device, or where R changes,
+    /// it is an estimate: each of these writes costs the `asymmetry` of the result.
     pub fn cost_otherwise(&self) -> f64 {
         let owed = dirty_end::owed(
             self.at_end,
