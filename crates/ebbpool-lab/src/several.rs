@@ -305,9 +305,17 @@ impl Summary {
     /// How the intervals came about, or why there are none, in a sentence.
     fn about_intervals(&self) -> String {
         match self.resampled {
-            Some(Resampled::Traces) => "95 %: paired intervals, for other traces of these kinds (bootstrap over traces)".into(),
-            Some(Resampled::Seeds) => "95 %: paired intervals, for other seeds of these traces (bootstrap over seeds)".into(),
-            None => format!("no intervals: they need {FEWEST_UNITS} traces, or {FEWEST_UNITS} seeds"),
+            Some(Resampled::Traces) => {
+                "95 %: paired intervals, for other traces of these kinds (bootstrap over traces)"
+                    .into()
+            }
+            Some(Resampled::Seeds) => {
+                "95 %: paired intervals, for other seeds of these traces (bootstrap over seeds)"
+                    .into()
+            }
+            None => {
+                format!("no intervals: they need {FEWEST_UNITS} traces, or {FEWEST_UNITS} seeds")
+            }
         }
     }
 }
