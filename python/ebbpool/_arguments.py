@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import sys
 from collections.abc import Callable, Iterable
@@ -99,17 +100,25 @@ def _in_a_notebook() -> bool:
         return False
 
 
+def _in_a_notebook_with_widgets() -> bool:
+    return _in_a_notebook() and importlib.util.find_spec("ipywidgets") is not None
+
+
 @contextmanager
 def shown(progress: Watch, name: str) -> Iterator[Callable[[float], None] | None]:
     """The function to call with the share done, for the time of one piece of work."""
     if callable(progress):
         yield progress
         return
-    if progress is False or (progress is None and not sys.stderr.isatty() and not _in_a_notebook()):
+    if progress is False or (progress is None and not sys.stderr.isatty() and not _in_a_notebook_with_widgets()):
         yield None
         return
     try:
-        from tqdm.auto import tqdm
+        # tqdm.auto warns in a notebook without widgets, above each cell.
+        if _in_a_notebook_with_widgets():
+            from tqdm.notebook import tqdm
+        else:
+            from tqdm import tqdm
     except ImportError:
         if progress:
             raise UsageError("progress=True needs tqdm; install it, or give a function of the share done") from None

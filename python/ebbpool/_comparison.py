@@ -86,6 +86,18 @@ class Comparison(Table):
                 return False
         return (asymmetry is None or row.asymmetry == asymmetry) and (trace is None or row.trace == trace)
 
+    @property
+    def summary(self) -> Table:
+        """Several traces in one table: a row for each policy that has finished everywhere, the one with the least mean first.
+
+        >>> import ebbpool
+        >>> traces = [f"zipf:pages=1000,refs=10000,seed={seed}" for seed in range(5)]
+        >>> summary = ebbpool.compare(traces, ["lru", "cflru"], ["3%", "6%"], 32).summary
+        >>> summary[0].policy, summary[0].wins, summary[1].against_best_low > 1
+        ('cflru', 10, True)
+        """
+        return Table(self._native.summary())
+
     def report(self, path: str | os.PathLike[str]) -> None:
         """Writes the report: one page of HTML with charts and tables. With `compare(report=True)` it also describes the
         trace."""
@@ -249,4 +261,5 @@ def _number(text: str) -> float | int | None:
 
 
 Comparison.__doc__ = (Comparison.__doc__ or "") + _described("compare")
+Comparison.summary.__doc__ = (Comparison.summary.__doc__ or "") + _described("summary")
 Curve.__doc__ = (Curve.__doc__ or "") + _described("curve")

@@ -59,4 +59,4 @@ Asymmetry: TypeAlias = Union[float, str]
 
 Watch: TypeAlias = Union[bool, Callable[[float], None], None]
 """Progress: a function that gets the share done, True for a bar of tqdm, False for none, None for a bar if standard error is
-a terminal or the caller is a notebook."""
+a terminal or the caller is a notebook that has ipywidgets."""

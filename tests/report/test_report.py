@@ -561,6 +561,12 @@ class ReportTest(unittest.TestCase):
         self.assertEqual(len(browser.find(".trace")), 3)
         self.assertEqual(len(browser.find(".chart")), 3 * (4 + 1 + 2 + 2))
         self.drawn()
+        # The page begins with what holds for all of them, the best policy first.
+        summary = browser.one("#results > section:first-child")
+        self.assertEqual(summary.get_attribute("id"), "all-traces")
+        rows = summary.find_elements("css selector", "tbody tr")
+        best = rows[0].find_element("css selector", "th").text
+        self.assertIn(f" {best} is the one to take", summary.find_element("css selector", ".answer").text)
         # A choice is one trace's own.
         choice = lambda: [
             [option.text for option in trace.find_elements("css selector", ".part:first-of-type option:checked")]

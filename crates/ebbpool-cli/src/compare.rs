@@ -1,10 +1,13 @@
 //! `ebbpool compare`: compares policies over memory sizes and asymmetries.
 
 pub(crate) mod args;
+mod publication;
+mod several;
 pub(crate) mod table;
 
 use std::io::{self, IsTerminal, Write};
 
+use ebbpool_lab::several::{Summary, TraceGroup, TraceSet};
 use ebbpool_lab::{Comparison, DetailedResult, RunResult, report, schema};
 use ebbpool_trace::Source;
 use ebbpool_trace::output::OutputFile;
@@ -14,6 +17,7 @@ use crate::origin::report_options;
 use crate::progress::Console;
 use crate::results;
 use args::{CompareArgs, CompareFormat};
+use publication::Markup;
 
 pub(crate) fn compare(args: &CompareArgs) -> Result<(), Failure> {
     let request = args.request()?;
@@ -22,26 +26,24 @@ pub(crate) fn compare(args: &CompareArgs) -> Result<(), Failure> {
             "--format parquet is binary; send it to a file, as in > results.parquet".into(),
         ));
     }
-    let sources = match args.traces.is_empty() {
-        true => vec![results::sample(&args.common.reading.options())],
-        false => args.common.reading.sources(&args.traces)?,
-    };
-    Source::refuse_overwriting(&sources, args.report.clone())?;
+    let traces = traces(args)?;
+    let sources = &traces.sources;
+    Source::refuse_overwriting(sources, args.report.clone())?;
     let console = Console::default();
     let lab = results::lab(&console, args.common.threads.count(), !args.no_cache);
     // The report file is created first: an unwritable path must not waste the simulations.
     let report_file = args.report.as_ref().map(OutputFile::create).transpose()?;
     let mut comparisons = Vec::new();
-    for source in &sources {
+    for source in sources {
         comparisons.push(lab.compare(source, &request)?);
         if comparisons.last().is_some_and(|last| last.interrupted) {
             break;
         }
     }
     if let Some(file) = report_file {
-        report::write(file, &comparisons, &report_options())?;
+        report::write(file, &comparisons, &traces.groups, &report_options())?;
     }
-    print(args.format, &comparisons)?;
+    print(args.format, &comparisons, &traces)?;
     print_report_hint(args);
     match comparisons.last() {
         Some(last) if last.interrupted => Err(Failure::Interrupted {
@@ -56,14 +58,36 @@ pub(crate) fn compare(args: &CompareArgs) -> Result<(), Failure> {
     }
 }
 
-fn print(format: CompareFormat, comparisons: &[Comparison]) -> io::Result<()> {
+/// The traces that the arguments name.
+fn traces(args: &CompareArgs) -> Result<TraceSet, Failure> {
+    let reading = &args.common.reading;
+    if args.seeds == 1 {
+        return Ok(TraceSet::of(match args.traces.is_empty() {
+            true => vec![results::sample(&reading.options())],
+            false => reading.sources(&args.traces)?,
+        }));
+    }
+    let set = TraceSet::with_seeds(&args.traces, &reading.options(), args.seeds)?;
+    match set.is_of_single_traces() {
+        true => Err(Failure::Usage(
+            "--seeds makes other traces of the same kind with a generator, and no trace here is one; name some, such as zipf:pages=10000,refs=1000000".into(),
+        )),
+        false => Ok(set),
+    }
+}
+
+fn print(format: CompareFormat, comparisons: &[Comparison], traces: &TraceSet) -> io::Result<()> {
     let mut out = io::BufWriter::new(io::stdout().lock());
     let results = || comparisons.iter().flat_map(Comparison::finished);
     match format {
-        CompareFormat::Table => {
-            for comparison in comparisons {
-                write!(out, "{}", table::of_comparison(comparison))?;
-            }
+        CompareFormat::Table => write!(out, "{}", text(comparisons, &traces.groups))?,
+        CompareFormat::Markdown | CompareFormat::Latex => {
+            let markup = match format {
+                CompareFormat::Latex => Markup::Latex,
+                _ => Markup::Markdown,
+            };
+            let text = publication::of_comparisons(markup, comparisons, &traces.groups);
+            write!(out, "{text}")?;
         }
         CompareFormat::Json => {
             let detailed = comparisons.iter().flat_map(Comparison::detailed);
@@ -77,6 +101,26 @@ fn print(format: CompareFormat, comparisons: &[Comparison]) -> io::Result<()> {
         }
     }
     out.flush()
+}
+
+/// The tables of each trace, or of the seeds of each generator, and those of all together.
+pub(crate) fn text(comparisons: &[Comparison], groups: &[TraceGroup]) -> String {
+    let mut text = String::new();
+    for group in groups {
+        let end = group.members.end.min(comparisons.len());
+        let members = comparisons.get(group.members.start..end);
+        if !text.is_empty() && members.is_some_and(|members| !members.is_empty()) {
+            text.push('\n');
+        }
+        match members {
+            None | Some([]) => {}
+            Some([one]) => text += &table::of_comparison(one),
+            Some(seeds) => text += &several::of_seeds(group, seeds),
+        }
+    }
+    let summary = Summary::of(comparisons, groups);
+    text.extend(summary.map(|summary| several::of_summary(&summary)));
+    text
 }
 
 fn print_report_hint(args: &CompareArgs) {

@@ -29,7 +29,7 @@ pub(crate) fn curve(args: &CurveArgs) -> Result<(), Failure> {
     let study = lab.curve(&source, &args.request())?;
     print(args.format, &study)?;
     if let (Some(path), Some(file)) = (&args.report, report_file) {
-        report::write(file, &[study.into_comparison()], &report_options())?;
+        report::write(file, &[study.into_comparison()], &[], &report_options())?;
         // The command does not fail because standard error takes no line.
         let _ = writeln!(io::stderr(), "report: {}", path.display());
     }

@@ -41,6 +41,7 @@ use std::ffi::OsString;
 use std::io::{self, Write};
 
 use clap::Parser;
+use ebbpool_lab::several::TraceGroup;
 use ebbpool_lab::{Comparison, LabError, ResultDirectory};
 use ebbpool_trace::{ReadOptions, Source};
 
@@ -115,9 +116,9 @@ pub fn remedy(error: &LabError) -> &'static str {
     failure::lab_hint(error)
 }
 
-/// A comparison as the command prints it.
-pub fn comparison_text(comparison: &Comparison) -> String {
-    compare::table::of_comparison(comparison)
+/// Comparisons as the command prints them.
+pub fn comparison_text(comparisons: &[Comparison]) -> String {
+    compare::text(comparisons, &TraceGroup::of_each(comparisons))
 }
 
 /// The directory in which the command stores results: that of the environment variable `EBBPOOL_CACHE`, else one of the

@@ -1,54 +1,27 @@
 //! Figures that depend on random numbers: their means over seeds, with confidence intervals.
 
-use distrs::StudentsT;
+pub(crate) use ebbpool_lab::statistics::Estimate;
 
 use super::verdict::number;
 
-/// The probability with which an interval contains the mean over all seeds.
-const CONFIDENCE: f64 = 0.95;
+/// What an experiment prints of an estimate.
+pub(crate) trait Stated {
+    /// The estimate with the opposite sign.
+    fn opposite(self) -> Self;
 
-/// A mean over seeds.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Estimate {
-    pub(crate) mean: f64,
-    /// Half of the 95 % confidence interval; `None` for a figure that does not depend on random numbers.
-    pub(crate) half_width: Option<f64>,
+    /// The estimate as a text, such as `3.5 ± 0.2 %`.
+    fn text(&self, unit: &str) -> String;
 }
 
-impl Estimate {
-    /// The estimate from one sample for each seed, or from a single sample of a figure that does not depend on
-    /// random numbers. `None` without a sample.
-    pub(crate) fn of(samples: &[f64]) -> Option<Self> {
-        let count = samples.len() as f64;
-        let mean = samples.iter().sum::<f64>() / count;
-        match samples {
-            [] => None,
-            [one] => Some(Estimate {
-                mean: *one,
-                half_width: None,
-            }),
-            _ => {
-                let squares = samples.iter().map(|sample| (sample - mean).powi(2));
-                let deviation = (squares.sum::<f64>() / (count - 1.0)).sqrt();
-                let quantile = StudentsT::ppf(0.5 + CONFIDENCE / 2.0, count - 1.0);
-                Some(Estimate {
-                    mean,
-                    half_width: Some(quantile * deviation / count.sqrt()),
-                })
-            }
-        }
-    }
-
-    /// The estimate with the opposite sign.
-    pub(crate) fn opposite(self) -> Self {
+impl Stated for Estimate {
+    fn opposite(self) -> Self {
         Estimate {
             mean: -self.mean,
             ..self
         }
     }
 
-    /// The estimate as a text, such as `3.5 ± 0.2 %`.
-    pub(crate) fn text(&self, unit: &str) -> String {
+    fn text(&self, unit: &str) -> String {
         value_text(self.mean, self.half_width, unit)
     }
 }
@@ -104,29 +77,6 @@ fn means<'a>(
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn intervals_are_those_of_students_t() {
-        // Mean 3, deviation sqrt(2.5), t with 4 degrees of freedom 2.7764.
-        let five = Estimate::of(&[1.0, 2.0, 3.0, 4.0, 5.0]).expect("an estimate");
-        assert_eq!(five.mean, 3.0);
-        let half = five.half_width.expect("an interval");
-        assert!((half - 1.9632).abs() < 1e-3, "{half}");
-        // t with 1 and with 9 degrees of freedom: 12.706 and 2.2622.
-        let two = Estimate::of(&[1.0, 3.0]).and_then(|two| two.half_width);
-        assert!(
-            two.is_some_and(|half| (half - 12.706).abs() < 1e-2),
-            "{two:?}"
-        );
-        let ten: Vec<f64> = (0..10).map(f64::from).collect();
-        let ten = Estimate::of(&ten).and_then(|ten| ten.half_width);
-        let expected = 2.2622 * (82.5_f64 / 9.0).sqrt() / 10_f64.sqrt();
-        assert!(
-            ten.is_some_and(|half| (half - expected).abs() < 1e-3),
-            "{ten:?}"
-        );
-        assert_eq!(Estimate::of(&[]), None);
-    }
 
     #[test]
     fn a_figure_without_random_numbers_has_no_interval() {

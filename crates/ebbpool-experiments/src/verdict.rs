@@ -17,7 +17,7 @@ use super::metric::Metric;
 use super::ordered::Text;
 use super::plan::PointCoordinates;
 use super::point::Point;
-use super::seeds::{self, Estimate};
+use super::seeds::{self, Estimate, Stated};
 
 /// The verdict on a claim.
 #[derive(

@@ -48,6 +48,8 @@ mod result_store;
 mod run;
 mod run_result;
 pub mod schema;
+pub mod several;
+pub mod statistics;
 mod trace_info;
 
 pub use advise::{Advice, AdviseError, AdviseRequest};

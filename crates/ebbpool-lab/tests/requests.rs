@@ -248,6 +248,7 @@ fn a_report_after_a_comparison_runs_no_policy_again() {
         let page = |comparison| {
             ebbpool_lab::report::page(
                 &[comparison],
+                &[],
                 &ebbpool_lab::report::ReportOptions::default(),
             )
             .expect("a page")

@@ -4,6 +4,7 @@ use std::sync::Mutex;
 use std::time::SystemTime;
 
 use ebbpool_lab::report::{self, ReportOptions};
+use ebbpool_lab::several::{Summary, TraceGroup};
 use ebbpool_lab::{CompareRequest, Lab, LabError, advice, dirty_end, schema};
 use ebbpool_trace::Source;
 use ebbpool_trace::output::OutputFile;
@@ -92,14 +93,22 @@ impl Comparison {
         })
     }
 
+    /// One row for each policy over all traces, the best first; none for a single trace.
+    fn summary(&self, py: Python<'_>) -> PyResult<Table> {
+        self.with(|all| {
+            let summary = Summary::of(all, &TraceGroup::of_each(all));
+            Table::of_rows(py, summary.iter().flat_map(|summary| &summary.rows))
+        })
+    }
+
     /// The table that the command prints.
     fn text(&self) -> String {
-        self.with(|all| all.iter().map(ebbpool_cli::comparison_text).collect())
+        self.with(ebbpool_cli::comparison_text)
     }
 
     /// The report as a page of HTML.
     fn page(&self, py: Python<'_>) -> PyResult<String> {
-        let page = self.with(|all| report::page(all, &options()));
+        let page = self.with(|all| report::page(all, &TraceGroup::of_each(all), &options()));
         page.map_err(|error| raise(py, Class::Failure, &error.to_string()))
     }
 
@@ -107,7 +116,7 @@ impl Comparison {
     fn report(&self, py: Python<'_>, path: &str) -> PyResult<()> {
         let written = self.with(|all| {
             let file = OutputFile::create(path)?;
-            report::write(file, all, &options())
+            report::write(file, all, &TraceGroup::of_each(all), &options())
         });
         written.map_err(|error| lab_error(py, error))
     }

@@ -55,7 +55,7 @@ impl Curve {
         };
         let written = OutputFile::create(path)
             .map_err(Into::into)
-            .and_then(|file| report::write(file, &[study.into_comparison()], &options));
+            .and_then(|file| report::write(file, &[study.into_comparison()], &[], &options));
         written.map_err(|error| lab_error(py, error))
     }
 }

@@ -7,6 +7,7 @@ use arrow_array::{
 };
 use arrow_schema::{ArrowError, Field, Schema, SchemaRef};
 use ebbpool_lab::schema::{FieldType, FieldValue, ResultRow};
+use ebbpool_lab::several::SummaryRow;
 use ebbpool_lab::{BoundResult, CurveRow, RunResult};
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict, PyList, PyString};
@@ -159,7 +160,7 @@ pub(crate) fn table(py: Python<'_>, columns: Vec<(String, Bound<'_, PyList>)>) -
     table.map_err(|error| raise(py, Class::Failure, &error.to_string()))
 }
 
-/// The columns of a result: name, unit and meaning. `result` is `compare`, `curve` or `bound`.
+/// The columns of a result: name, unit and meaning. `result` is `compare`, `summary`, `curve` or `bound`.
 #[pyfunction]
 pub(crate) fn fields(
     py: Python<'_>,
@@ -169,6 +170,7 @@ pub(crate) fn fields(
         "compare" => RunResult::FIELDS,
         "curve" => CurveRow::FIELDS,
         "bound" => BoundResult::FIELDS,
+        "summary" => SummaryRow::FIELDS,
         other => {
             let text = format!("there is no result '{other}'");
             return Err(raise(py, Class::Usage, &text));

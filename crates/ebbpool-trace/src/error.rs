@@ -129,6 +129,16 @@ pub enum TraceError {
         /// Names of all generators.
         generators: String,
     },
+    /// More seeds than there are.
+    #[error("{spec}: there are no {count} seeds from {first} to 2^64-1; begin with a smaller one")]
+    Seeds {
+        /// The generator.
+        spec: String,
+        /// The first seed.
+        first: u64,
+        /// The seeds that were asked for.
+        count: u64,
+    },
     /// More distinct pages than the statistics support.
     #[error(
         "more than {limit} distinct pages; describe a part of the trace with --limit, or larger pages with --page-size"
@@ -341,6 +351,7 @@ impl TraceError {
                 | TraceError::SplitTooLarge { .. }
                 | TraceError::StandardInputTaken
                 | TraceError::NotGenerator { .. }
+                | TraceError::Seeds { .. }
                 | TraceError::OutputIsInput { .. }
                 | TraceError::OutputsCollide { .. }
                 | TraceError::Workload {

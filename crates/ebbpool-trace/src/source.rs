@@ -126,6 +126,30 @@ impl Source {
         Ok(Source::of(part.label.clone(), vec![part], options))
     }
 
+    /// The traces that a generator makes from this many seeds, from the one that `arg` gives, or its default, on; a single
+    /// trace for whatever else `arg` names.
+    ///
+    /// # Errors
+    ///
+    /// As [`parse`](Source::parse), and [`TraceError::Seeds`] if there are fewer seeds from there to 2^64 - 1.
+    pub fn seeds(arg: &str, options: &ReadOptions, count: u64) -> Result<Vec<Source>, TraceError> {
+        let first = Source::parse_with(arg, options)?;
+        let is_generator = matches!(
+            first.0.parts.as_slice(),
+            [SourcePart {
+                origin: PartOrigin::Generator(_),
+                ..
+            }]
+        );
+        match is_generator {
+            true => generators::seeded(arg, options, count)?
+                .iter()
+                .map(|spec| Source::generator(spec, options))
+                .collect(),
+            false => Ok(vec![first]),
+        }
+    }
+
     /// A trace compiled into the program, in a format with a magic number (the
     /// native one, possibly compressed).
     pub fn embedded(name: &str, bytes: &'static [u8], options: &ReadOptions) -> Source {

@@ -3,7 +3,7 @@
 mod common;
 
 use common::read_from;
-use ebbpool_trace::{Batch, Source, generators};
+use ebbpool_trace::{Batch, ReadOptions, Source, TraceError, generators};
 
 fn generate(spec: &str) -> Batch {
     let source = Source::parse(spec, None).unwrap();
@@ -664,4 +664,46 @@ fn bad_nested_parameters() {
         assert!(message.contains(part), "{message}");
         assert!(!message.contains('\n'));
     }
+}
+
+#[test]
+fn a_generator_has_a_trace_of_each_seed() {
+    let options = ReadOptions::default();
+    let labels = |arg: &str, count| -> Vec<String> {
+        let sources = Source::seeds(arg, &options, count).expect("traces");
+        sources.iter().map(|it| it.label().to_owned()).collect()
+    };
+    assert_eq!(
+        labels("uniform:pages=9,seed=5,refs=10", 2),
+        [
+            "uniform:pages=9,refs=10,seed=5",
+            "uniform:pages=9,refs=10,seed=6"
+        ]
+    );
+    // Without a seed it begins with the default, and a seed in a base is not the generator's own.
+    assert_eq!(
+        labels(
+            "workload-dynamics:base=(uniform:refs=10,seed=7),model=wm1",
+            1
+        ),
+        ["workload-dynamics:base=(uniform:refs=10,seed=7),model=wm1,seed=1"]
+    );
+    let own = Source::parse("uniform:pages=9,refs=10", None).expect("a trace");
+    let [first] = &Source::seeds("uniform:pages=9,refs=10", &options, 1).expect("traces")[..]
+    else {
+        panic!("not one trace");
+    };
+    assert_eq!(
+        first.content_key().expect("a key"),
+        own.content_key().expect("a key")
+    );
+    let last = format!("uniform:seed={}", u64::MAX);
+    assert_eq!(labels(&last, 1).len(), 1);
+    let error = Source::seeds(&last, &options, 2).expect_err("no such seed");
+    assert!(matches!(error, TraceError::Seeds { .. }), "{error}");
+    // A file has no seeds.
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join("a.txt");
+    std::fs::write(&path, "R 1\n").expect("a file");
+    assert_eq!(labels(path.to_str().expect("UTF-8"), 3).len(), 1);
 }

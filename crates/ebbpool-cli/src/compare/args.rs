@@ -14,6 +14,16 @@ pub(crate) struct CompareArgs {
     /// [default: the TPC-C sample]
     #[arg(value_name = "TRACE")]
     pub(crate) traces: Vec<String>,
+    /// Seeds of each generator among the traces, from its own on: figures are means, with their intervals
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = 1,
+        value_parser = clap::value_parser!(u64).range(1..=1000),
+        requires = "traces",
+        conflicts_with = "concat"
+    )]
+    pub(crate) seeds: u64,
     /// Policies, separated by commas; may be repeated; 'all' is every online policy
     /// [default: the online policies of the five papers, and ebb]
     #[arg(long, value_name = "LIST")]
@@ -60,6 +70,10 @@ pub(crate) enum CompareFormat {
     Json,
     Csv,
     Parquet,
+    /// Tables for a text in Markdown
+    Markdown,
+    /// Tables for a text in LaTeX, with the package booktabs
+    Latex,
 }
 
 impl CompareArgs {

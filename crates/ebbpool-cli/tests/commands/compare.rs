@@ -640,3 +640,67 @@ fn a_policy_under_which_the_device_fails_is_never_the_best() {
         "the report knows"
     );
 }
+
+#[test]
+fn several_traces_and_seeds_end_in_one_table() {
+    let ebbpool = Ebbpool::in_repository();
+    let args = [
+        "compare",
+        "zipf:pages=1000,refs=10000",
+        "uniform:pages=500,refs=10000",
+        "--policies",
+        "lru,cflru,clock",
+        "--frames",
+        "2%,5%,10%,20%",
+        "--asymmetry",
+        "1,8",
+        "--seeds",
+        "5",
+    ];
+    let text = ebbpool.stdout(&args);
+    let is_sentence = |line: &&str| line.starts_with("over ") || line.contains("geometric means");
+    let mut of_tables = text.lines().filter(|line| !is_sentence(line));
+    assert_eq!(of_tables.find(|line| line.chars().count() > 80), None);
+    assert!(
+        text.contains("zipf:pages=1000,refs=10000: 5 seeds\n"),
+        "{text}"
+    );
+    assert!(text.contains(" ±"), "{text}");
+    let answer = text.lines().last().expect("an answer");
+    let begin = "over 2 traces, 5 seeds, 4 sizes and 2 asymmetries cflru is the one to take: ";
+    assert!(answer.starts_with(begin), "{answer}");
+    let rows: Vec<Value> =
+        serde_json::from_str(&ebbpool.stdout(&[&args[..], &["--format", "json"]].concat()))
+            .expect("JSON");
+    assert_eq!(rows.len(), 10 * 3 * 4 * 2);
+    for (format, parts) in [
+        (
+            "markdown",
+            ["| R = 8 | ", "| :--- | ---: |", "| policy | over lru | "],
+        ),
+        ("latex", ["\\begin{tabular}{lrrrr}", "\\caption{", "10\\%"]),
+    ] {
+        let text = ebbpool.stdout(&[&args[..], &["--format", format]].concat());
+        for part in parts {
+            assert!(text.contains(part), "{format}, {part}: {text}");
+        }
+    }
+}
+
+#[test]
+fn seeds_need_a_generator() {
+    let ebbpool = Ebbpool::in_repository();
+    for (args, text) in [
+        (vec![sample("pg-tpcc")], "no trace here is one"),
+        (vec![], "required"),
+        (
+            vec!["zipf:pages=100,refs=100".into(), "--concat".into()],
+            "cannot be used with",
+        ),
+    ] {
+        let args: Vec<&str> = args.iter().map(String::as_str).collect();
+        let args = [&["compare"][..], &args, &["--seeds", "3"]].concat();
+        let error = errors(&ebbpool.run(&args));
+        assert!(error.contains(text), "{error}");
+    }
+}

@@ -3,7 +3,7 @@
 use super::{ClaimFinding, ClaimJudge, GuestFinding, SAME, Verdict, of_share};
 use crate::format::{BestCheck, Cases, RankCheck};
 use crate::point::Point;
-use crate::seeds::Estimate;
+use crate::seeds::{Estimate, Stated};
 
 /// Whether a claim on an order holds at one point.
 struct OrderAtPoint<'a> {

@@ -3,7 +3,7 @@
 use super::{ClaimFinding, ClaimJudge, FACTOR, PolicyComparison, Verdict, of_share};
 use crate::format::{FixedCheck, RatioAggregate, RatioCheck};
 use crate::ranking::times_worse;
-use crate::seeds::{self, Estimate};
+use crate::seeds::{self, Estimate, Stated};
 
 impl ClaimJudge<'_> {
     pub(super) fn ratio(&self, it: &RatioCheck) -> Option<ClaimFinding> {

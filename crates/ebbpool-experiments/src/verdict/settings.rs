@@ -4,7 +4,7 @@ use super::{ClaimFinding, ClaimJudge, number, of_amount, of_range, of_share};
 use crate::format::{GreatestCheck, MoreCheck, TimesCheck};
 use crate::metric::Metric;
 use crate::ordered::Text;
-use crate::seeds::{self, Estimate};
+use crate::seeds::{self, Estimate, Stated};
 
 impl ClaimJudge<'_> {
     /// How many times as good one setting is as another, on the mean over the policies.

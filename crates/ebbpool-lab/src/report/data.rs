@@ -16,6 +16,7 @@ use crate::pricing::{BillUnit, Pricing};
 use crate::report::Curve;
 use crate::report::chart::{LAYOUT, Layout, Mark, marks_of};
 use crate::report::on_device::{DeviceFacts, busy_joules, host_bytes};
+use crate::several::{Summary, TraceGroup};
 
 /// The data that the page's script reads.
 #[derive(Debug, Serialize)]
@@ -26,6 +27,28 @@ pub(crate) struct Report {
     /// The marks of the policies of all traces.
     marks: Vec<Mark>,
     traces: Vec<Trace>,
+    /// What holds for all traces together.
+    summary: Option<SummaryTable>,
+}
+
+/// The policies over all traces.
+#[derive(Debug, Serialize)]
+struct SummaryTable {
+    sentence: String,
+    heads: Vec<String>,
+    rows: Vec<Vec<String>>,
+    notes: Vec<String>,
+}
+
+impl From<Summary> for SummaryTable {
+    fn from(summary: Summary) -> Self {
+        SummaryTable {
+            sentence: summary.sentence(),
+            heads: summary.heads(),
+            rows: summary.cells(),
+            notes: summary.notes(),
+        }
+    }
 }
 
 #[derive(Debug, Serialize)]
@@ -218,7 +241,7 @@ impl Changes {
 }
 
 impl Report {
-    pub(crate) fn of(comparisons: &[Comparison]) -> Self {
+    pub(crate) fn of(comparisons: &[Comparison], groups: &[TraceGroup]) -> Self {
         let mut policies: Vec<&str> = Vec::new();
         for policy in comparisons
             .iter()
@@ -235,6 +258,7 @@ impl Report {
             layout: LAYOUT,
             marks: marks_of(&policies),
             traces: comparisons.iter().map(trace).collect(),
+            summary: Summary::of(comparisons, groups).map(Into::into),
         }
     }
 }
@@ -381,7 +405,7 @@ pub(super) mod tests {
 
     /// A report on a trace and a policy of that name.
     pub(in crate::report) fn report_named(name: &str) -> Report {
-        Report::of(&[comparison(name, Vec::new(), Vec::new())])
+        Report::of(&[comparison(name, Vec::new(), Vec::new())], &[])
     }
 
     fn plain() -> Pricing {

@@ -20,6 +20,7 @@ use sha2::{Digest, Sha256};
 
 use crate::compare::Comparison;
 use crate::error::LabError;
+use crate::several::TraceGroup;
 
 pub(crate) use curves::{CellErrors, Curve, Limit};
 pub use origin::ReportOptions;
@@ -30,7 +31,7 @@ const STYLE: &str = concat!(
 );
 
 /// The parts of the script. To add a section, write its file, name it here, and in `SECTIONS` of main.js.
-const SCRIPTS: [&str; 22] = [
+const SCRIPTS: [&str; 23] = [
     include_str!("script/elements.js"),
     include_str!("script/numbers.js"),
     include_str!("script/results.js"),
@@ -42,6 +43,7 @@ const SCRIPTS: [&str; 22] = [
     include_str!("script/memory.js"),
     include_str!("script/legend.js"),
     include_str!("script/facts.js"),
+    include_str!("script/summary.js"),
     include_str!("script/best.js"),
     include_str!("script/ranking.js"),
     include_str!("script/bill.js"),
@@ -82,7 +84,8 @@ const COUNTED: &str = "A reference to a page that is not in memory is one page r
 /// What the page says where scripts are not allowed.
 const NO_SCRIPT: &str = "This page draws its charts with a script. Please allow scripts for this file; it loads nothing.";
 
-/// Writes the page and puts it in its place.
+/// Writes the page and puts it in its place. `groups` are those of [`TraceSet`](crate::several::TraceSet); with several
+/// traces in them the page begins with their summary.
 ///
 /// # Errors
 ///
@@ -90,10 +93,12 @@ const NO_SCRIPT: &str = "This page draws its charts with a script. Please allow 
 pub fn write(
     mut out: OutputFile,
     comparisons: &[Comparison],
+    groups: &[TraceGroup],
     options: &ReportOptions,
 ) -> Result<(), LabError> {
     let label = out.label().to_string();
-    let written = page(comparisons, options).and_then(|page| out.write_all(page.as_bytes()));
+    let written =
+        page(comparisons, groups, options).and_then(|page| out.write_all(page.as_bytes()));
     written.map_err(|source| LabError::Output {
         what: format!("the report: {label}"),
         source,
@@ -107,8 +112,12 @@ pub fn write(
 /// # Errors
 ///
 /// If the results cannot be made JSON.
-pub fn page(comparisons: &[Comparison], options: &ReportOptions) -> Result<String, std::io::Error> {
-    let results = embedded(&data::Report::of(comparisons))?;
+pub fn page(
+    comparisons: &[Comparison],
+    groups: &[TraceGroup],
+    options: &ReportOptions,
+) -> Result<String, std::io::Error> {
+    let results = embedded(&data::Report::of(comparisons, groups))?;
     let style = html::style_sheet(STYLE);
     let script = script();
     let policy = format!(
@@ -171,7 +180,7 @@ mod tests {
 
     #[test]
     fn the_page_has_all_parts_once() {
-        let page = page(&[], &ReportOptions::default()).expect("a page");
+        let page = page(&[], &[], &ReportOptions::default()).expect("a page");
         let style = html::style_sheet(STYLE);
         for part in [
             &script(),

@@ -192,6 +192,26 @@ impl<'a> Arguments<'a> {
         format!("{}:{}", self.info.name, each.collect::<Vec<_>>().join(","))
     }
 
+    /// The generator as it is given, with each of this many seeds, from its own on.
+    pub(super) fn with_seeds(&self, count: u64) -> Result<Vec<String>, TraceError> {
+        let first = self.integer(SEED.name)?;
+        let last = first.checked_add(count.saturating_sub(1));
+        let last = last.ok_or_else(|| TraceError::Seeds {
+            spec: self.spec.clone(),
+            first,
+            count,
+        })?;
+        let others = self
+            .given
+            .iter()
+            .filter(|(other, _)| other.name != SEED.name);
+        let others: String = others
+            .map(|(parameter, value)| format!("{}={value},", parameter.name))
+            .collect();
+        let with = |seed| format!("{}:{others}{}={seed}", self.info.name, SEED.name);
+        Ok((first..=last).map(with).collect())
+    }
+
     /// The value of an integer parameter or its default.
     pub(super) fn integer(&self, name: &str) -> Result<u64, TraceError> {
         self.read(name, |text, kind| {

@@ -194,6 +194,19 @@ pub(crate) fn list() -> String {
     names.join(", ")
 }
 
+/// The generator `spec` with this many seeds, from its own on.
+pub(crate) fn seeded(
+    spec: &str,
+    reading: &ReadOptions,
+    count: u64,
+) -> Result<Vec<String>, TraceError> {
+    let (name, rest) = spec.split_once(':').unwrap_or((spec, ""));
+    let Some(entry) = ENTRIES.iter().find(|entry| entry.info.name == name) else {
+        return Ok(vec![spec.to_owned()]);
+    };
+    Arguments::parse(spec, &entry.info, rest, reading)?.with_seeds(count)
+}
+
 /// The generator that `spec` names; `None` if it does not look like one. Traces among its
 /// arguments are decoded as `reading` says.
 pub(crate) fn parse(

@@ -121,8 +121,10 @@ view.paint();
 legend(document.getElementById("legend"));
 const made = traces.map(traceSection);
 const results = document.getElementById("results");
-results.append(...made, tableSection(traces));
+const summary = report.summary === null ? [] : [summarySection(report.summary)];
+results.append(...summary, ...made, tableSection(traces));
 document.getElementById("contents").append(
+  ...summary.map(() => element("a", { href: "#all-traces" }, "All traces")),
   ...made.map((section, at) => element("a", { href: `#${section.id}` }, ...breakable(traces[at].name))),
   element("a", { href: "#all-results" }, "All results"),
 );

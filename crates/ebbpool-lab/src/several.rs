@@ -1,0 +1,650 @@
+//! Several traces, and several seeds of a generator, in one table.
+
+use std::ops::Range;
+
+use ebbpool_trace::{ReadOptions, Source, TraceError};
+
+use crate::advice::is_online;
+use crate::compare::Comparison;
+use crate::numbers::{decimals, less_or_more};
+use crate::policy_selection::BASELINE;
+use crate::run_result::RunResult;
+use crate::schema::result_row;
+use crate::statistics::{Estimate, FEWEST_UNITS, Resampling};
+
+/// The traces of a comparison. Those that a generator makes from several seeds stand beside each other.
+#[derive(Clone, Debug)]
+pub struct TraceSet {
+    /// The traces.
+    pub sources: Vec<Source>,
+    /// What the caller named, each with its traces.
+    pub groups: Vec<TraceGroup>,
+}
+
+/// The traces that a name stands for: more than one for a generator with several seeds.
+#[derive(Clone, Debug)]
+pub struct TraceGroup {
+    /// The trace as the caller named it.
+    pub name: String,
+    /// The indices of its traces.
+    pub members: Range<usize>,
+}
+
+impl TraceSet {
+    /// Traces that stand for themselves.
+    pub fn of(sources: Vec<Source>) -> Self {
+        let group = |(at, source): (usize, &Source)| TraceGroup {
+            name: source.label().into(),
+            members: at..at + 1,
+        };
+        TraceSet {
+            groups: sources.iter().enumerate().map(group).collect(),
+            sources,
+        }
+    }
+
+    /// The named traces, with this many seeds of each generator among them.
+    ///
+    /// # Errors
+    ///
+    /// As [`Source::seeds`].
+    pub fn with_seeds(
+        names: &[String],
+        options: &ReadOptions,
+        seeds: u64,
+    ) -> Result<Self, TraceError> {
+        let mut set = TraceSet {
+            sources: Vec::new(),
+            groups: Vec::new(),
+        };
+        for name in names {
+            let start = set.sources.len();
+            set.sources.extend(Source::seeds(name, options, seeds)?);
+            set.groups.push(TraceGroup {
+                name: name.clone(),
+                members: start..set.sources.len(),
+            });
+        }
+        Ok(set)
+    }
+
+    /// True if no trace has more than one seed.
+    pub fn is_of_single_traces(&self) -> bool {
+        self.groups.iter().all(|group| group.members.len() == 1)
+    }
+}
+
+impl TraceGroup {
+    /// A group for each of these comparisons.
+    pub fn of_each(comparisons: &[Comparison]) -> Vec<Self> {
+        let group = |(at, comparison): (usize, &Comparison)| TraceGroup {
+            name: comparison.name.clone(),
+            members: at..at + 1,
+        };
+        comparisons.iter().enumerate().map(group).collect()
+    }
+}
+
+/// The bills of a group of traces that differ in their seeds: means, each with half of its interval.
+#[derive(Debug)]
+pub struct SeedMeans<'a> {
+    comparisons: &'a [Comparison],
+}
+
+impl<'a> SeedMeans<'a> {
+    /// The comparisons of a group, at least one; all are answers to the same request.
+    pub fn of(comparisons: &'a [Comparison]) -> Self {
+        SeedMeans { comparisons }
+    }
+
+    /// The bill per reference of a policy at the price and the size of these indices; `None` if one is missing.
+    pub fn bill(&self, (pricing, policy, size): (usize, usize, usize)) -> Option<Estimate> {
+        let bills = self.comparisons.iter();
+        let bills = bills.map(|one| Some(result(one, (pricing, policy, size))?.cost));
+        Estimate::of(&bills.collect::<Option<Vec<f64>>>()?)
+    }
+}
+
+/// A finished result; `None` if it is missing or its device failed.
+fn result(
+    comparison: &Comparison,
+    (pricing, policy, size): (usize, usize, usize),
+) -> Option<&RunResult> {
+    let (policies, sizes) = (comparison.policies.len(), comparison.sizes.len());
+    let result = comparison
+        .results
+        .get((pricing * policies + policy) * sizes + size)?;
+    result.as_ref().filter(|result| !result.failed)
+}
+
+/// What an interval is of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Resampled {
+    /// Other traces of the kind.
+    Traces,
+    /// Other seeds of the same traces.
+    Seeds,
+}
+
+result_row! {
+    /// A policy over several traces.
+    pub struct SummaryRow {
+        /// The policy in canonical spelling.
+        policy: String ["" key],
+        /// The geometric mean of its bills over those of lru; null without lru.
+        against_baseline: Option<f64> [""],
+        /// The geometric mean of its bills over those of the policy with the least mean.
+        against_best: f64 [""],
+        /// The lower end of the 95 % interval of `against_best`; null where there are too few traces.
+        against_best_low: Option<f64> [""],
+        /// The upper end.
+        against_best_high: Option<f64> [""],
+        /// The cells in which no online policy costs less; each trace, size and price is one.
+        wins: u64 ["cells"],
+        /// All cells.
+        cells: u64 ["cells"],
+        /// Its largest bill over the least bill of an online policy in the same cell.
+        worst: f64 [""],
+        /// The trace, the size and the price of that cell.
+        worst_at: String [""],
+    }
+}
+
+/// All policies over several traces: one row for each policy that has finished everywhere, the one with the least mean
+/// first.
+#[derive(Clone, Debug)]
+pub struct Summary {
+    /// The rows.
+    pub rows: Vec<SummaryRow>,
+    /// What was compared, in words: "3 traces, 5 seeds of 2 of them, 4 sizes and 4 asymmetries".
+    pub over: String,
+    /// What the intervals are of; `None` if there are none.
+    pub resampled: Option<Resampled>,
+    /// Cells that are left out because a policy's bill is 0, of which there is no geometric mean.
+    pub left_out: u64,
+}
+
+/// The bills of a cell, policy by policy, and the trace that it belongs to.
+struct Cell {
+    trace: usize,
+    bills: Vec<f64>,
+    at: String,
+}
+
+impl Summary {
+    /// The summary of the comparisons of these groups; all are answers to the same request. `None` for a single trace,
+    /// and if no policy has finished everywhere.
+    pub fn of(comparisons: &[Comparison], groups: &[TraceGroup]) -> Option<Self> {
+        let first = comparisons.first()?;
+        let is_complete = groups.last()?.members.end == comparisons.len();
+        if comparisons.len() < 2 || !is_complete {
+            return None;
+        }
+        let finished = |&policy: &usize| {
+            let of_one = |one: &Comparison| all_results(one, policy).all(|it| it.is_some());
+            comparisons.iter().all(of_one)
+        };
+        let policies: Vec<usize> = (0..first.policies.len()).filter(finished).collect();
+        if policies.is_empty() {
+            return None;
+        }
+        let all = cells_of(comparisons, &policies);
+        let total = all.len();
+        let cells: Vec<Cell> = all
+            .into_iter()
+            .filter(|cell| cell.bills.iter().all(|&bill| bill > 0.0))
+            .collect();
+        if cells.is_empty() {
+            return None;
+        }
+        let names: Vec<&str> = policies
+            .iter()
+            .map(|&at| first.policies[at].as_str())
+            .collect();
+        let units = Units::of(groups, &cells, comparisons.len());
+        Some(Summary {
+            rows: rows(&names, &cells, &units),
+            over: over(first, groups),
+            resampled: units.resampled,
+            left_out: (total - cells.len()) as u64,
+        })
+    }
+
+    /// The answer in a sentence: the policy to take, and how sure that is.
+    pub fn sentence(&self) -> String {
+        let Some(best) = self.rows.iter().find(|row| is_online(&row.policy)) else {
+            return String::new();
+        };
+        let name = &best.policy;
+        let mut text = format!("over {} {name} is the one to take: ", self.over);
+        if let Some(ratio) = best.against_baseline.filter(|_| name != BASELINE) {
+            text += &format!("{} than {BASELINE} on average, ", less_or_more(ratio, 1.0));
+        }
+        text += &match best.worst {
+            worst if worst <= 1.0 => "the best of each".into(),
+            worst => format!(
+                "at most {:.1} % above the best of each",
+                100.0 * (worst - 1.0)
+            ),
+        };
+        let next = self
+            .rows
+            .iter()
+            .find(|row| row.policy != *name && is_online(&row.policy));
+        if let Some(next) = next {
+            text += &format!(
+                "; {} costs {} % more",
+                next.policy,
+                percent(next.against_best)
+            );
+            if let (Some(low), Some(high)) = (next.against_best_low, next.against_best_high) {
+                text += &format!(" ({} to {})", percent(low), percent(high));
+            }
+        }
+        text
+    }
+
+    /// The heads of the table's columns.
+    pub fn heads(&self) -> Vec<String> {
+        let best = self.rows.iter().find(|row| row.against_best == 1.0);
+        let best = best.map_or("the best", |row| row.policy.as_str());
+        vec![
+            "policy".into(),
+            format!("over {BASELINE}"),
+            format!("over {best}"),
+            "95 %".into(),
+            "best in".into(),
+            "at most above".into(),
+        ]
+    }
+
+    /// The cells of each row.
+    pub fn cells(&self) -> Vec<Vec<String>> {
+        let ratio = |value: f64| decimals(value, 3);
+        let row = |row: &SummaryRow| {
+            let interval = row.against_best_low.zip(row.against_best_high);
+            vec![
+                row.policy.clone(),
+                row.against_baseline.map_or("-".into(), ratio),
+                ratio(row.against_best),
+                interval.map_or("-".into(), |(low, high)| {
+                    format!("{} to {}", ratio(low), ratio(high))
+                }),
+                format!("{} of {}", row.wins, row.cells),
+                format!("{:.1} %", 100.0 * (row.worst - 1.0).max(0.0)),
+            ]
+        };
+        self.rows.iter().map(row).collect()
+    }
+
+    /// What the table's figures are, in sentences.
+    pub fn notes(&self) -> Vec<String> {
+        let mut notes = vec![
+            format!(
+                "geometric means of bills over {}; above: over the least bill of an online policy",
+                self.over
+            ),
+            self.about_intervals(),
+        ];
+        if self.left_out > 0 {
+            notes.push(format!(
+                "{} cells in which a bill is 0 are left out",
+                self.left_out
+            ));
+        }
+        let first = self.rows.first().filter(|row| row.worst > 1.0);
+        notes.extend(first.map(|row| {
+            format!(
+                "{} is farthest above the best at {}",
+                row.policy, row.worst_at
+            )
+        }));
+        notes
+    }
+
+    /// How the intervals came about, or why there are none, in a sentence.
+    fn about_intervals(&self) -> String {
+        match self.resampled {
+            Some(Resampled::Traces) => {
+                "95 %: paired intervals, for other traces of these kinds (bootstrap over traces)"
+                    .into()
+            }
+            Some(Resampled::Seeds) => {
+                "95 %: paired intervals, for other seeds of these traces (bootstrap over seeds)"
+                    .into()
+            }
+            None => {
+                format!("no intervals: they need {FEWEST_UNITS} traces, or {FEWEST_UNITS} seeds")
+            }
+        }
+    }
+}
+
+/// How far a ratio is above 1, in per cent.
+fn percent(ratio: f64) -> String {
+    decimals(100.0 * (ratio - 1.0), 1)
+}
+
+fn all_results(comparison: &Comparison, policy: usize) -> impl Iterator<Item = Option<&RunResult>> {
+    let (pricings, sizes) = (comparison.pricings.len(), comparison.sizes.len());
+    let places = (0..pricings).flat_map(move |pricing| (0..sizes).map(move |size| (pricing, size)));
+    places.map(move |(pricing, size)| result(comparison, (pricing, policy, size)))
+}
+
+/// The cells of all traces, in the order of the comparisons.
+fn cells_of(comparisons: &[Comparison], policies: &[usize]) -> Vec<Cell> {
+    let mut cells = Vec::new();
+    for (trace, comparison) in comparisons.iter().enumerate() {
+        for (pricing, price) in comparison.pricings.iter().enumerate() {
+            for (size, spelled) in comparison.sizes.iter().enumerate() {
+                let bill = |&policy: &usize| {
+                    result(comparison, (pricing, policy, size)).map_or(0.0, |result| result.cost)
+                };
+                let at_price = match &price.device_name {
+                    Some(_) => String::new(),
+                    None => format!(", R = {}", price.label()),
+                };
+                cells.push(Cell {
+                    trace,
+                    bills: policies.iter().map(bill).collect(),
+                    at: format!("{}, {spelled}{at_price}", comparison.name),
+                });
+            }
+        }
+    }
+    cells
+}
+
+/// What means are taken over, and how the intervals are drawn.
+struct Units<'a> {
+    groups: &'a [TraceGroup],
+    resampled: Option<Resampled>,
+    resampling: Option<Resampling>,
+    /// Of each trace, its cells.
+    cells: Vec<Vec<usize>>,
+}
+
+impl<'a> Units<'a> {
+    fn of(groups: &'a [TraceGroup], all: &[Cell], traces: usize) -> Self {
+        let mut cells = vec![Vec::new(); traces];
+        for (at, cell) in all.iter().enumerate() {
+            cells[cell.trace].push(at);
+        }
+        let by_traces = Resampling::new(groups.len());
+        let (resampled, resampling) = match by_traces {
+            Some(by_traces) => (Some(Resampled::Traces), Some(by_traces)),
+            None => {
+                let by_seeds = Resampling::new(seeds(groups));
+                (by_seeds.as_ref().map(|_| Resampled::Seeds), by_seeds)
+            }
+        };
+        Units {
+            groups,
+            resampled,
+            resampling,
+            cells,
+        }
+    }
+
+    /// The mean of a figure of the cells: over those of each trace, over its seeds, over what the caller named.
+    fn mean(&self, figure: &impl Fn(usize) -> f64) -> f64 {
+        let groups: Vec<f64> = self.of_groups(figure).collect();
+        average(&groups)
+    }
+
+    fn of_trace(&self, trace: usize, figure: &impl Fn(usize) -> f64) -> Option<f64> {
+        let figures: Vec<f64> = self.cells[trace].iter().map(|&cell| figure(cell)).collect();
+        (!figures.is_empty()).then(|| average(&figures))
+    }
+
+    /// The figure of each group; none of a group all of whose cells are left out.
+    fn of_groups(&self, figure: &impl Fn(usize) -> f64) -> impl Iterator<Item = f64> {
+        self.groups.iter().filter_map(|group| {
+            let members = group.members.clone();
+            let of_seeds: Vec<f64> = members.filter_map(|it| self.of_trace(it, figure)).collect();
+            (!of_seeds.is_empty()).then(|| average(&of_seeds))
+        })
+    }
+
+    /// The interval of the mean of a figure.
+    fn interval(&self, figure: &impl Fn(usize) -> f64) -> Option<[f64; 2]> {
+        let resampling = self.resampling.as_ref()?;
+        let samples: Vec<f64> = match self.resampled? {
+            Resampled::Traces => self.of_groups(figure).collect(),
+            Resampled::Seeds => {
+                let of_seed = |seed: usize| {
+                    // A trace without seeds is the same with each seed of the others.
+                    let trace = |group: &TraceGroup| match group.members.len() {
+                        1 => group.members.start,
+                        _ => group.members.start + seed,
+                    };
+                    let groups = self.groups.iter();
+                    let of_groups: Vec<f64> = groups
+                        .filter_map(|group| self.of_trace(trace(group), figure))
+                        .collect();
+                    average(&of_groups)
+                };
+                (0..seeds(self.groups)).map(of_seed).collect()
+            }
+        };
+        (samples.len() == resampling.units()).then(|| resampling.interval(&samples))
+    }
+}
+
+fn average(figures: &[f64]) -> f64 {
+    figures.iter().sum::<f64>() / figures.len() as f64
+}
+
+/// The seeds of those traces that have several; 1 if there are none.
+fn seeds(groups: &[TraceGroup]) -> usize {
+    let of_each = groups.iter().map(|group| group.members.len());
+    of_each.filter(|&seeds| seeds > 1).min().unwrap_or(1)
+}
+
+fn rows(names: &[&str], cells: &[Cell], units: &Units) -> Vec<SummaryRow> {
+    // The policies that know the future are compared with the others, which are not compared with them.
+    let online: Vec<usize> = (0..names.len())
+        .filter(|&at| is_online(names[at]))
+        .collect();
+    let rivals = match online.is_empty() {
+        true => (0..names.len()).collect(),
+        false => online,
+    };
+    let least: Vec<f64> = cells
+        .iter()
+        .map(|cell| {
+            rivals
+                .iter()
+                .fold(f64::INFINITY, |least, &at| least.min(cell.bills[at]))
+        })
+        .collect();
+    let ratio = |policy: usize, other: usize| {
+        move |cell: usize| (cells[cell].bills[policy] / cells[cell].bills[other]).ln()
+    };
+    let mean_bill = |policy: usize| units.mean(&|cell: usize| cells[cell].bills[policy].ln());
+    let best = rivals
+        .iter()
+        .copied()
+        .min_by(|&a, &b| mean_bill(a).total_cmp(&mean_bill(b)));
+    let best = best.unwrap_or_default();
+    let baseline = names.iter().position(|name| *name == BASELINE);
+    let row = |policy: usize| {
+        let above = |cell: &usize| cells[*cell].bills[policy] / least[*cell];
+        let worst = (0..cells.len()).max_by(|a, b| above(a).total_cmp(&above(b)));
+        let worst = worst.unwrap_or_default();
+        let interval = match policy == best {
+            true => None,
+            false => units.interval(&ratio(policy, best)),
+        };
+        SummaryRow {
+            policy: names[policy].into(),
+            against_baseline: baseline.map(|baseline| units.mean(&ratio(policy, baseline)).exp()),
+            against_best: units.mean(&ratio(policy, best)).exp(),
+            against_best_low: interval.map(|[low, _]| low.exp()),
+            against_best_high: interval.map(|[_, high]| high.exp()),
+            wins: (0..cells.len()).filter(|cell| above(cell) <= 1.0).count() as u64,
+            cells: cells.len() as u64,
+            worst: above(&worst),
+            worst_at: cells[worst].at.clone(),
+        }
+    };
+    let mut rows: Vec<SummaryRow> = (0..names.len()).map(row).collect();
+    rows.sort_by(|a, b| a.against_best.total_cmp(&b.against_best));
+    rows
+}
+
+/// What was compared, in words.
+fn over(comparison: &Comparison, groups: &[TraceGroup]) -> String {
+    let count = |number: usize, one: &str, more: &str| match number {
+        1 => format!("1 {one}"),
+        number => format!("{number} {more}"),
+    };
+    let mut parts = vec![count(groups.len(), "trace", "traces")];
+    let seeded = groups
+        .iter()
+        .filter(|group| group.members.len() > 1)
+        .count();
+    match seeded {
+        0 => {}
+        all if all == groups.len() => parts.push(format!("{} seeds", seeds(groups))),
+        some => parts.push(format!("{} seeds of {some} of them", seeds(groups))),
+    }
+    parts.push(count(comparison.sizes.len(), "size", "sizes"));
+    if comparison
+        .pricings
+        .iter()
+        .all(|price| price.device_name.is_none())
+    {
+        parts.push(count(comparison.pricings.len(), "asymmetry", "asymmetries"));
+    }
+    let last = parts.pop().unwrap_or_default();
+    format!("{} and {last}", parts.join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::compare::CompareRequest;
+    use crate::events::Silent;
+    use crate::lab::{Lab, Settings};
+    use crate::memory_size::MemorySize;
+    use crate::policy_selection::PolicySelection;
+    use crate::pricing::PricingRequest;
+
+    fn compared(names: &[&str], seeds: u64, policies: &str) -> (Vec<Comparison>, Vec<TraceGroup>) {
+        let names: Vec<String> = names.iter().map(ToString::to_string).collect();
+        let set = TraceSet::with_seeds(&names, &ReadOptions::default(), seeds).expect("traces");
+        let lab = Lab::new(Settings::default(), &Silent);
+        let request = CompareRequest::new(
+            PolicySelection::lists([policies]),
+            vec![MemorySize::frames(20), MemorySize::frames(40)],
+            vec![PricingRequest::default()],
+        );
+        let compared = set
+            .sources
+            .iter()
+            .map(|source| lab.compare(source, &request));
+        let compared: Result<Vec<Comparison>, _> = compared.collect();
+        (compared.expect("results"), set.groups)
+    }
+
+    fn cost(comparison: &Comparison, policy: usize, size: usize) -> f64 {
+        comparison.results[policy * comparison.sizes.len() + size]
+            .as_ref()
+            .expect("a result")
+            .cost
+    }
+
+    /// The figures are those of their definitions, worked out from the bills one by one.
+    #[test]
+    fn figures_are_those_of_their_definitions() {
+        let names = ["zipf:pages=300,refs=3000", "uniform:pages=90,refs=3000"];
+        let (all, groups) = compared(&names, 1, "lru,cflru,fifo");
+        let summary = Summary::of(&all, &groups).expect("a summary");
+        assert_eq!(summary.over, "2 traces, 2 sizes and 1 asymmetry");
+        assert_eq!(summary.resampled, None);
+        let mut product = [1.0f64; 3];
+        let (mut wins, mut worst) = ([0; 3], [0.0f64; 3]);
+        for comparison in &all {
+            for size in 0..2 {
+                let least = (0..3)
+                    .map(|it| cost(comparison, it, size))
+                    .fold(9e9, f64::min);
+                for policy in 0..3 {
+                    let bill = cost(comparison, policy, size);
+                    product[policy] *= bill / cost(comparison, 0, size);
+                    wins[policy] += u64::from(bill == least);
+                    worst[policy] = worst[policy].max(bill / least);
+                }
+            }
+        }
+        for row in &summary.rows {
+            let at = all[0]
+                .policies
+                .iter()
+                .position(|it| *it == row.policy)
+                .expect("a policy");
+            let mean = product[at].powf(0.25);
+            let found = row.against_baseline.expect("lru is there");
+            assert!(
+                (found - mean).abs() < 1e-9,
+                "{}: {found} {mean}",
+                row.policy
+            );
+            assert_eq!((row.wins, row.cells, row.worst), (wins[at], 4, worst[at]));
+        }
+        assert_eq!(summary.rows[0].policy, "cflru");
+        assert_eq!(summary.rows[0].against_best, 1.0);
+        assert!(summary.sentence().contains("cflru is the one to take: "));
+    }
+
+    /// Each trace counts as much as any other, whatever the number of its seeds.
+    #[test]
+    fn seeds_are_no_further_traces() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path().join("a.txt");
+        let lines = (0..2000u64).map(|at| format!("W {}\n", at * at * 7 % 90));
+        std::fs::write(&path, lines.collect::<String>()).expect("a file");
+        let names = ["zipf:pages=300,refs=3000", path.to_str().expect("UTF-8")];
+        let (all, groups) = compared(&names, 5, "lru,cflru");
+        assert_eq!(all.len(), 6);
+        let summary = Summary::of(&all, &groups).expect("a summary");
+        assert_eq!(summary.resampled, Some(Resampled::Seeds));
+        assert_eq!(
+            summary.over,
+            "2 traces, 5 seeds of 1 of them, 2 sizes and 1 asymmetry"
+        );
+        let log = |comparison: &Comparison| {
+            let of_size = |size| (cost(comparison, 1, size) / cost(comparison, 0, size)).ln();
+            (of_size(0) + of_size(1)) / 2.0
+        };
+        let of_seeds = all[..5].iter().map(log).sum::<f64>() / 5.0;
+        let mean = ((of_seeds + log(&all[5])) / 2.0).exp();
+        let row = summary
+            .rows
+            .iter()
+            .find(|row| row.policy == "cflru")
+            .expect("a row");
+        assert!((row.against_baseline.expect("lru") - mean).abs() < 1e-12);
+        // The interval is that of the other policy over the best, and contains its figure.
+        let other = &summary.rows[1];
+        let (low, high) = (other.against_best_low, other.against_best_high);
+        let (low, high) = (low.expect("a low end"), high.expect("a high end"));
+        assert!(low <= other.against_best && other.against_best <= high && low < high);
+    }
+
+    #[test]
+    fn one_trace_has_no_summary_and_offline_policies_are_no_rivals() {
+        let (all, groups) = compared(&["uniform:pages=90,refs=3000"], 1, "lru,fifo");
+        assert!(Summary::of(&all, &groups).is_none());
+        let (all, groups) = compared(&["uniform:pages=90,refs=3000"], 5, "belady,lru,fifo");
+        let summary = Summary::of(&all, &groups).expect("a summary");
+        let belady = &summary.rows[0];
+        assert!(belady.policy == "belady" && belady.against_best < 1.0);
+        assert!(!summary.sentence().contains("belady"));
+        assert!(
+            Summary::of(&all[..3], &groups).is_none(),
+            "not all have finished"
+        );
+    }
+}
