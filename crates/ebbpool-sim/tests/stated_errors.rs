@@ -355,9 +355,6 @@ fn table() {
             policies.iter().flat_map(of_policy).collect()
         }));
     }
-    for one in &results {
-        eprintln!("CELL {:?} {}", one.deviations, one.cell);
-    }
     println!(
         "| policy | runs on | cells | bill | reads | writes | bill is off | reads are off | writes are off |"
     );

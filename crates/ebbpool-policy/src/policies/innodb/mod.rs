@@ -104,7 +104,7 @@ impl Build for Innodb {
         asks_erase_counts: false,
     };
 
-    // Its list has no old part below 512 pages: figures from samples have too few writes (docs/curves.md).
+    // Figures from samples have too few writes, by more than their error (docs/curves.md).
     const HAS_MINIATURE: bool = false;
 
     fn new(config: InnodbConfig, frames: u32) -> Self {
