@@ -128,7 +128,11 @@ impl Draw {
     }
 
     /// The results of those cells that are sampled. With `forced`, policies without a miniature are sampled too.
-    fn cells(&self, forced: bool, requests: impl Fn(u64) -> Vec<(PolicySpec, u64)>) -> Vec<Result> {
+    fn cells(
+        &self,
+        forced: bool,
+        requests: impl Fn(u64) -> Vec<(PolicySpec, u64)>,
+    ) -> Vec<SampledCell> {
         let source = self.source();
         let options = SimOptions {
             warmup: self.warmup,
@@ -173,7 +177,7 @@ impl Draw {
         let outcome = simulate(&source, &cells, &options, &QUIET).expect("a simulation");
         let exact = sampled.iter().zip(outcome.counts);
         exact
-            .map(|(((policy, frames), estimate), counts)| Result {
+            .map(|(((policy, frames), estimate), counts)| SampledCell {
                 policy: policy.entry().name,
                 cell: format!("{policy} with {frames} on {self:?}"),
                 deviations: deviations(estimate, &counts, self.asymmetry),
@@ -183,13 +187,18 @@ impl Draw {
 }
 
 /// A sampled cell.
-#[derive(Debug)]
-struct Result {
+struct SampledCell {
     policy: &'static str,
     cell: String,
     /// The deviations of bill, reads and writes from the truth, in stated errors; `None` where nothing is stated because
     /// the figure is 0.
     deviations: [Option<f64>; 3],
+}
+
+/// A line for each cell.
+fn listed<'a>(cells: impl Iterator<Item = &'a SampledCell>) -> String {
+    let line = |one: &SampledCell| format!("\n{}: {:?}", one.cell, one.deviations);
+    cells.map(line).collect()
 }
 
 fn deviations(estimate: &Estimate, exact: &Counts, asymmetry: f64) -> [Option<f64>; 3] {
@@ -219,7 +228,7 @@ struct Spread {
 }
 
 impl Spread {
-    fn of<'a>(results: impl IntoIterator<Item = &'a Result>, figure: usize) -> Self {
+    fn of<'a>(results: impl IntoIterator<Item = &'a SampledCell>, figure: usize) -> Self {
         let deviations = results
             .into_iter()
             .filter_map(|result| result.deviations[figure]);
@@ -265,7 +274,7 @@ fn sampled_policies() -> Vec<PolicySpec> {
 #[test]
 fn stated_errors_cover_the_truth_in_nine_of_ten_cells() {
     let policies = sampled_policies();
-    let mut results: Vec<Result> = Vec::new();
+    let mut results: Vec<SampledCell> = Vec::new();
     for draw in draws(2, 40, 8) {
         results.extend(draw.cells(false, |pages| {
             let cells = draw.policies.iter().zip(&draw.places);
@@ -290,10 +299,10 @@ fn stated_errors_cover_the_truth_in_nine_of_ten_cells() {
         });
         assert!(
             spread.share() >= LEAST_COVERED,
-            "{name}: {} of {} are within the stated error; the others: {:#?}",
+            "{name}: {} of {} are within the stated error; the others:{}",
             spread.covered,
             spread.cells,
-            beyond.collect::<Vec<_>>()
+            listed(beyond)
         );
     }
 }
@@ -301,7 +310,7 @@ fn stated_errors_cover_the_truth_in_nine_of_ten_cells() {
 #[test]
 fn no_policy_is_off_on_one_side() {
     let policies = sampled_policies();
-    let mut results: Vec<Result> = Vec::new();
+    let mut results: Vec<SampledCell> = Vec::new();
     let draws = draws(3, TRACES.len(), 1).into_iter().enumerate();
     for draw in draws.map(|(trace, draw)| Draw { trace, ..draw }) {
         results.extend(draw.cells(false, |pages| {
@@ -325,11 +334,11 @@ fn no_policy_is_off_on_one_side() {
                 && spread.mean.abs() <= LARGEST_MEAN_DEVIATION;
             assert!(
                 fits,
-                "{name} of {policy}: {} of {} are within the stated error, and their mean deviation is {:+.2} of it: {:#?}",
+                "{name} of {policy}: {} of {} are within the stated error, and their mean deviation is {:+.2} of it:{}",
                 spread.covered,
                 spread.cells,
                 spread.mean,
-                of_policy().collect::<Vec<_>>()
+                listed(of_policy())
             );
         }
     }
@@ -361,7 +370,8 @@ fn table() {
     println!("| --- | --- | --- | --- | --- | --- | --- | --- | --- |");
     for policy in policies {
         let name = policy.entry().name;
-        let of_policy: Vec<&Result> = results.iter().filter(|one| one.policy == name).collect();
+        let of_policy: Vec<&SampledCell> =
+            results.iter().filter(|one| one.policy == name).collect();
         let spreads = [0, 1, 2].map(|figure| Spread::of(of_policy.iter().copied(), figure));
         let runs_on = match policy.has_miniature() {
             true => "samples",
