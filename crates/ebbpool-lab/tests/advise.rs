@@ -7,8 +7,9 @@ use ebbpool_lab::advise::{
     AdviceClock, ArrivalRate, ClockSource, DailyWrites, NoteKind, ServerKind, report_page,
 };
 use ebbpool_lab::{
-    Advice, AdviseError, AdviseRequest, ErrorKind, Lab, LabError, LabEvents, MemorySize, Note,
-    PricingRequest, RequestError, ResultDirectory, RunRequest, Settings, Silent,
+    Advice, AdviseError, AdviseRequest, CurveRequest, ErrorKind, Lab, LabError, LabEvents,
+    MemorySize, Note, PolicySelection, PricingRequest, RequestError, ResultDirectory, RunRequest,
+    Settings, Silent,
 };
 use ebbpool_sim::{AtEnd, Warmup};
 use ebbpool_trace::{Batch, Format, Metadata, ReadOptions, RequestDetail, Source, Writer};
@@ -165,14 +166,27 @@ fn a_life_has_its_range_and_is_judged_by_its_lower_end() {
 
 #[test]
 fn the_memory_table_has_the_exact_figures_where_there_are_any() {
+    let frames = MemorySize::frames(8000);
     let request = AdviseRequest {
-        frames: Some(MemorySize::frames(1000)),
+        now: Some("clock".into()),
+        frames: Some(frames.clone()),
         ..AdviseRequest::new(r("32"))
     };
     let trace = source("zipf:pages=60000,refs=1000000,write=0.3");
     let advice = advised(&trace, &request);
-    let sampled = |error: Option<f64>| error.is_none_or(|error| error > 0.0);
-    assert!(advice.curve.iter().any(|point| sampled(point.error)));
+    // The curve has the present policy from a sample.
+    let curve = CurveRequest {
+        sizes: vec![frames],
+        ..CurveRequest::new(
+            PolicySelection::lists(["clock"]),
+            "32".parse().expect("an asymmetry"),
+        )
+    };
+    let study = Lab::new(Settings::default(), &Silent).curve(&trace, &curve);
+    let study = study.expect("a study");
+    let estimate = &study.estimates[0][0];
+    assert!(!estimate.sample.is_all());
+    assert_ne!(study.bill(estimate.traffic), advice.now.cost);
     let then = &advice.then;
     let mut points = advice.curve.iter();
     let point = points.find(|point| point.frames == then.frames);

@@ -19,6 +19,7 @@ use super::simulation::{JoinedEvents, Questioner, SimulatedCell};
 use super::{Advice, CANDIDATES, MemoryChoice, MemoryPoint, sizes};
 use crate::curve::CurveStudy;
 use crate::error::{LabError, RequestError};
+use crate::knee;
 use crate::lab::Lab;
 use crate::lifetime::DeviceLife;
 use crate::memory_size::MemorySize;
@@ -140,7 +141,7 @@ impl<'a> Advisor<'a> {
     /// The answer.
     pub(super) fn advice(mut self) -> Result<Advice, LabError> {
         let study = self.curves()?;
-        let knee = sizes::knee(&least_bills(&study), self.metadata.page_size);
+        let knee = knee::knee(&least_bills(&study), self.metadata.page_size);
         let recommended = self.recommended_frames(knee.as_ref().map(|knee| knee.frames));
         let systems = self.systems(&study, recommended)?;
         let rivals: Vec<&SimulatedCell> = systems.rivals.iter().collect();

@@ -30,6 +30,7 @@ use crate::error::LabError;
 use crate::lab::Lab;
 use crate::numbers::Number;
 
+pub use crate::knee::{Knee, WORTH_DOUBLING};
 pub use breakeven::BreakEven;
 pub use clock::{ArrivalRate, ClockSource};
 pub use html::report_page;
@@ -41,7 +42,6 @@ pub use paragraphs::{AdviceParagraph, AdviceTable};
 pub use question::{AdviceQuestion, QuestionKind};
 pub use request::{AdviceClock, AdviseError, AdviseRequest, DailyWrites};
 pub use server::ServerKind;
-pub use sizes::{Knee, WORTH_DOUBLING};
 
 use advisor::Advisor;
 use simulation::JoinedEvents;

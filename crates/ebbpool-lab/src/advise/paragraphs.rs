@@ -2,8 +2,8 @@
 
 use super::load::life_of;
 use super::notes::duration;
-use super::sizes::{self, WORTH_DOUBLING};
 use super::{Advice, BreakEven, ClockSource, Knob, SystemLoad};
+use crate::knee::{self, WORTH_DOUBLING};
 use crate::lifetime::DeviceLife;
 use crate::numbers::{decimals, digits, frames_and_bytes, grouped, less_or_more, rounded};
 
@@ -77,7 +77,7 @@ fn by_settings(advice: &Advice) -> Vec<String> {
     let threshold = rounded(100.0 * WORTH_DOUBLING);
     let memory_of = |frames| memory(advice, frames);
     let largest = bills.last().map_or(present, |(frames, _)| *frames);
-    let knee = sizes::knee(&bills, advice.page_size).map(|knee| knee.frames);
+    let knee = knee::knee(&bills, advice.page_size).map(|knee| knee.frames);
     let enough = match knee {
         _ if present > advice.distinct_pages => format!(
             "{} is enough: the trace requests no more pages, and the buffer of {server} has {}",
