@@ -24,7 +24,7 @@ use crate::error::LabError;
 pub(crate) use curves::{CellErrors, Curve, Limit};
 pub use origin::ReportOptions;
 
-const STYLE: &str = concat!(
+pub(crate) const STYLE: &str = concat!(
     include_str!("report.css"),
     include_str!("figure/figure.css")
 );
