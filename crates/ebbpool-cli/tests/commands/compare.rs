@@ -198,6 +198,25 @@ fn the_answer_says_what_is_true_of_one_policy_and_of_policies_that_know_the_futu
     );
 }
 
+#[test]
+fn reads_that_pad_blocks_are_on_the_bill() {
+    let ebbpool = Ebbpool::in_repository();
+    let trace = "zipf:pages=2000,refs=30000,write=0.3";
+    let of = |command: &str, more: &[&str]| {
+        let args = [command, trace, "--policies", "bplru:block=8,padding=true"];
+        let size = ["--frames", "90", "--asymmetry", "4"];
+        ebbpool.rows(&[&args[..], &size, more].concat())[0].clone()
+    };
+    let row = of("compare", &[]);
+    let figure = |name: &str| row[name].as_f64().expect("a figure");
+    assert!(figure("padding_reads") > figure("reads"), "{row}");
+    let bill = figure("reads") + figure("padding_reads") + 4.0 * figure("writes");
+    let expected = bill / figure("references");
+    assert!((figure("cost") / expected - 1.0).abs() < 1e-12, "{row}");
+    let curve = of("curve", &["--sample", "100%"]);
+    assert_eq!(curve["cost"], row["cost"], "{curve}");
+}
+
 /// The fields that only JSON has: figures of a device, and how an asymmetry changes.
 const OF_JSON_ALONE: [&str; 12] = [
     "asymmetry_changes",

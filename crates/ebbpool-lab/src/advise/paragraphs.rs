@@ -107,7 +107,7 @@ fn by_settings(advice: &Advice) -> Vec<String> {
             text.replace("-0 %", "+0 %")
         };
         let life = life_of(knob.life_years, knob.life_range_years);
-        let life = life.map_or_else(String::new, |life| format!(", the device lives {life}"));
+        let life = life.map_or_else(String::new, |life| format!(", life {life}"));
         Some(format!(
             "Set {} from {from} to {to}: reads {}, writes {}{life}",
             knob.setting,
@@ -307,7 +307,8 @@ fn loads(advice: &Advice) -> AdviceTable {
         cells
     };
     let mut rows = vec![row("now", &advice.now)];
-    if advice.then.frames != advice.now.frames && advice.then.policy != advice.now.policy {
+    let other_memory = advice.then.frames != advice.now.frames && !advice.uncached;
+    if other_memory && advice.then.policy != advice.now.policy {
         rows.push(row("same memory", &advice.same_memory));
     }
     rows.push(row("then", &advice.then));

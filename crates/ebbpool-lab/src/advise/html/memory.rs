@@ -115,7 +115,9 @@ fn picture(advice: &Advice) -> Picture {
         format!("{when}: {}, {size}", load.policy)
     };
     let own = Mark::of_policy(advice.now.policy.as_str());
-    let marks = Mark::of_lines(&[None, own, None, None]);
+    // The best policy changes with the size: its line has the colour of Ebbpool's own policy, and no dashes.
+    let best_mark = Mark::of_policy("ebb");
+    let marks = Mark::of_lines(&[best_mark, own, None, None]);
     let series = |at: usize, name: String, points: Vec<(f64, f64)>| {
         let point = |(x, y)| DataPoint {
             x,
