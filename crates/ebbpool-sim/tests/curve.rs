@@ -32,6 +32,7 @@ fn traffic(counts: &Counts) -> Traffic {
         dirty_left: counts.dirty_left,
         end_writes: counts.end_writes,
         dirty_before: counts.dirty_before,
+        padding_reads: counts.padding_reads,
     }
 }
 

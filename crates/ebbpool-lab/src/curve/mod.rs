@@ -194,7 +194,7 @@ pub struct SplitPool {
 impl CurveStudy {
     /// A bill in page reads per reference.
     pub fn bill(&self, traffic: Traffic) -> f64 {
-        self.asymmetry.bill(traffic.reads, traffic.writes) / self.lru.references() as f64
+        self.asymmetry.bill(traffic.all_reads(), traffic.writes) / self.lru.references() as f64
     }
 
     /// A memory size as a share of the database.

@@ -90,6 +90,7 @@ pub(crate) fn scaled_up(parts: &[PartTraffic], sample: &PageSample) -> Traffic {
         dirty_left: sum(|traffic| traffic.dirty_left),
         end_writes: sum(|traffic| traffic.end_writes),
         dirty_before: sum(|traffic| traffic.dirty_before),
+        padding_reads: sum(|traffic| traffic.padding_reads),
     }
 }
 
