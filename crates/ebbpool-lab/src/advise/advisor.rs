@@ -83,12 +83,10 @@ impl<'a> Advisor<'a> {
         let pricing = lab.pricing(&pricing_request, source, &metadata)?;
         let name = metadata.name.as_deref().unwrap_or_default();
         let uncached = uncached::is_uncached(request, &metadata);
-        let of_name = || match uncached {
+        let server = request.server.unwrap_or_else(|| match uncached {
             true => ServerKind::Other,
             false => server_of(name, source),
-        };
-        let server = request.server.unwrap_or_else(of_name);
-        let mut assumptions = Vec::new();
+        });
         let now = request.now.as_deref().unwrap_or(server.policy());
         let now = pricing.capabilities.policy(now)?;
         let mut candidates = vec![now.clone()];
@@ -119,14 +117,12 @@ impl<'a> Advisor<'a> {
             // A text is the only way to a rate, and has all digits.
             counting.rate = rate.and_then(|it| it.references_per_second.to_string().parse().ok());
         }
-        let present = match request.frames.is_none() && budget.is_none() && uncached {
-            true => uncached::usual_frames(facts.facts.distinct_pages),
-            false => facts.sizes.first().copied().unwrap_or(1),
-        };
-        assumptions.extend(match uncached {
+        let present = facts.sizes.first().copied().unwrap_or(1);
+        let present = uncached::usual_frames(request, &metadata, &facts).unwrap_or(present);
+        let assumptions = match uncached {
             true => uncached::assumed(request),
             false => assumed(request, server, &now, present, budget, &metadata),
-        });
+        };
         Ok(Advisor {
             questioner,
             request,
@@ -152,11 +148,7 @@ impl<'a> Advisor<'a> {
         let study = self.curves()?;
         let knee = knee::knee(&least_bills(&study), self.metadata.page_size);
         let recommended = self.recommended_frames(knee.as_ref().map(|knee| knee.frames));
-        let mut systems = self.systems(&study, recommended)?;
-        if self.uncached {
-            let (facts, pricing) = (&self.facts, &self.pricing);
-            systems.now = uncached::cell(&self.questioner, facts, pricing, &self.metadata)?;
-        }
+        let systems = self.systems(&study, recommended)?;
         let rivals: Vec<&SimulatedCell> = systems.rivals.iter().collect();
         let contest = Contest {
             best: &systems.then,
@@ -185,12 +177,10 @@ impl<'a> Advisor<'a> {
             },
         );
         let page_size = self.metadata.page_size;
-        let knobs = match self.uncached {
-            true => Vec::new(),
-            false => knobs::of_server(self.server, page_size, &now, &larger, checkpoint_knobs),
-        };
+        let mut knobs = knobs::of_server(self.server, page_size, &now, &larger, checkpoint_knobs);
         if self.uncached {
             life.causes = uncached::causes(&terms, &now);
+            knobs.clear();
         }
         let breakeven = breakevens.iter().filter_map(|it| it.holds_from);
         Ok(Advice {
@@ -297,7 +287,7 @@ impl<'a> Advisor<'a> {
             .min_by(|a, b| a.result.cost.total_cmp(&b.result.cost));
         let present = under(&now, recommended).filter(|_| policy != now);
         let systems = SimulatedSystems {
-            now: under(&now, self.present).ok_or_else(failed)?.clone(),
+            now: self.present_system(under(&now, self.present).ok_or_else(failed)?)?,
             same_memory: under(policy, self.present).ok_or_else(failed)?.clone(),
             larger: under(policy, doubled)
                 .filter(|_| doubled > recommended)
@@ -315,6 +305,15 @@ impl<'a> Advisor<'a> {
                 .collect(),
             ..systems
         })
+    }
+
+    /// The present system: the run of its policy, or the device without a cache.
+    fn present_system(&self, run: &SimulatedCell) -> Result<SimulatedCell, LabError> {
+        let (facts, pricing) = (&self.facts, &self.pricing);
+        match self.uncached {
+            true => uncached::cell(&self.questioner, facts, pricing, &self.metadata),
+            false => Ok(run.clone()),
+        }
     }
 
     /// The present policy with twice and four times the present memory, as far as these do not hold all pages of the

@@ -31,10 +31,16 @@ pub(super) fn is_uncached(request: &AdviseRequest, metadata: &Metadata) -> bool 
     metadata.below_cache && request.now.is_none() && server
 }
 
-/// The frames of a further cache from which the curve starts, if the request names no size. A share of the device would be
-/// far more than the pages that the trace has.
-pub(super) fn usual_frames(distinct_pages: u64) -> u64 {
-    (distinct_pages / PAGES_PER_FRAME).max(1)
+/// The frames of a further cache from which the curve starts, if no buffer is there and the request names no size. A share of
+/// the device would be far more than the pages that the trace has.
+pub(super) fn usual_frames(
+    request: &AdviseRequest,
+    metadata: &Metadata,
+    facts: &CurveStudy,
+) -> Option<u64> {
+    let is_open = request.frames.is_none() && request.budget.is_none();
+    let is_chosen = is_open && is_uncached(request, metadata);
+    is_chosen.then(|| (facts.facts.distinct_pages / PAGES_PER_FRAME).max(1))
 }
 
 /// The device without a further cache: the counts of the trace after the warm-up.

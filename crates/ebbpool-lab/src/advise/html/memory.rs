@@ -99,86 +99,117 @@ impl WriteUnit {
     }
 }
 
-fn picture(advice: &Advice) -> Picture {
-    let unit = WriteUnit::of(advice);
-    let of_point =
-        |point: &MemoryPoint| unit.value(point.bytes_written_per_day, point.writes_per_reference);
-    let of_load =
-        |load: &SystemLoad| unit.value(load.bytes_written_per_day, load.writes_per_reference);
-    let present = match advice.uncached {
-        true => "without a cache".to_string(),
-        false => advice.now.policy.clone(),
-    };
-    let named = |when: &str, load: &SystemLoad| {
-        let size = load.bytes.map(|bytes| ByteSize::new(bytes).to_string());
-        let size = size.unwrap_or_else(|| format!("{} frames", grouped(load.frames)));
-        format!("{when}: {}, {size}", load.policy)
-    };
-    let own = Mark::of_policy(advice.now.policy.as_str());
-    // The best policy changes with the size: its line has the colour of Ebbpool's own policy, and no dashes.
-    let best_mark = Mark::of_policy("ebb");
-    let marks = Mark::of_lines(&[best_mark, own, None, None]);
-    let series = |at: usize, name: String, points: Vec<(f64, f64)>| {
-        let point = |(x, y)| DataPoint {
+/// What the lines of both panels have in common.
+struct Lines<'a> {
+    advice: &'a Advice,
+    marks: Vec<Mark>,
+}
+
+/// A value at each of some memory sizes in frames.
+type Values = Vec<(f64, f64)>;
+
+impl<'a> Lines<'a> {
+    fn new(advice: &'a Advice) -> Self {
+        // The best policy changes with the size: its line has the colour of Ebbpool's own policy, and no dashes.
+        let best = Mark::of_policy("ebb");
+        let present = Mark::of_policy(advice.now.policy.as_str());
+        Lines {
+            advice,
+            marks: Mark::of_lines(&[best, present, None, None]),
+        }
+    }
+
+    fn series(&self, at: usize, name: String, values: Values) -> Option<DataSeries> {
+        let points = values.into_iter().map(|(x, y)| DataPoint {
             x,
             y,
             interval: None,
+        });
+        Some(DataSeries {
+            name,
+            mark: *self.marks.get(at)?,
+            points: points.collect(),
+        })
+    }
+
+    /// The value at each size of the curve.
+    fn along(&self, value: impl Fn(&MemoryPoint) -> f64) -> Values {
+        let points = self.advice.curve.iter();
+        points.map(|it| (it.frames as f64, value(it))).collect()
+    }
+
+    fn best(&self, value: impl Fn(&MemoryPoint) -> f64) -> Option<DataSeries> {
+        self.series(0, "the best policy of each size".into(), self.along(value))
+    }
+
+    fn present(&self, value: impl Fn(&MemoryPoint) -> f64) -> Option<DataSeries> {
+        let name = match self.advice.uncached {
+            true => "without a cache".to_string(),
+            false => self.advice.now.policy.clone(),
         };
-        let mark = *marks.get(at)?;
-        let points = points.into_iter().map(point).collect();
-        Some(DataSeries { name, mark, points })
-    };
-    let along = |value: &dyn Fn(&MemoryPoint) -> f64| {
-        let points = advice.curve.iter();
-        points
-            .map(|it| (it.frames as f64, value(it)))
-            .collect::<Vec<_>>()
-    };
-    // The bills of the curve and of runs on a simulated device differ: the marks lie on the lines.
-    let bill_at = |load: &SystemLoad, value: fn(&MemoryPoint) -> f64| {
-        let found = advice.curve.iter().find(|it| it.frames == load.frames);
-        vec![(load.frames as f64, found.map_or(load.cost, value))]
-    };
-    let has_buffer = advice.now.frames > 0;
-    let now = |points: Vec<(f64, f64)>| {
-        let points = Some(points).filter(|_| has_buffer)?;
-        series(2, named("now", &advice.now), points)
-    };
-    let then = |points| series(3, named("then", &advice.then), points);
-    let best = "the best policy of each size";
-    let bills = [
-        series(0, best.into(), along(&|it| it.cost)),
-        series(1, present.clone(), along(&|it| it.cost_now)),
-        now(bill_at(&advice.now, |it| it.cost_now)),
-        then(bill_at(&advice.then, |it| it.cost)),
-    ];
-    let without = of_load(&advice.now);
-    let level = advice
-        .uncached
-        .then(|| series(1, present, along(&|_| without)))
-        .flatten();
-    let writes = [
-        series(0, best.into(), along(&of_point)),
-        level,
-        now(vec![(advice.now.frames as f64, of_load(&advice.now))]),
-        then(vec![(advice.then.frames as f64, of_load(&advice.then))]),
-    ];
+        self.series(1, name, self.along(value))
+    }
+
+    /// The marks of the present system, if it has a buffer, and of the recommended one.
+    fn now_and_then(&self, now: f64, then: f64) -> [Option<DataSeries>; 2] {
+        let named = |when: &str, load: &SystemLoad| {
+            let size = load.bytes.map(|bytes| ByteSize::new(bytes).to_string());
+            let size = size.unwrap_or_else(|| format!("{} frames", grouped(load.frames)));
+            format!("{when}: {}, {size}", load.policy)
+        };
+        let mark = |at, when, load: &SystemLoad, value| {
+            let values = Some(vec![(load.frames as f64, value)]);
+            let values = values.filter(|_| load.frames > 0)?;
+            self.series(at, named(when, load), values)
+        };
+        [
+            mark(2, "now", &self.advice.now, now),
+            mark(3, "then", &self.advice.then, then),
+        ]
+    }
+
+    /// The bills. Those of the curve and of runs on a simulated device differ: the marks lie on the lines.
+    fn bills(&self) -> Vec<DataSeries> {
+        let bill_at = |load: &SystemLoad, value: fn(&MemoryPoint) -> f64| {
+            let mut points = self.advice.curve.iter();
+            let point = points.find(|it| it.frames == load.frames);
+            point.map_or(load.cost, value)
+        };
+        let marks = self.now_and_then(
+            bill_at(&self.advice.now, |it| it.cost_now),
+            bill_at(&self.advice.then, |it| it.cost),
+        );
+        let lines = [self.best(|it| it.cost), self.present(|it| it.cost_now)];
+        lines.into_iter().chain(marks).flatten().collect()
+    }
+
+    fn writes(&self, unit: &WriteUnit) -> Vec<DataSeries> {
+        let of_load =
+            |load: &SystemLoad| unit.value(load.bytes_written_per_day, load.writes_per_reference);
+        let (now, then) = (of_load(&self.advice.now), of_load(&self.advice.then));
+        // The curve has the writes of the best policies only; those of a device without a cache are the same at each size.
+        let level = Some(now).filter(|_| self.advice.uncached);
+        let best = |it: &MemoryPoint| unit.value(it.bytes_written_per_day, it.writes_per_reference);
+        let lines = [
+            self.best(best),
+            level.and_then(|level| self.present(|_| level)),
+        ];
+        let marks = self.now_and_then(now, then);
+        lines.into_iter().chain(marks).flatten().collect()
+    }
+}
+
+fn picture(advice: &Advice) -> Picture {
+    let unit = WriteUnit::of(advice);
+    let lines = Lines::new(advice);
+    let writes = lines.writes(&unit);
+    let bill = "page reads per reference".to_string();
     Picture {
         id: "memory".into(),
         title: "The bill and the writes against memory".into(),
         panels: vec![
-            panel(
-                advice,
-                "Bill",
-                "page reads per reference".into(),
-                bills.into_iter().flatten().collect(),
-            ),
-            panel(
-                advice,
-                "Writes",
-                unit.label.clone(),
-                writes.into_iter().flatten().collect(),
-            ),
+            panel(advice, "Bill", bill, lines.bills()),
+            panel(advice, "Writes", unit.label, writes),
         ],
         kind: PlotKind::Lines,
         has_legend: true,
