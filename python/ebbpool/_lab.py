@@ -183,9 +183,9 @@ def curve(
 ) -> Curve:
     """Reads, writes and bill against memory size, and the memory that a target needs.
 
-    * `policies`: names and classes. Classes follow the names in the result. At large sizes they run over a sample of the
-      pages, with frames in proportion, so that only policies whose parameters are shares of their frames suit it;
-      `sample=1` runs them over all pages
+    * `policies`: names and classes. Classes follow the names in the result. They run over all pages, unless they have a true
+      attribute `miniature`: it says that over a sample of the pages, with frames in proportion, the policy's bill is in
+      proportion too, so that its parameters are shares of its frames, and that the stated errors hold
     * `frames`: memory sizes; without any, all referenced pages, half of them, a quarter, and so on
     * `sample`: the share of the pages that is sampled at large sizes, above 0 and up to 1, which is exact
     * `target`: what should be reached, such as `"writes -50%"` or `"bill 1.5"`

@@ -46,6 +46,8 @@ class Compiled:
     ) -> None:
         #: The name in results.
         self.name = name
+        #: True if `curve` may run the policy over a sample of the pages.
+        self.miniature = False
         self._state = state
         self._functions = {
             "hit": hit,

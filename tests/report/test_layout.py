@@ -37,6 +37,11 @@ REPORTS = {
     "flash": ("compare", TRACE, "--device", FLASH, "--rate", "500", *sizes(3), *FEW),
     "price": ("compare", TRACE, *PAGES, "--device", "s3-standard", *sizes(3), *FEW),
     "curve": ("curve", TRACE, "--policies", "lru,cflru"),
+    "advice": ("advise", TRACE, "--asymmetry", "8"),
+    "advice-with-all-figures": (
+        *("advise", TRACE, *PAGES, "--server", "postgresql", "--frames", "512KiB", "--memory-budget", "4MiB"),
+        *("--device", "sd-a1", "--duration", "2h", "--life", "5y"),
+    ),
     "curve-with-a-target": ("curve", TRACE, *PAGES, "--policies", "lru,cflru,ebb", "--target", "writes -50%"),
 }
 
@@ -55,7 +60,8 @@ class LayoutTest(unittest.TestCase):
         for name, arguments in REPORTS.items():
             with self.subTest(name):
                 path = Path(self.folder.name) / f"{name}.html"
-                command = [os.environ["EBBPOOL"], *arguments, "--format", "csv", "--report", path]
+                form = "json" if arguments[0] == "advise" else "csv"
+                command = [os.environ["EBBPOOL"], *arguments, "--format", form, "--report", path]
                 subprocess.run(command, check=True, capture_output=True)
                 self.assertEqual(layout_problems(self.browser, path), [])
                 self.assertEqual(self.browser.console(), [])

@@ -7,7 +7,7 @@ mod page;
 use std::io::{self, Write};
 use std::slice;
 
-use ebbpool_lab::advise::{Advice, report_page};
+use ebbpool_lab::advise::{Advice, AdvicePageParts, report_page};
 use ebbpool_lab::schema;
 use ebbpool_trace::Source;
 use ebbpool_trace::output::OutputFile;
@@ -15,6 +15,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::failure::Failure;
+use crate::origin::report_options;
 use crate::progress::Console;
 use crate::results;
 use crate::shared_args::RunFormat;
@@ -36,11 +37,20 @@ pub(crate) fn advise(args: &AdviseArgs) -> Result<(), Failure> {
     let commands = commands::of_advice(&advice, args);
     print(args.format, &advice, &commands)?;
     if let (Some(path), Some(mut file)) = (&args.report, report_file) {
-        let lines: Vec<(String, String)> = commands
-            .iter()
-            .map(|line| (line.about.to_string(), line.command.clone()))
-            .collect();
-        let written = file.write_all(report_page(&advice, &lines).as_bytes());
+        let parts = AdvicePageParts {
+            commands: commands
+                .iter()
+                .map(|line| (line.about.to_string(), line.command.clone()))
+                .collect(),
+            hints: advice
+                .warnings
+                .iter()
+                .map(page::hint)
+                .map(String::from)
+                .collect(),
+            origin: report_options(),
+        };
+        let written = file.write_all(report_page(&advice, &parts).as_bytes());
         written.map_err(|source| Failure::File {
             path: path.display().to_string(),
             source,

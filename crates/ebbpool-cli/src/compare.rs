@@ -54,6 +54,13 @@ pub(crate) fn compare(args: &CompareArgs) -> Result<(), Failure> {
                 false => "; the same command goes on from there",
             },
         }),
+        _ if comparisons
+            .iter()
+            .flat_map(Comparison::finished)
+            .all(|result| result.failed) =>
+        {
+            Err(Failure::AllFailed)
+        }
         _ => Ok(()),
     }
 }

@@ -9,6 +9,7 @@ use std::io::{self, Write};
 use ebbpool_device::arrivals::Arrivals;
 use ebbpool_device::{Device, DeviceFailed, FlashDevice};
 use ebbpool_lab::LabError;
+use ebbpool_trace::Source;
 
 use crate::failure::Failure;
 use crate::progress;
@@ -25,12 +26,29 @@ pub(crate) fn device(args: &DeviceArgs) -> Result<(), Failure> {
     }
 }
 
+/// Refuses a trace with a page beyond the device's end before anything is simulated.
+fn check_numbers(
+    args: &ReplayArgs,
+    source: &Source,
+    page_size: Option<u64>,
+) -> Result<(), Failure> {
+    let mut highest = 0;
+    let mut reader = source.open()?;
+    trace::for_each_batch(&mut reader, source.label(), |batch| {
+        highest = batch.pages.iter().copied().fold(highest, u64::max);
+        Ok::<(), DeviceFailed>(())
+    })?;
+    FlashDevice::check_numbers(&args.device, page_size, highest)?;
+    Ok(())
+}
+
 fn replay(args: &ReplayArgs) -> Result<(), Failure> {
     let source = args.reading.source(&args.traces)?;
     let mut reader = source.open()?;
     progress::report_notes(reader.notes());
     progress::report_notes(&args.device.notes());
     let metadata = reader.metadata();
+    check_numbers(args, &source, metadata.page_size)?;
     let mut device = FlashDevice::new(&args.device, metadata.page_size, metadata.database_pages)?;
     let mut arrivals = args.rate.map(Arrivals::at);
     let mut references = 0;

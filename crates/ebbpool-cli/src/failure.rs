@@ -31,6 +31,11 @@ pub(crate) enum Failure {
         /// What the user can do next, appended to the message; may be empty.
         hint: &'static str,
     },
+    /// Every run of a comparison ended early.
+    #[error(
+        "the device failed in every run: the figures are of the parts of the trace until then, and compare nothing"
+    )]
+    AllFailed,
     /// No failure: the user asks for an exit code that says whether results differ.
     #[error("the results differ")]
     Different,

@@ -188,6 +188,21 @@ impl FlashDevice {
         })
     }
 
+    /// Refuses a trace whose pages, of `page_bytes` bytes, are numbered up to `page`: a run would end at the first page that the
+    /// device does not have.
+    ///
+    /// # Errors
+    ///
+    /// If the device is too small, or if one page size is not a multiple of the other.
+    pub fn check_numbers(
+        config: &FlashConfig,
+        page_bytes: Option<u64>,
+        page: u64,
+    ) -> Result<(), ConfigError> {
+        let layout = Layout::new(page_bytes, config.page_bytes.into())?;
+        config.check_numbers(page, layout.pages(page).end)
+    }
+
     /// Pages of `page_bytes` bytes in an erase block; where the size is not known, pages of the device.
     pub fn pages_per_block(config: &FlashConfig, page_bytes: Option<u64>) -> Option<u64> {
         let layout = Layout::new(page_bytes, config.page_bytes.into()).ok()?;

@@ -80,29 +80,56 @@ pub fn sentence(comparison: &Comparison) -> String {
     };
     let name = &best.policy;
     let unit = comparison.bill_unit();
+    let in_unit = |bill: f64| format!("{} {} {}", digits(unit.factor * bill), unit.unit, unit.per);
     match baseline(*block, size) {
         Some(baseline) if best.cost < baseline.cost => format!(
             "{conditions} {name} writes {} than {BASELINE} and costs {}",
             less_or_more(best.writes as f64, baseline.writes as f64),
             less_or_more(best.cost, baseline.cost),
         ),
-        Some(_) => format!("{conditions} no policy costs less than {BASELINE}"),
+        Some(baseline) => {
+            let rivals = || block.column(size).filter(|it| it.policy != BASELINE);
+            let verdict = match rivals().any(|it| is_online(&it.policy)) {
+                true if rivals().all(|it| is_online(&it.policy)) => {
+                    format!("no policy costs less than {BASELINE}")
+                }
+                true => format!("no online policy costs less than {BASELINE}"),
+                false => format!(
+                    "the {} of {BASELINE} is {}",
+                    unit.name,
+                    in_unit(baseline.cost)
+                ),
+            };
+            let offline = cheapest(true).filter(|it| it.cost < baseline.cost);
+            let offline = offline.map(|it| {
+                let (name, costs) = (&it.policy, less_or_more(it.cost, baseline.cost));
+                format!("; {name}, which knows {}, costs {costs}", foresight(name))
+            });
+            format!("{conditions} {verdict}{}", offline.unwrap_or_default())
+        }
         None => format!(
-            "{conditions} {name} has the smallest {}, {} {} {}",
+            "{conditions} {name} has the smallest {}, {}",
             unit.name,
-            digits(unit.factor * best.cost),
-            unit.unit,
-            unit.per
+            in_unit(best.cost)
         ),
     }
 }
 
+/// What a policy that is not online knows.
+fn foresight(policy: &str) -> &'static str {
+    match policy {
+        INFORMED => "the probabilities of references",
+        _ => "the future",
+    }
+}
+
 /// The policy to use if sizes and asymmetries are not known beforehand: the online one whose bills have the least
-/// geometric mean. `None` for a single size and asymmetry, or a single policy.
+/// geometric mean. `None` for a single size and asymmetry, for a single policy, or without an online policy beside the baseline.
 pub fn advice(comparison: &Comparison) -> Option<String> {
     let blocks: Vec<PriceBlock> = comparison.blocks().collect();
     let cells = blocks.len() * comparison.sizes.len();
-    if cells < 2 || comparison.policies.len() < 2 || comparison.interrupted {
+    let has_rivals = online(comparison).any(|(_, name)| name != BASELINE);
+    if cells < 2 || comparison.policies.len() < 2 || !has_rivals || comparison.interrupted {
         return None;
     }
     let (name, ratios) = online(comparison)
@@ -117,8 +144,12 @@ pub fn advice(comparison: &Comparison) -> Option<String> {
     if let Some(baseline) = baseline.as_deref()
         && mean_log(baseline) <= mean_log(&ratios)
     {
+        let no_policy = match online(comparison).count() == comparison.policies.len() {
+            true => "no policy",
+            false => "no online policy",
+        };
         return Some(format!(
-            "over all {cells} {dimensions} no policy costs less than {BASELINE} on average"
+            "over all {cells} {dimensions} {no_policy} costs less than {BASELINE} on average"
         ));
     }
     let worst = ratios.iter().copied().fold(1.0, f64::max);

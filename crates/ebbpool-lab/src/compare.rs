@@ -227,7 +227,7 @@ impl Lab<'_> {
         let metadata = source.open()?.metadata().clone();
         self.note_capture(source, &metadata);
         let pricings = request.pricing.iter();
-        let pricings = pricings.map(|pricing| Pricing::new(pricing, &metadata));
+        let pricings = pricings.map(|pricing| self.pricing(pricing, source, &metadata));
         let pricings: Vec<Pricing> = pricings.collect::<Result<_, _>>()?;
         pricings
             .iter()

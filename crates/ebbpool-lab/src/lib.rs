@@ -35,6 +35,7 @@ pub mod dirty_end;
 mod error;
 mod events;
 mod guests;
+mod knee;
 mod lab;
 pub mod lifetime;
 mod memory_size;

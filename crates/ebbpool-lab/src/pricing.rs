@@ -7,10 +7,11 @@ use ebbpool_device::profiles::{Endurance, PagedProfile};
 use ebbpool_device::{AnyDevice, ChangingDevice, DeviceProfile, FlashDevice};
 use ebbpool_policy::{Entry, PolicySpec};
 use ebbpool_sim::DeviceAtStart;
-use ebbpool_trace::Metadata;
+use ebbpool_trace::{Metadata, Source};
 use serde::Serialize;
 
 use crate::error::{LabError, RequestError};
+use crate::lab::Lab;
 use crate::numbers::rounded;
 
 /// The information that a device can give to policies.
@@ -100,6 +101,31 @@ impl PricingRequest {
                 changing: asymmetry,
             }),
         }
+    }
+}
+
+impl Lab<'_> {
+    /// The prices of a request, for a trace with this metadata. A trace for a simulated device is read once: the device must
+    /// have the page with the highest number.
+    pub(crate) fn pricing(
+        &self,
+        request: &PricingRequest,
+        source: &Source,
+        metadata: &Metadata,
+    ) -> Result<Pricing, LabError> {
+        let pricing = Pricing::new(request, metadata)?;
+        if let PricingRequest::Device { name, .. } = request
+            && is_simulated(name)
+        {
+            let mut highest = 0;
+            let mut reader = source.open()?;
+            self.for_each_batch(&mut reader, source.label(), |batch| {
+                highest = batch.pages.iter().copied().fold(highest, u64::max);
+                Ok::<(), LabError>(())
+            })?;
+            FlashDevice::check_numbers(&name.parse()?, metadata.page_size, highest)?;
+        }
+        Ok(pricing)
     }
 }
 

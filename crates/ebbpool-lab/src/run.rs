@@ -145,7 +145,7 @@ impl Lab<'_> {
         self.notes(reader.notes());
         let metadata = reader.metadata().clone();
         self.note_capture(source, &metadata);
-        let pricing = Pricing::new(&request.pricing, &metadata)?;
+        let pricing = self.pricing(&request.pricing, source, &metadata)?;
         self.notes(&pricing.notes);
         let policy = pricing.capabilities.policy(&request.policy)?;
         check_policies(source, [&policy])?;

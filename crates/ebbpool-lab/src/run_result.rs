@@ -50,7 +50,7 @@ result_row! {
         dirty_left: u64 ["pages"],
         /// Hits over references.
         hit_ratio: f64 ["" restated],
-        /// The bill per reference.
+        /// The bill per reference; it has the `padding_reads` too.
         cost: f64 ["page reads per reference"],
         /// The device's time per reference, if the device's costs are times.
         cost_us: Option<f64> ["µs per reference" restated],
@@ -209,7 +209,7 @@ impl RunResult {
             bytes_written: bytes(counts.writes),
             dirty_left: counts.dirty_left,
             hit_ratio: counts.hits() as f64 / references,
-            cost: asymmetry.bill(counts.misses, counts.writes) / references,
+            cost: asymmetry.bill(counts.misses + counts.padding_reads, counts.writes) / references,
             cost_us: None,
             cluster_switches: counts.cluster_switches,
             cluster_switch_factor: counts.cluster_switches as f64
@@ -250,8 +250,10 @@ impl RunResult {
         if bill.unit == Unit::Microseconds {
             self.cost_us = Some(bill.amount / references);
         }
+        // A failed device has served a part of the references only.
         self.joules_per_reference = device
             .energy
+            .filter(|_| device.failed.is_none())
             .and_then(|energy| energy.joules_per_reference(self.references));
     }
 

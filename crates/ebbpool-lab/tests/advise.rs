@@ -4,11 +4,13 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use ebbpool_lab::advise::{
-    AdviceClock, ArrivalRate, ClockSource, DailyWrites, NoteKind, ServerKind, report_page,
+    AdviceClock, AdvicePageParts, ArrivalRate, ClockSource, DailyWrites, NoteKind, ServerKind,
+    report_page,
 };
 use ebbpool_lab::{
-    Advice, AdviseError, AdviseRequest, ErrorKind, Lab, LabError, LabEvents, MemorySize, Note,
-    PricingRequest, RequestError, ResultDirectory, RunRequest, Settings, Silent,
+    Advice, AdviseError, AdviseRequest, CurveRequest, ErrorKind, Lab, LabError, LabEvents,
+    MemorySize, Note, PolicySelection, PricingRequest, RequestError, ResultDirectory, RunRequest,
+    Settings, Silent,
 };
 use ebbpool_sim::{AtEnd, Warmup};
 use ebbpool_trace::{Batch, Format, Metadata, ReadOptions, RequestDetail, Source, Writer};
@@ -163,16 +165,149 @@ fn a_life_has_its_range_and_is_judged_by_its_lower_end() {
     assert!(sentences.any(|text| text.contains("at the lower end of the range")));
 }
 
+/// Block requests of 4 KiB, one a second: a hot set that is written again and again beside pages that are read.
+fn below_a_cache() -> String {
+    (0u64..3000)
+        .map(|at| match at % 3 {
+            0 => format!("0,{},4096,w,{at}.0\n", 8 * (at / 3 % 20)),
+            _ => format!("0,{},4096,r,{at}.0\n", 8 * (1000 + at * 7919 % 4001)),
+        })
+        .collect()
+}
+
+#[test]
+fn below_a_cache_the_writes_of_the_trace_are_the_wear() {
+    let (_directory, trace) = written("disk.spc", &below_a_cache());
+    let (_other, device) = written("by-hand.toml", DEVICE);
+    let source = paged(&trace, 4096);
+    let device = PricingRequest::new(None, Some(&device)).expect("a device");
+    let request = AdviseRequest {
+        frames: Some(MemorySize::frames(200)),
+        ..AdviseRequest::new(device.clone())
+    };
+    let advice = advised(&source, &request);
+    assert!(advice.uncached);
+    let now = &advice.now;
+    assert_eq!(
+        (now.policy.as_str(), now.frames, now.bytes),
+        ("none", 0, Some(0))
+    );
+    assert_eq!((now.reads, now.writes, now.references), (2000, 1000, 3000));
+    assert_eq!((now.hit_ratio, now.dirty_left, now.end_writes), (0.0, 0, 0));
+    close(Some(now.cost), (2000.0 + 4.0 * 1000.0) / 3000.0);
+    // By the times of the trace one request arrives a second.
+    close(now.writes_per_second, 1.0 / 3.0);
+    let per_day = 86_400.0 / 3.0 * 4096.0;
+    close(now.bytes_written_per_day, per_day);
+    close(now.life_years, 1e12 / per_day / 365.0);
+    close(
+        now.busy_share,
+        (2000.0 * 100.0 + 1000.0 * 400.0) / 3000.0 / 1e6,
+    );
+    let causes: Vec<(&str, Option<f64>)> = advice
+        .life
+        .causes
+        .iter()
+        .map(|cause| (cause.cause.as_str(), cause.bytes_per_day))
+        .collect();
+    assert_eq!(
+        causes,
+        [("the writes of the trace", now.bytes_written_per_day)]
+    );
+    // The cache that is asked for holds the hot set, whose pages are written at the end.
+    let then = &advice.then;
+    assert_eq!(then.frames, 200);
+    assert!(then.writes < 400, "{then:?}");
+    assert!(advice.knobs.is_empty());
+    let text: Vec<String> = advice
+        .paragraphs()
+        .into_iter()
+        .flat_map(|it| it.sentences)
+        .collect();
+    let text = text.join("\n");
+    let saved = 100.0 * (1.0 - then.writes as f64 / 1000.0);
+    for words in [
+        "its writes are those of the device: 118 MB a day; the device lives ".to_string(),
+        format!("saves {saved:.0} % of these writes"),
+        "Now it writes: the writes of the trace 118 MB a day".into(),
+    ] {
+        assert!(text.contains(&words), "no {words}: {text}");
+    }
+    assert!(
+        !text.contains("evictions") && !text.contains("shared_buffers"),
+        "{text}"
+    );
+    // The warm-up is not counted.
+    let mut late = request.clone();
+    late.counting.warmup = Warmup::References(1500);
+    let late = advised(&source, &late).now;
+    assert_eq!((late.references, late.writes), (1500, 500));
+    // A present policy is a buffer below the cache.
+    let request = AdviseRequest {
+        now: Some("lru".into()),
+        ..request
+    };
+    let advice = advised(&source, &request);
+    assert!(!advice.uncached);
+    assert_eq!(
+        (advice.now.policy.as_str(), advice.now.frames),
+        ("lru", 200)
+    );
+}
+
+#[test]
+fn below_a_cache_the_sizes_are_those_of_the_trace_and_not_of_the_device() {
+    let (_directory, trace) = written(
+        "disk.blkparse",
+        &(0u64..9000)
+            .map(|at| format!("8,0 0 {at} {at}.5 1 Q W {} + 8 [a]\n", 8 * (at * at % 1013)))
+            .collect::<String>(),
+    );
+    let source = paged(&trace, 4096);
+    let advice = advised(&source, &AdviseRequest::new(r("4")));
+    let distinct = advice.distinct_pages;
+    assert!(advice.uncached && distinct < 1013);
+    assert!(advice.curve.iter().all(|point| point.frames <= distinct));
+    let frames = advice.then.frames;
+    match &advice.knee {
+        Some(knee) => assert_eq!(frames, knee.frames),
+        None => assert_eq!(frames, distinct / 33),
+    }
+    // Only writes: no sentence on reads, and the trace is not too short for having none.
+    assert_eq!((advice.now.reads, advice.now.writes), (0, 9000));
+    assert!(!kinds(&advice).contains(&NoteKind::FewEvents));
+    assert!(kinds(&advice).contains(&NoteKind::BelowCache));
+    let curve = advice
+        .paragraphs()
+        .into_iter()
+        .find(|it| it.title == "Memory");
+    let header = curve.and_then(|it| it.table).expect("a table").header;
+    assert!(header.contains(&"writes saved".to_string()), "{header:?}");
+}
+
 #[test]
 fn the_memory_table_has_the_exact_figures_where_there_are_any() {
+    let frames = MemorySize::frames(8000);
     let request = AdviseRequest {
-        frames: Some(MemorySize::frames(1000)),
+        now: Some("clock".into()),
+        frames: Some(frames.clone()),
         ..AdviseRequest::new(r("32"))
     };
     let trace = source("zipf:pages=60000,refs=1000000,write=0.3");
     let advice = advised(&trace, &request);
-    let sampled = |error: Option<f64>| error.is_none_or(|error| error > 0.0);
-    assert!(advice.curve.iter().any(|point| sampled(point.error)));
+    // The curve has the present policy from a sample.
+    let curve = CurveRequest {
+        sizes: vec![frames],
+        ..CurveRequest::new(
+            PolicySelection::lists(["clock"]),
+            "32".parse().expect("an asymmetry"),
+        )
+    };
+    let study = Lab::new(Settings::default(), &Silent).curve(&trace, &curve);
+    let study = study.expect("a study");
+    let estimate = &study.estimates[0][0];
+    assert!(!estimate.sample.is_all());
+    assert_ne!(study.bill(estimate.traffic), advice.now.cost);
     let then = &advice.then;
     let mut points = advice.curve.iter();
     let point = points.find(|point| point.frames == then.frames);
@@ -508,8 +643,16 @@ fn the_answer_is_one_json_object_with_all_fields() {
         let mut rows = table.flat_map(|table| table.rows.iter().map(|row| (row, &table.header)));
         rows.all(|(row, header)| row.len() == header.len())
     }));
-    let page = report_page(&advice, &[("a <b>".into(), "ebbpool x".into())]);
-    assert!(page.contains("a &lt;b&gt;") && page.contains("<code>ebbpool x</code>"));
+    let parts = AdvicePageParts {
+        commands: vec![("a <b>".into(), "ebbpool x".into())],
+        hints: vec![" (a hint)".into()],
+        ..AdvicePageParts::default()
+    };
+    let page = report_page(&advice, &parts);
+    assert!(page.contains("a &lt;b&gt;") && page.contains("<span>ebbpool</span> <span>x</span>"));
+    let first = format!("{} (a hint).", advice.warnings[0].text);
+    assert!(page.contains(&first), "no {first}");
+    assert_eq!(page.matches("<svg class=\"figure\"").count(), 2);
 }
 
 #[test]

@@ -3,6 +3,7 @@
 
 use ebbpool_cost::Decimal;
 
+use crate::registry;
 use crate::spec::{Param, ParameterKind, PolicySpec, Value};
 
 /// The pages of a DULO sequence have to be sampled together.
@@ -37,6 +38,14 @@ impl PolicySpec {
     /// fd-buffer by half.
     pub fn measures_windows(&self) -> bool {
         self.value("interval").is_some() || self.wrapped().any(PolicySpec::measures_windows)
+    }
+
+    /// True if a miniature of the policy over a sample of the pages estimates its bill: it measures no windows, and neither
+    /// it nor one that it wraps is known to be off on one side ([`Build::HAS_MINIATURE`](registry::Build)).
+    pub fn has_miniature(&self) -> bool {
+        !self.measures_windows()
+            && registry::itself_has_miniature(self)
+            && self.wrapped().all(PolicySpec::has_miniature)
     }
 
     /// The number of neighbouring pages that the policy, or one that it wraps, treats as a unit, so

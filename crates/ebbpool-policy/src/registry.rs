@@ -23,6 +23,10 @@ pub trait Build: Policy + Sized + 'static {
     /// True if it requires the true probabilities of references.
     const KNOWS_PROBABILITIES: bool = false;
 
+    /// False if a miniature of it over a sample of the pages has a bill that is systematically above or below the
+    /// policy's own, so that it has to run on all pages.
+    const HAS_MINIATURE: bool = true;
+
     /// The policy over `frames` frames, which are at least one. The values of `config` are in the
     /// ranges that [`ENTRY`](Self::ENTRY) states.
     fn new(config: Self::Config, frames: u32) -> Self;
@@ -57,6 +61,16 @@ macro_rules! registry {
         fn itself_knows_probabilities(spec: &PolicySpec) -> bool {
             $(if spec.entry.name == <policies::$module::$policy as Build>::ENTRY.name {
                 return <policies::$module::$policy as Build>::KNOWS_PROBABILITIES;
+            })*
+            unreachable!("a PolicySpec refers to an entry of the registry")
+        }
+
+        /// True if miniatures of the policy of `spec` itself estimate its bill without bias. Those of write clustering
+        /// have too few writes.
+        pub(crate) fn itself_has_miniature(spec: &PolicySpec) -> bool {
+            $(if spec.entry.name == <policies::$module::$policy as Build>::ENTRY.name {
+                return <policies::$module::$policy as Build>::HAS_MINIATURE
+                    && write_cluster::<policies::$module::$policy>(spec).is_none();
             })*
             unreachable!("a PolicySpec refers to an entry of the registry")
         }
@@ -152,14 +166,22 @@ pub fn knows_probabilities(spec: &PolicySpec) -> bool {
 
 fn build<P: Build, V: Visitor>(spec: &PolicySpec, frames: u32, visitor: V) -> V::Out {
     let policy = P::new(P::Config::from_spec(spec), frames);
-    if P::WRITE_CLUSTERING
-        && let ClusteredConfig { cluster, keys } = ClusteredConfig::from_spec(spec)
-        && let Some(size) = cluster
-        && size > 0
-    {
-        return visitor.visit(Clustered::new(policy, frames, size, keys));
+    match write_cluster::<P>(spec) {
+        Some(size) => {
+            let ClusteredConfig { keys, .. } = ClusteredConfig::from_spec(spec);
+            visitor.visit(Clustered::new(policy, frames, size, keys))
+        }
+        None => visitor.visit(policy),
     }
-    visitor.visit(policy)
+}
+
+/// The pages of a cluster, if write clustering is laid over the policy.
+fn write_cluster<P: Build>(spec: &PolicySpec) -> Option<u64> {
+    if !P::WRITE_CLUSTERING {
+        return None;
+    }
+    let ClusteredConfig { cluster, .. } = ClusteredConfig::from_spec(spec);
+    cluster.filter(|&size| size > 0)
 }
 
 /// The policy of `spec` over `frames` frames (at least one), behind dynamic dispatch.

@@ -2,7 +2,7 @@
 
 use ebbpool_cost::{ByteSize, BytesPerDay, parse_duration};
 use ebbpool_device::arrivals::Rate;
-use ebbpool_lab::advise::{AdviceClock, DailyWrites, ServerKind, report_page};
+use ebbpool_lab::advise::{AdviceClock, AdvicePageParts, DailyWrites, ServerKind, report_page};
 use ebbpool_lab::{AdviseRequest, Lab, MemorySize};
 use pyo3::prelude::*;
 
@@ -43,7 +43,7 @@ impl Advice {
 
     /// The answer as a page of HTML.
     fn page(&self) -> String {
-        report_page(&self.advice, &[])
+        report_page(&self.advice, &AdvicePageParts::default())
     }
 }
 

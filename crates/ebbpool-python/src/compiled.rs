@@ -93,6 +93,10 @@ impl GuestPolicy for CompiledGuest {
         self.0.looks_at_costs
     }
 
+    fn has_miniature(&self) -> bool {
+        self.0.has_miniature
+    }
+
     fn make<'o>(&self, frames: u32, host: GuestHost<'o>) -> Result<GuestEngine<'o>, PolicyFailure> {
         let addresses = Python::attach(|py| {
             let made = self.0.make.bind(py).call_method1("_addresses", (frames,))?;

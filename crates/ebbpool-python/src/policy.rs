@@ -34,6 +34,10 @@ pub(crate) fn guest(py: Python<'_>, policy: &Bound<'_, PyAny>) -> PyResult<Arc<d
     let guest = CallerPolicy {
         name: name.unwrap_or_else(|| "policy".into()),
         looks_at_costs: !compiled && policy.hasattr("costs")?,
+        has_miniature: match policy.getattr_opt("miniature")? {
+            Some(miniature) => miniature.is_truthy()?,
+            None => false,
+        },
         make: policy.clone().unbind(),
         failure: Arc::default(),
     };
@@ -47,6 +51,7 @@ pub(crate) fn guest(py: Python<'_>, policy: &Bound<'_, PyAny>) -> PyResult<Arc<d
 pub(crate) struct CallerPolicy {
     pub(crate) name: String,
     pub(crate) looks_at_costs: bool,
+    pub(crate) has_miniature: bool,
     pub(crate) make: Py<PyAny>,
     failure: Arc<Mutex<Option<PolicyFailure>>>,
 }
@@ -73,6 +78,10 @@ impl GuestPolicy for PythonGuest {
 
     fn looks_at_costs(&self) -> bool {
         self.0.looks_at_costs
+    }
+
+    fn has_miniature(&self) -> bool {
+        self.0.has_miniature
     }
 
     fn make<'o>(&self, frames: u32, host: GuestHost<'o>) -> Result<GuestEngine<'o>, PolicyFailure> {

@@ -29,6 +29,12 @@ pub trait GuestPolicy: Send + Sync + fmt::Debug {
         true
     }
 
+    /// True if the policy over a sample of the pages, with frames in proportion, is known to have bills in proportion
+    /// without bias. [`Curves`](crate::Curves) run others on all pages, because their stated errors could be too small.
+    fn has_miniature(&self) -> bool {
+        false
+    }
+
     /// Makes the policy for a number of frames, at least 1, and hands it to the host: `Ok(host.run(policy))`.
     ///
     /// # Errors
@@ -68,6 +74,14 @@ impl SimPolicy {
         match self {
             SimPolicy::Registered(policy) => Some(policy),
             SimPolicy::Guest(_) => None,
+        }
+    }
+
+    /// True if a sample of the pages estimates its bill without bias.
+    pub fn has_miniature(&self) -> bool {
+        match self {
+            SimPolicy::Registered(policy) => policy.has_miniature(),
+            SimPolicy::Guest(guest) => guest.has_miniature(),
         }
     }
 }

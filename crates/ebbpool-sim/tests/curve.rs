@@ -32,6 +32,7 @@ fn traffic(counts: &Counts) -> Traffic {
         dirty_left: counts.dirty_left,
         end_writes: counts.end_writes,
         dirty_before: counts.dirty_before,
+        padding_reads: counts.padding_reads,
     }
 }
 
@@ -199,16 +200,16 @@ fn sampled_bills_are_within_their_stated_errors() {
                 .expect("a bill");
             assert!(off.abs() < 0.1, "{policy} with {frames}: {off:+.3}");
             assert!(
-                stated < 0.1,
+                stated < 0.25,
                 "{policy} with {frames}: stated error {stated:.3}"
             );
             sampled += 1;
-            within += usize::from(off.abs() <= 2.0 * stated);
+            within += usize::from(off.abs() <= stated);
         }
     }
     assert!(
-        10 * within >= 8 * sampled,
-        "{within} of {sampled} are within two errors"
+        10 * within >= 9 * sampled,
+        "{within} of {sampled} are within their errors"
     );
 }
 

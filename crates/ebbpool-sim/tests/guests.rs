@@ -52,6 +52,7 @@ impl Policy for Queue {
 
 #[derive(Debug, Default)]
 struct QueueGuest {
+    has_miniature: bool,
     fails_after: Option<u64>,
     refuses: bool,
     failure: Arc<Mutex<Option<String>>>,
@@ -65,6 +66,10 @@ impl GuestPolicy for QueueGuest {
 
     fn looks_at_costs(&self) -> bool {
         false
+    }
+
+    fn has_miniature(&self) -> bool {
+        self.has_miniature
     }
 
     fn make<'o>(
@@ -180,7 +185,11 @@ fn a_curve_of_a_guest_is_that_of_the_same_policy_in_the_registry() {
         sample: Some(0.1),
     };
     let fifo = SimPolicy::Registered("fifo".parse().expect("a policy"));
-    let queue = SimPolicy::Guest(Arc::new(QueueGuest::default()));
+    let sampled = QueueGuest {
+        has_miniature: true,
+        ..QueueGuest::default()
+    };
+    let queue = SimPolicy::Guest(Arc::new(sampled));
     assert_eq!(queue.to_string(), "queue");
     run(|progress| {
         let mut curves = Curves::new(&source, &NoStore, &options, progress).expect("curves");
@@ -195,6 +204,23 @@ fn a_curve_of_a_guest_is_that_of_the_same_policy_in_the_registry() {
         let smallest = curves.smallest(&policies, &sizes, enough, progress);
         let smallest = smallest.expect("sizes");
         assert!(smallest[0].is_some() && smallest[0] == smallest[1]);
+    });
+}
+
+#[test]
+fn a_guest_of_which_nothing_is_known_runs_on_all_pages() {
+    let options = CurveOptions {
+        warmup: Warmup::References(0),
+        options: SimOptions::default(),
+        asymmetry: 8.0,
+        sample: Some(0.1),
+    };
+    let queue = SimPolicy::Guest(Arc::new(QueueGuest::default()));
+    run(|progress| {
+        let source = Source::parse("zipf:pages=30000,refs=50000", None).expect("a generator");
+        let mut curves = Curves::new(&source, &NoStore, &options, progress).expect("curves");
+        let found = curves.at(&[(&queue, 5000)], progress).expect("estimates");
+        assert!(found[0].sample.is_all());
     });
 }
 

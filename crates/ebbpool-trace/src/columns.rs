@@ -6,6 +6,7 @@ use std::str::FromStr;
 use ebbpool_cost::{did_you_mean, one_line};
 
 use crate::error::TraceError;
+use crate::formats::TimeUnit;
 
 /// The columns that a user named, as in `page=blk,write=op:W`.
 ///
@@ -16,6 +17,7 @@ use crate::error::TraceError;
 /// - `write=COLUMN:VALUE[|VALUE…]`: written where the column holds exactly one of these
 ///   values
 /// - `class=COLUMN`: the class of the page, a number or a name
+/// - `time=COLUMN[:UNIT]`: when the request was made, a number of UNIT, which is `s`, `ms`, `us` or `ns`; seconds by default
 ///
 /// Column names are those of the first line and hold no comma.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -23,6 +25,7 @@ pub struct Columns {
     pub(crate) pages: PageColumns,
     pub(crate) write: Option<WriteColumn>,
     pub(crate) class: Option<String>,
+    pub(crate) time: Option<TimeColumn>,
 }
 
 /// The columns that hold the pages.
@@ -51,7 +54,14 @@ pub(crate) struct WriteColumn {
     pub(crate) values: Vec<String>,
 }
 
-const ROLES: [&str; 5] = ["page", "offset", "size", "write", "class"];
+/// A column of times, and their unit.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct TimeColumn {
+    pub(crate) column: String,
+    pub(crate) unit: TimeUnit,
+}
+
+const ROLES: [&str; 6] = ["page", "offset", "size", "write", "class", "time"];
 
 impl FromStr for Columns {
     type Err = TraceError;
@@ -66,7 +76,7 @@ impl FromStr for Columns {
 impl Columns {
     /// Parses a mapping; the error says what is wrong.
     fn parse(text: &str) -> Result<Columns, String> {
-        let [page, offset, size, write, class] = columns_by_role(text)?;
+        let [page, offset, size, write, class, time] = columns_by_role(text)?;
         let pages = match (page, offset, size) {
             (Some(page), None, None) => PageColumns::Page(page.to_owned()),
             (None, Some(offset), size) => PageColumns::Bytes {
@@ -85,13 +95,14 @@ impl Columns {
             pages,
             write,
             class: class.map(str::to_owned),
+            time: time.map(TimeColumn::parse).transpose()?,
         })
     }
 }
 
 /// The text given for each of the [`ROLES`].
-fn columns_by_role(text: &str) -> Result<[Option<&str>; 5], String> {
-    let mut columns: [Option<&str>; 5] = [None; 5];
+fn columns_by_role(text: &str) -> Result<[Option<&str>; 6], String> {
+    let mut columns: [Option<&str>; 6] = [None; 6];
     for item in text
         .split(',')
         .map(str::trim)
@@ -132,6 +143,26 @@ impl ByteColumn {
             }),
             _ => Err(format!(
                 "'{unit}' is no number of bytes; behind the colon stands a column's unit, as in sector:512"
+            )),
+        }
+    }
+}
+
+impl TimeColumn {
+    fn parse(text: &str) -> Result<TimeColumn, String> {
+        let Some((column, unit)) = text.rsplit_once(':') else {
+            return Ok(TimeColumn {
+                column: text.to_owned(),
+                unit: TimeUnit::Seconds,
+            });
+        };
+        match TimeUnit::of_name(unit.trim()) {
+            Some(unit) if !column.is_empty() => Ok(TimeColumn {
+                column: column.trim_end().to_owned(),
+                unit,
+            }),
+            _ => Err(format!(
+                "'{unit}' is no unit of time; behind the colon stands s, ms, us or ns, as in time=ts:ms"
             )),
         }
     }
@@ -181,6 +212,12 @@ impl fmt::Display for Columns {
         if let Some(class) = &self.class {
             write!(formatter, ",class={class}")?;
         }
+        if let Some(TimeColumn { column, unit }) = &self.time {
+            write!(formatter, ",time={column}")?;
+            if *unit != TimeUnit::Seconds || column.contains(':') {
+                write!(formatter, ":{}", unit.name())?;
+            }
+        }
         Ok(())
     }
 }
@@ -197,6 +234,9 @@ mod tests {
             "page=blk,write=op:W,class=relation",
             "offset=o,size=n,write=w",
             "offset=sector:512,size=sectors:512,write=rwbs:W|WS",
+            "page=blk,write=op:W,time=ts",
+            "page=blk,class=c,time=ts:us",
+            "page=blk,time=a:b:s",
         ] {
             let columns: Columns = text.parse().unwrap();
             assert_eq!(columns.to_string(), text);
@@ -218,6 +258,8 @@ mod tests {
             ("pgae=a", "did you mean 'page'?"),
             ("offset=a:0", "no number of bytes"),
             ("offset=a:x", "no number of bytes"),
+            ("page=a,time=t:h", "'h' is no unit of time"),
+            ("page=a,time=:s", "no unit of time"),
         ] {
             let error = text.parse::<Columns>().unwrap_err();
             assert!(error.is_usage());

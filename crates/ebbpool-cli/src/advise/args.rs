@@ -43,8 +43,8 @@ pub(crate) struct AdviseArgs {
     /// References that arrive per second, or per period, as in 300/min
     #[arg(long, value_name = "N[/s]", conflicts_with_all = ["duration", "writes_per_day"])]
     pub(crate) rate: Option<Rate>,
-    /// The time in which the references of the trace arrived, such as 10min [default: by the column
-    /// time_us of a native trace]
+    /// The time in which the references of the trace arrived, such as 10min [default: by the
+    /// times in the trace]
     #[arg(long, value_name = "TIME", value_parser = parse_duration, conflicts_with = "writes_per_day")]
     pub(crate) duration: Option<Duration>,
     /// What the present system writes in a day: bytes with a unit, such as 10GB, or a number of pages

@@ -50,7 +50,7 @@ pub(super) fn of_advice(advice: &Advice, commands: &[CommandLine]) -> String {
 }
 
 /// The option that settles a warning.
-fn hint(note: &AdviceNote) -> &'static str {
+pub(super) fn hint(note: &AdviceNote) -> &'static str {
     match note.kind {
         NoteKind::NoClock => " (--duration, --rate or --writes-per-day say it)",
         NoteKind::NoPageSize => " (--page-size says it)",

@@ -15,10 +15,7 @@ const POLICIES_ACROSS: usize = 3;
 /// Tables with a row for each size and a column for each policy, and the answer in a sentence.
 pub(super) fn of_study(study: &CurveStudy) -> String {
     let mut text = study.title();
-    let _ = writeln!(
-        text,
-        "\n± is the error of a sampled figure in per cent; * is the least bill"
-    );
+    let _ = writeln!(text, "\n{}", legend(study));
     let bill = format!(
         "bill per reference in page reads, R = {}",
         rounded(study.asymmetry.ratio())
@@ -42,11 +39,23 @@ pub(super) fn of_study(study: &CurveStudy) -> String {
         text.push_str(&of_split(study, split));
     }
     let _ = writeln!(text, "\n{}", sampled(study));
+    if let Some(line) = on_all_pages(study) {
+        let _ = writeln!(text, "{line}");
+    }
     if let Some(end) = dirty_end::of_study(study) {
         let _ = writeln!(text, "{end}");
     }
     let _ = writeln!(text, "{}", study.sentence());
     text
+}
+
+/// What the signs in the tables mean.
+fn legend(study: &CurveStudy) -> &'static str {
+    let mut estimates = study.estimates.iter().flatten();
+    match estimates.any(|estimate| !estimate.sample.is_all()) {
+        true => "± is the error of a sampled figure in per cent; * is the least bill",
+        false => "* is the least bill",
+    }
 }
 
 fn table(
@@ -149,4 +158,15 @@ fn sampled(study: &CurveStudy) -> String {
             100.0 * largest
         ),
     }
+}
+
+/// A sentence on the policies that ran on all pages although others are sampled.
+fn on_all_pages(study: &CurveStudy) -> Option<String> {
+    let policies = study.without_miniature();
+    (!policies.is_empty()).then(|| {
+        format!(
+            "{} ran on all pages, since a sample does not estimate it without bias",
+            policies.join(", ")
+        )
+    })
 }

@@ -136,13 +136,14 @@ pub(super) fn of_replays(all: &[ReplayResult]) -> String {
         let result = &first.result;
         let more = if first.threads == 1 { "" } else { "s" };
         text = format!(
-            "{}: {} references, {} in pages of {}, {} thread{more}\n{}\n\n",
+            "{}: {} references, {} in pages of {}, {} thread{more}\n{}\nbill per reference at R = {}; column R has what was measured\n\n",
             result.trace,
             result.references,
             frames_and_bytes(result.frames, result.page_size),
             bytes(result.page_size),
             first.threads,
-            first.storage
+            first.storage,
+            asymmetry(Some(result.asymmetry.0).filter(|ratio| ratio.is_finite()))
         );
     }
     let mut table = table::plain();
@@ -155,6 +156,7 @@ pub(super) fn of_replays(all: &[ReplayResult]) -> String {
         "write calls",
         "read µs",
         "write µs",
+        "R",
         "bill",
     ];
     table::add_row(&mut table, header.map(String::from).to_vec());
@@ -170,6 +172,9 @@ pub(super) fn of_replays(all: &[ReplayResult]) -> String {
             replayed.write_calls.to_string(),
             us(replayed.read_us),
             us(replayed.write_us),
+            replayed
+                .measured_asymmetry
+                .map_or_else(|| "-".into(), |ratio| format!("{ratio:.2}")),
             format!("{:.4}", result.cost),
         ];
         table::add_row(&mut table, cells);

@@ -145,6 +145,78 @@ fn the_advice_is_the_least_mean_bill() {
     assert!(!one_place.contains("over all"), "{one_place}");
 }
 
+#[test]
+fn the_answer_says_what_is_true_of_one_policy_and_of_policies_that_know_the_future() {
+    let ebbpool = Ebbpool::in_repository();
+    let answers = |policies: &str, frames: &str| {
+        let args = [
+            "compare",
+            "zipf:pages=2000,refs=30000,write=0.3",
+            "--at-end",
+            "free",
+            "--asymmetry",
+            "32",
+            "--frames",
+            frames,
+            "--policies",
+            policies,
+        ];
+        let table = ebbpool.stdout(&args);
+        let answers = table
+            .lines()
+            .filter(|line| line.starts_with("at R=") || line.starts_with("over all "));
+        answers.map(String::from).collect::<Vec<String>>()
+    };
+    for alone in ["lru", "lru,lru"] {
+        let found = answers(alone, "3%");
+        assert_eq!(found.len(), 1, "{found:?}");
+        assert!(found[0].contains("the bill of lru is "), "{found:?}");
+        assert!(
+            !answers(alone, "3%,6%")
+                .iter()
+                .any(|line| line.contains("no policy"))
+        );
+    }
+    let found = answers("belady,lru", "3%,6%");
+    assert_eq!(found.len(), 1, "{found:?}");
+    assert!(found[0].contains("the bill of lru is "), "{found:?}");
+    assert!(
+        found[0].contains("; belady, which knows the future, costs ")
+            && found[0].ends_with(" % less"),
+        "{found:?}"
+    );
+    let found = answers("belady,fifo,lru", "3%,6%");
+    assert!(
+        found[0].contains(
+            "no online policy costs less than lru; belady, which knows the future, costs "
+        ),
+        "{found:?}"
+    );
+    assert!(
+        found[1].ends_with("no online policy costs less than lru on average"),
+        "{found:?}"
+    );
+}
+
+#[test]
+fn reads_that_pad_blocks_are_on_the_bill() {
+    let ebbpool = Ebbpool::in_repository();
+    let trace = "zipf:pages=2000,refs=30000,write=0.3";
+    let of = |command: &str, more: &[&str]| {
+        let args = [command, trace, "--policies", "bplru:block=8,padding=true"];
+        let size = ["--frames", "90", "--asymmetry", "4"];
+        ebbpool.rows(&[&args[..], &size, more].concat())[0].clone()
+    };
+    let row = of("compare", &[]);
+    let figure = |name: &str| row[name].as_f64().expect("a figure");
+    assert!(figure("padding_reads") > figure("reads"), "{row}");
+    let bill = figure("reads") + figure("padding_reads") + 4.0 * figure("writes");
+    let expected = bill / figure("references");
+    assert!((figure("cost") / expected - 1.0).abs() < 1e-12, "{row}");
+    let curve = of("curve", &["--sample", "100%"]);
+    assert_eq!(curve["cost"], row["cost"], "{curve}");
+}
+
 /// The fields that only JSON has: figures of a device, and how an asymmetry changes.
 const OF_JSON_ALONE: [&str; 12] = [
     "asymmetry_changes",
@@ -596,8 +668,8 @@ fn a_policy_under_which_the_device_fails_is_never_the_best() {
         endurance = 60\nsource = \"made to wear out\"\n";
     let device = format!("flash:{}", ebbpool.file("weak.toml", chip));
     let trace = "zipf:pages=600,refs=120000,write=0.5";
-    let compare = |policies: &str, more: &[&str]| {
-        let args = [
+    let args = |policies: &'static str| {
+        [
             "compare",
             trace,
             "--frames",
@@ -606,8 +678,10 @@ fn a_policy_under_which_the_device_fails_is_never_the_best() {
             &device,
             "--policies",
             policies,
-        ];
-        ebbpool.stdout(&[&args[..], more].concat())
+        ]
+    };
+    let compare = |policies: &'static str, more: &[&str]| {
+        ebbpool.stdout(&[&args(policies)[..], more].concat())
     };
     // The device of LRU fails early in the trace, so that its bill covers fewer references.
     let table = compare("lru,cflru:window=1", &[]);
@@ -627,11 +701,17 @@ fn a_policy_under_which_the_device_fails_is_never_the_best() {
         table.contains("cflru:window=1 has the smallest time"),
         "{table}"
     );
-    let all_failed = compare("lru,fifo", &[]);
-    assert!(
-        all_failed.contains("lifetimes cannot be compared"),
-        "{all_failed}"
-    );
+    let all_failed = ebbpool.run(&args("lru,fifo"));
+    let table = String::from_utf8_lossy(&all_failed.stdout).into_owned();
+    assert!(table.contains("lifetimes cannot be compared"), "{table}");
+    let message = errors(&all_failed);
+    assert_eq!(all_failed.status.code(), Some(1), "{message}");
+    assert!(message.contains("failed in every run"), "{message}");
+    let all = ebbpool.run(&[&args("lru,fifo")[..], &["--format", "json"]].concat());
+    let rows: Value = serde_json::from_slice(&all.stdout).expect("JSON");
+    for row in rows.as_array().expect("rows") {
+        assert!(row["joules_per_reference"].is_null(), "{row}");
+    }
     compare("lru,cflru:window=1", &["--report", "r.html"]);
     assert!(
         ebbpool

@@ -203,6 +203,61 @@ fn a_report_has_the_curves() {
             .expect("a sentence")
             .contains("needs")
     );
+    assert_eq!(curve["mark"][1], "target");
+}
+
+#[test]
+fn without_a_target_the_report_is_about_the_knee() {
+    let ebbpool = Ebbpool::in_scratch();
+    let trace = "uniform:pages=1000,refs=60000,write=0.3";
+    let frames = "250,500,1000,2000";
+    let args = [
+        "curve",
+        trace,
+        "--policies",
+        "lru,cflru",
+        "--frames",
+        frames,
+    ];
+    let table = ebbpool.stdout(&[&args[..], &["--report", "curve.html"]].concat());
+    let data = data_of(&ebbpool.text("curve.html"));
+    let trace = &data["traces"][0];
+    let answer = table.lines().last().expect("an answer");
+    assert!(
+        answer.starts_with("at R=32 more memory pays up to "),
+        "{answer}"
+    );
+    assert_eq!(trace["sentence"], answer);
+    let [frames, what] = &trace["curve"]["mark"].as_array().expect("a mark")[..] else {
+        panic!("no mark");
+    };
+    assert_eq!((frames, what), (&1000.into(), &"knee".into()));
+}
+
+#[test]
+fn the_table_explains_the_errors_that_it_has_and_names_policies_on_all_pages() {
+    let ebbpool = Ebbpool::in_repository();
+    let table = |policies: &str, sample: &str| {
+        ebbpool.stdout(&[
+            "curve",
+            "zipf:pages=30000,refs=100000,write=0.3",
+            "--policies",
+            policies,
+            "--frames",
+            "10%,20%",
+            "--sample",
+            sample,
+        ])
+    };
+    let line = "ebb ran on all pages, since a sample does not estimate it without bias";
+    let sampled = table("lru,cflru,ebb", "10%");
+    assert!(sampled.contains("± is the error"), "{sampled}");
+    assert!(sampled.lines().any(|other| other == line), "{sampled}");
+    let exact = table("lru,ebb", "10%");
+    assert!(!exact.contains('±'), "{exact}");
+    assert!(exact.lines().any(|other| other == line), "{exact}");
+    let all = table("cflru,ebb", "100%");
+    assert!(!all.contains('±') && !all.contains("ran on"), "{all}");
 }
 
 #[test]

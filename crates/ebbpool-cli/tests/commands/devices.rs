@@ -131,12 +131,30 @@ fn impossible_flash_devices_are_refused() {
         ];
         ebbpool.refused(&run, 2, &[words]);
     }
-    let beyond = ebbpool.file("t.txt", "R 1\nW 99999999\n");
-    ebbpool.refused(
-        &["device", "replay", &beyond, "--device", SMALL_FLASH],
-        1,
-        &["beyond the device's", "blocks=1953128 is the least"],
-    );
+}
+
+#[test]
+fn the_highest_page_of_a_trace_sizes_a_flash_device_before_the_run() {
+    let ebbpool = Ebbpool::in_scratch();
+    let sparse = ebbpool.file("t.txt", "R 1\nW 7000\nW 3\nW 99999999\nR 2\n");
+    let words = ["numbered up to 99999999", "blocks=1953128 is the least"];
+    let replay = ["device", "replay", &sparse, "--device", SMALL_FLASH];
+    ebbpool.refused(&replay, 2, &words);
+    let on = ["--frames", "2", "--device", SMALL_FLASH];
+    let compare = ["compare", &sparse, "--report", "r.html"];
+    ebbpool.refused(&[&compare[..], &on].concat(), 2, &words);
+    assert!(!ebbpool.path("r.html").exists(), "no page without results");
+    let run = ["run", &sparse, "--policy", "lru"];
+    ebbpool.refused(&[&run[..], &on].concat(), 2, &words);
+    // The device that the message names is enough.
+    let enough = SMALL_FLASH.replace("blocks=64", "blocks=140");
+    let near = ebbpool.file("near.txt", "R 1\nW 7000\nW 3\nR 2\n");
+    let refused = ebbpool.run(&["device", "replay", &near, "--device", SMALL_FLASH]);
+    let message = crate::harness::errors(&refused);
+    let blocks = message.split("blocks=").nth(1).expect("a remedy");
+    let blocks = blocks.split(' ').next().expect("a number");
+    let enough = enough.replace("blocks=140", &format!("blocks={blocks}"));
+    ebbpool.stdout(&["device", "replay", &near, "--device", &enough]);
 }
 
 #[test]

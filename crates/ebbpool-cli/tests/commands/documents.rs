@@ -290,13 +290,16 @@ fn columns(results: &[Value], fields: &str) -> String {
 }
 
 /// By how many per cent fields of each policy are below those of another one, in each trace, with each asymmetry and each
-/// number of frames: a row for each policy, or where there is only one, for each trace, asymmetry and number of frames.
+/// number of frames: a row for each policy, or where there is only one, for each trace, asymmetry and number of frames. One
+/// policy may be left out, as in `cost against lru without sqlite`.
 fn savings(results: &[Value], name: &str) -> String {
     let (fields, baseline) = name.split_once(" against ").expect("FIELDS against POLICY");
+    let (baseline, left_out) = baseline.split_once(" without ").unwrap_or((baseline, ""));
     let fields: Vec<&str> = fields.split(", ").collect();
     let cells = distinct(results.iter().map(cell));
     let policies = distinct(results.iter().map(|result| text(result, "policy")));
-    let others: Vec<&str> = policies.into_iter().filter(|it| *it != baseline).collect();
+    let is_shown = |policy: &&str| *policy != baseline && *policy != left_out;
+    let others: Vec<&str> = policies.into_iter().filter(is_shown).collect();
     let saving = |policy: &str, cell: &Cell, field: &str| {
         let rest =
             value_of(results, policy, cell, field) / value_of(results, baseline, cell, field);
@@ -447,6 +450,10 @@ fn tables_of_results() {
     assert_eq!(
         columns(&results[3..], "policy, frames, cost"),
         "| `policy` | `frames` | `cost` |\n| --- | --- | --- |\n| `ebb` | 10 | 9.000000 |\n"
+    );
+    assert_eq!(
+        savings(&three, "cost against lru without arc"),
+        savings(&three[..2], "cost against lru")
     );
     let texts = "{\"cost\": 1}\n[{\"cost\": 2}, {\"cost\": 3}]";
     assert_eq!(results_in(texts).len(), 3);

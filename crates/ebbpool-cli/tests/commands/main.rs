@@ -11,6 +11,7 @@ mod db;
 mod devices;
 mod diff;
 mod documents;
+mod documents_picture;
 mod examples;
 mod harness;
 mod informed;

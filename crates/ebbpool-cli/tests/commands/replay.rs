@@ -437,6 +437,45 @@ fn policies_are_compared_on_the_same_file() {
 }
 
 #[test]
+fn policies_are_charged_at_one_asymmetry() {
+    let ebbpool = Ebbpool::in_scratch();
+    let args = [
+        "replay",
+        TRACE,
+        "--file",
+        "pages",
+        "--create",
+        "--frames",
+        "60",
+        "--policies",
+        "lru,cflru:window=0.5,fifo",
+    ];
+    let results = ebbpool.json(&args);
+    let results = results.as_array().expect("a list");
+    let figure = |result: &Value, name: &str| result[name].as_f64().expect("a figure");
+    let ratio = figure(&results[0], "asymmetry");
+    let mut product = 1.0;
+    for result in results {
+        assert_eq!(figure(result, "asymmetry"), ratio);
+        product *= figure(result, "measured_asymmetry");
+        let bill = figure(result, "reads") + ratio * figure(result, "writes");
+        let expected = bill / figure(result, "references");
+        assert!(
+            (figure(result, "cost") / expected - 1.0).abs() < 1e-9,
+            "{result}"
+        );
+    }
+    assert!(
+        (product.cbrt() / ratio - 1.0).abs() < 1e-6,
+        "{product} {ratio}"
+    );
+    let table = ebbpool.stdout(&args);
+    assert!(table.contains("bill per reference at R = "), "{table}");
+    let header = table.lines().find(|line| line.contains("written"));
+    assert!(header.is_some_and(|line| line.contains(" R ")), "{table}");
+}
+
+#[test]
 fn an_interrupted_replay_prints_its_counts_and_leaves_the_file_intact() {
     let ebbpool = Ebbpool::in_scratch();
     let long = "uniform:pages=4000,refs=50000000,write=0.5";

@@ -519,6 +519,19 @@ impl FlashConfig {
         Err(self.too_small(problem, pages))
     }
 
+    /// Refuses a trace whose pages are numbered up to `page`, of which the device must offer the first `pages` pages of its
+    /// own; the error names the smallest device that would do.
+    pub(crate) fn check_numbers(&self, page: u64, pages: u64) -> Result<(), ConfigError> {
+        let offered = self.logical_pages();
+        if pages <= offered {
+            return Ok(());
+        }
+        let problem = format!(
+            "the trace's pages are numbered up to {page}, which needs a device of {pages} pages, and this one offers {offered}"
+        );
+        Err(self.too_small(problem, pages))
+    }
+
     /// The shape; `None` if it cannot be simulated.
     pub fn geometry(&self) -> Option<Geometry> {
         Geometry::new(self.blocks, self.pages_per_block, self.page_bytes)

@@ -16,9 +16,10 @@ use super::question::{AdviceQuestion, QuestionKind};
 use super::request::{AdviseError, AdviseRequest};
 use super::server::ServerKind;
 use super::simulation::{JoinedEvents, Questioner, SimulatedCell};
-use super::{Advice, CANDIDATES, MemoryChoice, MemoryPoint, sizes};
+use super::{Advice, CANDIDATES, MemoryChoice, MemoryPoint, sizes, uncached};
 use crate::curve::CurveStudy;
 use crate::error::{LabError, RequestError};
+use crate::knee;
 use crate::lab::Lab;
 use crate::lifetime::DeviceLife;
 use crate::memory_size::MemorySize;
@@ -47,6 +48,8 @@ pub(super) struct Advisor<'a> {
     pub(super) facts: CurveStudy,
     present: u64,
     budget: Option<u64>,
+    /// No buffer is there now: the trace was recorded below a cache.
+    uncached: bool,
     /// How fast references arrive, unless the writes of a day say it.
     rate: Option<ArrivalRate>,
     assumptions: Vec<AdviceNote>,
@@ -77,14 +80,14 @@ impl<'a> Advisor<'a> {
     ) -> Result<Self, LabError> {
         let metadata = source.open()?.metadata().clone();
         let pricing_request = request.pricing.clone().unwrap_or_default();
-        let pricing = Pricing::new(&pricing_request, &metadata)?;
+        let pricing = lab.pricing(&pricing_request, source, &metadata)?;
         let name = metadata.name.as_deref().unwrap_or_default();
-        let server = request
-            .server
-            .unwrap_or_else(|| match ServerKind::of_trace(name) {
-                ServerKind::Other => ServerKind::of_trace(source.label()),
-                server => server,
-            });
+        let uncached = uncached::is_uncached(request, &metadata);
+        let of_name = || match uncached {
+            true => ServerKind::Other,
+            false => server_of(name, source),
+        };
+        let server = request.server.unwrap_or_else(of_name);
         let mut assumptions = Vec::new();
         let now = request.now.as_deref().unwrap_or(server.policy());
         let now = pricing.capabilities.policy(now)?;
@@ -116,8 +119,14 @@ impl<'a> Advisor<'a> {
             // A text is the only way to a rate, and has all digits.
             counting.rate = rate.and_then(|it| it.references_per_second.to_string().parse().ok());
         }
-        let present = facts.sizes.first().copied().unwrap_or(1);
-        assumptions.extend(assumed(request, server, &now, present, budget, &metadata));
+        let present = match request.frames.is_none() && budget.is_none() && uncached {
+            true => uncached::usual_frames(facts.facts.distinct_pages),
+            false => facts.sizes.first().copied().unwrap_or(1),
+        };
+        assumptions.extend(match uncached {
+            true => uncached::assumed(request),
+            false => assumed(request, server, &now, present, budget, &metadata),
+        });
         Ok(Advisor {
             questioner,
             request,
@@ -131,6 +140,7 @@ impl<'a> Advisor<'a> {
             facts,
             present,
             budget,
+            uncached,
             rate,
             assumptions,
             questions: Vec::new(),
@@ -140,9 +150,13 @@ impl<'a> Advisor<'a> {
     /// The answer.
     pub(super) fn advice(mut self) -> Result<Advice, LabError> {
         let study = self.curves()?;
-        let knee = sizes::knee(&least_bills(&study), self.metadata.page_size);
+        let knee = knee::knee(&least_bills(&study), self.metadata.page_size);
         let recommended = self.recommended_frames(knee.as_ref().map(|knee| knee.frames));
-        let systems = self.systems(&study, recommended)?;
+        let mut systems = self.systems(&study, recommended)?;
+        if self.uncached {
+            let (facts, pricing) = (&self.facts, &self.pricing);
+            systems.now = uncached::cell(&self.questioner, facts, pricing, &self.metadata)?;
+        }
         let rivals: Vec<&SimulatedCell> = systems.rivals.iter().collect();
         let contest = Contest {
             best: &systems.then,
@@ -158,7 +172,7 @@ impl<'a> Advisor<'a> {
         let curve = self.points(&study, &terms, &systems);
         let (checkpoint_knobs, cause) = self.checkpoints(&terms, &now, &systems.now)?;
         let larger: Vec<SystemLoad> = systems.knobs.iter().map(|cell| terms.load(cell)).collect();
-        let life = LifeAnswer::new(
+        let mut life = LifeAnswer::new(
             &terms,
             self.request.life,
             LifeOf {
@@ -171,7 +185,13 @@ impl<'a> Advisor<'a> {
             },
         );
         let page_size = self.metadata.page_size;
-        let knobs = knobs::of_server(self.server, page_size, &now, &larger, checkpoint_knobs);
+        let knobs = match self.uncached {
+            true => Vec::new(),
+            false => knobs::of_server(self.server, page_size, &now, &larger, checkpoint_knobs),
+        };
+        if self.uncached {
+            life.causes = uncached::causes(&terms, &now);
+        }
         let breakeven = breakevens.iter().filter_map(|it| it.holds_from);
         Ok(Advice {
             trace: self.questioner.source.label().into(),
@@ -192,6 +212,7 @@ impl<'a> Advisor<'a> {
             asymmetry_breakeven: breakeven.reduce(f64::max).map(Number),
             warnings: self.warnings(&terms, &now, &then, &life, &systems),
             same_memory: terms.load(&systems.same_memory),
+            uncached: self.uncached,
             now,
             then,
             curve,
@@ -227,11 +248,12 @@ impl<'a> Advisor<'a> {
         Ok(study)
     }
 
-    /// The memory to recommend: without a budget the present one; else as much as is worth while, at least the
-    /// present memory and at most the budget.
+    /// The memory to recommend: without a budget the present one, or the knee where no buffer is there and no size is
+    /// asked for; else as much as is worth while, at least the present memory and at most the budget.
     fn recommended_frames(&self, knee: Option<u64>) -> u64 {
         let Some(budget) = self.budget else {
-            return self.present;
+            let is_chosen = self.uncached && self.request.frames.is_none();
+            return knee.filter(|_| is_chosen).unwrap_or(self.present);
         };
         let largest = budget.min(self.facts.facts.distinct_pages.max(1));
         let worth = knee.unwrap_or(largest).min(largest);
@@ -302,7 +324,7 @@ impl<'a> Advisor<'a> {
         let distinct = self.facts.facts.distinct_pages;
         let frames: Vec<u64> = larger
             .into_iter()
-            .filter(|&frames| frames < distinct)
+            .filter(|&frames| frames < distinct && !self.uncached)
             .collect();
         if frames.is_empty() {
             return Ok(Vec::new());
@@ -408,9 +430,11 @@ impl<'a> Advisor<'a> {
         let references = study.lru.references() as f64;
         let host_bytes = terms.life.host_bytes(&systems.then);
         let now = self.now.to_string();
+        let without_cache = self.uncached.then_some(systems.now.result.cost);
         let at_size = |(size, &frames): (usize, &u64)| {
             if let Some(point) = self.exact_point(frames, terms, &systems.exact) {
-                return Some(point);
+                let cost_now = without_cache.unwrap_or(point.cost_now);
+                return Some(MemoryPoint { cost_now, ..point });
             }
             let of = study.policies.iter().zip(&study.estimates);
             let bills = of.filter_map(|(policy, estimates)| {
@@ -421,6 +445,7 @@ impl<'a> Advisor<'a> {
             let (policy, estimate, cost) =
                 bills.iter().min_by(|(_, _, a), (_, _, b)| a.total_cmp(b))?;
             let (_, _, cost_now) = bills.iter().find(|(policy, _, _)| *policy == now)?;
+            let cost_now = without_cache.unwrap_or(*cost_now);
             let traffic = estimate.traffic;
             let writes_per_reference = traffic.writes as f64 / references;
             let at_end = traffic.end_writes.saturating_sub(traffic.dirty_before);
@@ -433,7 +458,7 @@ impl<'a> Advisor<'a> {
                 policy: policy.clone(),
                 cost: *cost,
                 error: estimate.errors.map_or(Some(0.0), |errors| errors.cost),
-                cost_now: *cost_now,
+                cost_now,
                 reads_per_reference: estimate.traffic.reads as f64 / references,
                 writes_per_reference,
                 bytes_written_per_day: terms.bytes_per_day(writes_per_reference),
@@ -514,6 +539,14 @@ impl Questioner<'_> {
             )
         };
         self.lab.curve(self.source, &request)
+    }
+}
+
+/// The server that the names of a trace suggest.
+fn server_of(name: &str, source: &Source) -> ServerKind {
+    match ServerKind::of_trace(name) {
+        ServerKind::Other => ServerKind::of_trace(source.label()),
+        server => server,
     }
 }
 

@@ -77,12 +77,14 @@ pub(super) fn assumed(
         let text = format!("the present buffer has {size}, {why}");
         notes.push(AdviceNote::new(NoteKind::Frames, text));
     }
-    if request.pricing.is_none() {
-        let text = format!(
-            "R is {}, as in the papers",
-            rounded(ebbpool_cost::PAPERS_BASE.ratio())
-        );
-        notes.push(AdviceNote::new(NoteKind::Asymmetry, text));
-    }
+    notes.extend(assumed_asymmetry(request));
     notes
+}
+
+/// The R of a request that has none.
+pub(super) fn assumed_asymmetry(request: &AdviseRequest) -> Option<AdviceNote> {
+    let ratio = rounded(ebbpool_cost::PAPERS_BASE.ratio());
+    let text = format!("R is {ratio}, as in the papers");
+    let is_open = request.pricing.is_none();
+    is_open.then(|| AdviceNote::new(NoteKind::Asymmetry, text))
 }

@@ -21,6 +21,7 @@ mod request;
 mod server;
 mod simulation;
 mod sizes;
+mod uncached;
 
 use ebbpool_trace::Source;
 use schemars::JsonSchema;
@@ -30,9 +31,10 @@ use crate::error::LabError;
 use crate::lab::Lab;
 use crate::numbers::Number;
 
+pub use crate::knee::{Knee, WORTH_DOUBLING};
 pub use breakeven::BreakEven;
 pub use clock::{ArrivalRate, ClockSource};
-pub use html::report_page;
+pub use html::{AdvicePageParts, report_page};
 pub use knobs::Knob;
 pub use life::{LifeAnswer, WriteCause};
 pub use load::SystemLoad;
@@ -41,7 +43,6 @@ pub use paragraphs::{AdviceParagraph, AdviceTable};
 pub use question::{AdviceQuestion, QuestionKind};
 pub use request::{AdviceClock, AdviseError, AdviseRequest, DailyWrites};
 pub use server::ServerKind;
-pub use sizes::{Knee, WORTH_DOUBLING};
 
 use advisor::Advisor;
 use simulation::JoinedEvents;
@@ -126,6 +127,9 @@ pub struct Advice {
     pub recommendation: MemoryChoice,
     /// What the recommendation saves of the present bill, in per cent.
     pub saves: Option<f64>,
+    /// True if the trace was recorded below a cache and the request names no present buffer. `now` is the device then, which
+    /// serves the references themselves: its policy is `none`, it has 0 frames, and `then` is a further cache.
+    pub uncached: bool,
     /// The system as it is.
     pub now: SystemLoad,
     /// The recommended policy with the present memory.

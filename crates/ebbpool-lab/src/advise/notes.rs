@@ -155,8 +155,16 @@ impl WarningFacts<'_> {
         notes
     }
 
+    /// The system whose counts show what the trace is worth: where no buffer is there now, that of the recommendation.
+    fn buffered(&self) -> &SystemLoad {
+        match self.now.frames {
+            0 => self.then,
+            _ => self.now,
+        }
+    }
+
     fn too_short(&self) -> Option<AdviceNote> {
-        let now = self.now;
+        let now = self.buffered();
         let counted = self.references as f64;
         if now.reads < FEWEST_EVENTS {
             let needed = counted * FEWEST_EVENTS as f64 / now.reads.max(1) as f64;

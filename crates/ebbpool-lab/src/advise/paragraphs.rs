@@ -2,10 +2,10 @@
 
 use super::load::life_of;
 use super::notes::duration;
-use super::sizes::{self, WORTH_DOUBLING};
 use super::{Advice, BreakEven, ClockSource, Knob, SystemLoad};
+use crate::knee::{self, WORTH_DOUBLING};
 use crate::lifetime::DeviceLife;
-use crate::numbers::{decimals, digits, frames_and_bytes, grouped, less_or_more, rounded};
+use crate::numbers::{decimals, digits, frames_and_bytes, grouped, less_or_more, rounded, saving};
 
 /// A section of a page.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -54,11 +54,13 @@ pub(super) fn of_advice(advice: &Advice) -> Vec<AdviceParagraph> {
         paragraphs.push(AdviceParagraph::new("Warnings", warnings.collect(), None));
     }
     let (sentences, table) = knobs(advice);
-    paragraphs.push(AdviceParagraph::new(
-        "Settings of the running server",
-        sentences,
-        table,
-    ));
+    if !sentences.is_empty() || table.is_some() {
+        paragraphs.push(AdviceParagraph::new(
+            "Settings of the running server",
+            sentences,
+            table,
+        ));
+    }
     paragraphs
 }
 
@@ -77,7 +79,7 @@ fn by_settings(advice: &Advice) -> Vec<String> {
     let threshold = rounded(100.0 * WORTH_DOUBLING);
     let memory_of = |frames| memory(advice, frames);
     let largest = bills.last().map_or(present, |(frames, _)| *frames);
-    let knee = sizes::knee(&bills, advice.page_size).map(|knee| knee.frames);
+    let knee = knee::knee(&bills, advice.page_size).map(|knee| knee.frames);
     let enough = match knee {
         _ if present > advice.distinct_pages => format!(
             "{} is enough: the trace requests no more pages, and the buffer of {server} has {}",
@@ -105,7 +107,7 @@ fn by_settings(advice: &Advice) -> Vec<String> {
             text.replace("-0 %", "+0 %")
         };
         let life = life_of(knob.life_years, knob.life_range_years);
-        let life = life.map_or_else(String::new, |life| format!(", the device lives {life}"));
+        let life = life.map_or_else(String::new, |life| format!(", life {life}"));
         Some(format!(
             "Set {} from {from} to {to}: reads {}, writes {}{life}",
             knob.setting,
@@ -116,6 +118,56 @@ fn by_settings(advice: &Advice) -> Vec<String> {
     std::iter::once(enough).chain(settings).collect()
 }
 
+/// What the device takes now, and what a further cache would save of it.
+fn below_cache(advice: &Advice) -> Vec<String> {
+    let Advice { now, then, .. } = advice;
+    let amount = |load: &SystemLoad| match load.bytes_written_per_day {
+        Some(bytes) => format!("{} a day", daily(bytes)),
+        None => format!(
+            "{} pages a reference",
+            decimals(load.writes_per_reference, 4)
+        ),
+    };
+    let lives = |load: &SystemLoad| {
+        let life = load.life().map(|life| format!("; the device lives {life}"));
+        life.unwrap_or_default()
+    };
+    let cache = format!(
+        "A further cache of {} under {}",
+        memory(advice, then.frames),
+        then.policy
+    );
+    let saved = saving(then.writes_per_reference, now.writes_per_reference);
+    let saves = match saved.map(f64::round) {
+        Some(saved) if saved > 0.0 => format!(
+            "saves {saved} % of these writes, and leaves {}",
+            amount(then)
+        ),
+        _ => "saves none of these writes".into(),
+    };
+    let mut sentences = vec![
+        format!(
+            "The trace was recorded below a cache, so that its writes are those of the device: {}{}",
+            amount(now),
+            lives(now)
+        ),
+        format!("{cache} {saves}{}", lives(then)),
+    ];
+    if now.reads > 0 {
+        sentences.push(format!(
+            "It reads {} than now; a page that is written and is not in the cache counts as read",
+            less_or_more(then.reads_per_reference, now.reads_per_reference)
+        ));
+    }
+    sentences
+}
+
+fn assumed(advice: &Advice) -> Option<String> {
+    let assumptions = advice.assumptions.iter().map(|note| note.text.clone());
+    let assumptions: Vec<String> = assumptions.collect();
+    (!assumptions.is_empty()).then(|| format!("Assumed: {}", assumptions.join("; ")))
+}
+
 fn answer(advice: &Advice) -> Vec<String> {
     let Advice {
         now,
@@ -123,6 +175,12 @@ fn answer(advice: &Advice) -> Vec<String> {
         same_memory,
         ..
     } = advice;
+    if advice.uncached {
+        return below_cache(advice)
+            .into_iter()
+            .chain(assumed(advice))
+            .collect();
+    }
     let mut sentences = by_settings(advice);
     let same_policy = then.policy == now.policy;
     if let (Some(server), false) = (advice.server.name(), same_policy) {
@@ -154,11 +212,7 @@ fn answer(advice: &Advice) -> Vec<String> {
             less_or_more(same_memory.cost, now.cost)
         ));
     }
-    let assumptions = advice.assumptions.iter().map(|note| note.text.clone());
-    let assumptions: Vec<String> = assumptions.collect();
-    if !assumptions.is_empty() {
-        sentences.push(format!("Assumed: {}", assumptions.join("; ")));
-    }
+    sentences.extend(assumed(advice));
     sentences
 }
 
@@ -177,7 +231,7 @@ fn rates(advice: &Advice) -> Vec<String> {
 }
 
 /// Bytes in a day in decimal units, as data sheets have them, with three digits.
-fn daily(bytes: f64) -> String {
+pub(super) fn daily(bytes: f64) -> String {
     let (scale, unit) = match bytes {
         bytes if bytes >= 1e12 => (1e12, "TB"),
         bytes if bytes >= 1e9 => (1e9, "GB"),
@@ -192,7 +246,7 @@ fn daily(bytes: f64) -> String {
     format!("{number:.places$} {unit}")
 }
 
-fn lives(life: Option<DeviceLife>) -> String {
+pub(super) fn lives(life: Option<DeviceLife>) -> String {
     life.map_or_else(|| "-".into(), |life| life.to_string())
 }
 
@@ -226,10 +280,11 @@ fn loads(advice: &Advice) -> AdviceTable {
             name.to_string(),
             load.policy.clone(),
             // The frames are in the answer, and a life with its range takes their place.
-            load.bytes.map_or_else(
-                || memory(advice, load.frames),
-                |bytes| ebbpool_cost::ByteSize::new(bytes).to_string(),
-            ),
+            match (load.frames, load.bytes) {
+                (0, _) => "-".into(),
+                (_, Some(bytes)) => ebbpool_cost::ByteSize::new(bytes).to_string(),
+                (frames, None) => memory(advice, frames),
+            },
             digits(load.cost),
             number(load.reads_per_second, load.reads_per_reference),
             number(load.writes_per_second, load.writes_per_reference),
@@ -252,7 +307,8 @@ fn loads(advice: &Advice) -> AdviceTable {
         cells
     };
     let mut rows = vec![row("now", &advice.now)];
-    if advice.then.frames != advice.now.frames && advice.then.policy != advice.now.policy {
+    let other_memory = advice.then.frames != advice.now.frames && !advice.uncached;
+    if other_memory && advice.then.policy != advice.now.policy {
         rows.push(row("same memory", &advice.same_memory));
     }
     rows.push(row("then", &advice.then));
@@ -288,7 +344,15 @@ fn curve(advice: &Advice) -> AdviceTable {
     let mut header = vec!["frames".to_string()];
     header.extend(advice.page_size.map(|_| "memory".into()));
     header.extend(["best policy".into(), "its bill".into()]);
-    header.push(format!("{}'s bill", advice.now.policy));
+    header.push(match advice.uncached {
+        true => "writes saved".into(),
+        false => format!("{}'s bill", advice.now.policy),
+    });
+    let now = advice.now.writes_per_reference;
+    let saved = |writes: f64| {
+        let saved = saving(writes, now);
+        saved.map_or_else(|| "-".into(), |saved| format!("{saved:.0} %"))
+    };
     header.extend(life.then(|| "lives".into()));
     let rows = advice.curve.iter().map(|point| {
         let mut cells = vec![grouped(point.frames)];
@@ -304,7 +368,10 @@ fn curve(advice: &Advice) -> AdviceTable {
             point.policy.clone(),
             format!("{}{error}", digits(point.cost)),
         ]);
-        cells.push(digits(point.cost_now));
+        cells.push(match advice.uncached {
+            true => saved(point.writes_per_reference),
+            false => digits(point.cost_now),
+        });
         cells.extend(life.then(|| lives(life_of(point.life_years, point.life_range_years))));
         cells
     });
@@ -377,10 +444,11 @@ fn life(advice: &Advice) -> Vec<String> {
     });
     let causes: Vec<String> = causes.collect();
     if !causes.is_empty() {
-        sentences.push(format!(
-            "Now it writes: {}; the log and other files are not in the trace",
-            causes.join(", ")
-        ));
+        let left_out = match advice.uncached {
+            true => "",
+            false => "; the log and other files are not in the trace",
+        };
+        sentences.push(format!("Now it writes: {}{left_out}", causes.join(", ")));
     }
     if let Some(larger) = life
         .larger_buffer
@@ -438,7 +506,12 @@ fn required_life(advice: &Advice) -> Vec<String> {
 }
 
 fn knobs(advice: &Advice) -> (Vec<String>, Option<AdviceTable>) {
-    let simulated = advice.knobs.iter().filter(|knob| knob.simulated);
+    // The answer for a known server has them already.
+    let is_answered = advice.server.name().is_some();
+    let simulated = advice
+        .knobs
+        .iter()
+        .filter(|knob| knob.simulated && !is_answered);
     let others = advice.knobs.iter().filter(|knob| !knob.simulated);
     let sentence = |knob: &Knob| {
         let note = knob.note.as_deref().unwrap_or("not simulated");

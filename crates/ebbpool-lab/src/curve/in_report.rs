@@ -18,9 +18,14 @@ pub(super) fn comparison(study: CurveStudy) -> Comparison {
     let mut curve = Curve::new(study.sentence(), &study.lru);
     let answer = study.answer.as_ref().and_then(least_memory);
     curve.at_end = dirty_end::of_study(&study);
-    curve.preselected = answer.map(|(_, smallest)| smallest.frames);
+    let target = answer.map(|(_, smallest)| (smallest.frames, "target"));
+    let knee = || study.knee().map(|frames| (frames, "knee"));
+    curve.mark = match study.answer {
+        Some(_) => target,
+        None => knee(),
+    };
     let mut sizes = study.sizes.clone();
-    sizes.extend(curve.preselected);
+    sizes.extend(curve.mark.map(|(frames, _)| frames));
     sizes.sort_unstable();
     sizes.dedup();
     let mut rows = Vec::new();

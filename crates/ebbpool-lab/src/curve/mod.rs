@@ -18,6 +18,7 @@ use ebbpool_trace::{Metadata, Source};
 
 use crate::compare::Comparison;
 use crate::error::{LabError, RequestError};
+use crate::knee;
 use crate::lab::Lab;
 use crate::memory_size::MemorySize;
 use crate::numbers::{self, share};
@@ -193,7 +194,7 @@ pub struct SplitPool {
 impl CurveStudy {
     /// A bill in page reads per reference.
     pub fn bill(&self, traffic: Traffic) -> f64 {
-        self.asymmetry.bill(traffic.reads, traffic.writes) / self.lru.references() as f64
+        self.asymmetry.bill(traffic.all_reads(), traffic.writes) / self.lru.references() as f64
     }
 
     /// A memory size as a share of the database.
@@ -211,6 +212,31 @@ impl CurveStudy {
         format!("{} ({shares})", numbers::frames(frames))
     }
 
+    /// The size from which on every doubling of the memory saves less than a tenth of the least bill; `None` if the largest
+    /// size still saves more.
+    pub fn knee(&self) -> Option<u64> {
+        let sizes = self.sizes.iter().enumerate();
+        let bills: Vec<(u64, f64)> = sizes
+            .map(|(size, &frames)| (frames, self.least_bill(size).1))
+            .collect();
+        knee::knee(&bills, None).map(|knee| knee.frames)
+    }
+
+    /// The policy with the least bill at one of the sizes.
+    fn best_policy(&self, frames: u64) -> Option<&SimPolicy> {
+        let size = self.sizes.binary_search(&frames).ok()?;
+        self.policies.get(self.least_bill(size).0)
+    }
+
+    /// The policy with the least bill at a size, the first of equals, and that bill.
+    fn least_bill(&self, size: usize) -> (usize, f64) {
+        let estimates = self.estimates.iter().enumerate();
+        let bills =
+            estimates.filter_map(|(policy, it)| Some((policy, self.bill(it.get(size)?.traffic))));
+        let least = bills.min_by(|(_, one), (_, other)| one.total_cmp(other));
+        least.unwrap_or((0, f64::INFINITY))
+    }
+
     /// A line that describes the trace.
     pub fn title(&self) -> String {
         let name = self.metadata.name.as_deref().unwrap_or(&self.label);
@@ -221,6 +247,13 @@ impl CurveStudy {
     /// the target, then one for each clean pool.
     pub fn rows(&self) -> Vec<CurveRow> {
         rows::of_study(self)
+    }
+
+    /// The policies that ran on all pages at every size although the study samples pages, because they have no miniature.
+    pub fn without_miniature(&self) -> Vec<String> {
+        let policies = self.policies.iter();
+        let without = policies.filter(|policy| self.rate < 1.0 && !policy.has_miniature());
+        without.map(ToString::to_string).collect()
     }
 
     /// The answer in a sentence.

@@ -3,17 +3,47 @@
 use ebbpool_sim::SmallestMemory;
 
 use super::{CurveStudy, TargetAnswer};
+use crate::knee::WORTH_DOUBLING;
 use crate::numbers::{less_or_more, rounded};
 
 pub(super) fn of_study(study: &CurveStudy) -> String {
     match &study.answer {
         Some(answer) => of_answer(study, answer),
-        None => of_doubling(study),
+        None => of_memory(study),
     }
 }
 
-/// The effect of twice the memory on LRU's bill, for a request without a target. LRU's bill is known at
-/// every size.
+/// How far more memory pays, by the least bills, for a request without a target.
+fn of_memory(study: &CurveStudy) -> String {
+    let [smallest, .., largest] = study.sizes[..] else {
+        return of_doubling(study);
+    };
+    let r = rounded(study.asymmetry.ratio());
+    let percent = rounded(100.0 * WORTH_DOUBLING);
+    let under = |frames| {
+        let policy = study.best_policy(frames);
+        policy.map_or_else(String::new, |policy| format!(" under {policy}"))
+    };
+    match study.knee() {
+        Some(knee) if knee == smallest => format!(
+            "at R={r} no size pays above {}, the smallest{}: each doubling saves less than {percent} % of the least bill",
+            study.memory(knee),
+            under(knee),
+        ),
+        Some(knee) => format!(
+            "at R={r} more memory pays up to {}{}: from there on each doubling saves less than {percent} % of the least bill",
+            study.memory(knee),
+            under(knee),
+        ),
+        None => format!(
+            "at R={r} more memory pays up to {}, the largest size{}: the last doubling still saves {percent} % of the least bill or more",
+            study.memory(largest),
+            under(largest),
+        ),
+    }
+}
+
+/// The effect of twice the memory on LRU's bill, for a request with one size. LRU's bill is known at every size.
 fn of_doubling(study: &CurveStudy) -> String {
     let lru = &study.lru;
     let now = study.sizes[study.sizes.len() / 2];

@@ -23,7 +23,9 @@ impl TargetFigure {
         match self {
             TargetFigure::Reads => traffic.reads as f64,
             TargetFigure::Writes => traffic.writes as f64,
-            TargetFigure::Bill => asymmetry.bill(traffic.reads, traffic.writes) / references as f64,
+            TargetFigure::Bill => {
+                asymmetry.bill(traffic.all_reads(), traffic.writes) / references as f64
+            }
         }
     }
 

@@ -155,6 +155,9 @@ impl Lab<'_> {
             }
         }
         self.notes(&source.late_notes());
+        if request.asymmetry.is_none() {
+            result::charge_alike(&mut results);
+        }
         Ok(ReplayStudy {
             results,
             failure,
@@ -496,9 +499,10 @@ impl ReplaySession<'_> {
             let ratio = measured.asymmetry();
             result.asymmetry = Number(ratio.unwrap_or(f64::NAN));
             let writes = result.writes as f64 * ratio.unwrap_or(0.0);
-            result.cost = (result.reads as f64 + writes) / result.references as f64;
+            let reads = (result.reads + result.padding_reads) as f64;
+            result.cost = (reads + writes) / result.references as f64;
         } else {
-            let cost = asymmetry.bill(result.reads, result.writes);
+            let cost = asymmetry.bill(result.reads + result.padding_reads, result.writes);
             result.cost = cost / result.references as f64;
         }
         result.cost_us = Some(measured.total_us() / result.references as f64);

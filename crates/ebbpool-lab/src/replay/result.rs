@@ -7,6 +7,7 @@ use ebbpool::{Quantiles, ReadCause, Stats, WriteCause};
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use crate::numbers::Number;
 use crate::run_result::RunResult;
 
 /// The replay of one policy: the fields of a run, and additional measurements.
@@ -65,6 +66,24 @@ pub struct ReplayResult {
     pub verified_pages: Option<u64>,
     /// True if only a part of the trace was replayed.
     pub interrupted: bool,
+}
+
+/// Charges all results at one R, the geometric mean of the measured ones, so that their bills can be compared: each row's own R
+/// would make a policy dear that happened to run while the device wrote slowly.
+pub(super) fn charge_alike(results: &mut [ReplayResult]) {
+    let ratios = results.iter().filter_map(|it| it.measured_asymmetry);
+    let ratios: Vec<f64> = ratios.filter(|ratio| *ratio > 0.0).collect();
+    if results.len() < 2 || ratios.is_empty() {
+        return;
+    }
+    let mean_log = ratios.iter().map(|ratio| ratio.ln()).sum::<f64>() / ratios.len() as f64;
+    let ratio = mean_log.exp();
+    for ReplayResult { result, .. } in results {
+        result.asymmetry = Number(ratio);
+        let reads = (result.reads + result.padding_reads) as f64;
+        let bill = reads + ratio * result.writes as f64;
+        result.cost = bill / result.references as f64;
+    }
 }
 
 /// Quantiles of the latency of calls, in µs.

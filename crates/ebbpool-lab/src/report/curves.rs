@@ -18,8 +18,9 @@ pub(crate) struct Curve {
     /// Frames, reads and writes of LRU.
     lru: Vec<(u64, u64, u64)>,
     pub(crate) errors: Vec<CellErrors>,
-    /// The memory that the reader sees first, in frames: the least that the target needs.
-    pub(crate) preselected: Option<u64>,
+    /// The memory that the charts mark and that the reader sees first, in frames, and what it is: the least that the
+    /// `target` needs, or without a target the `knee`.
+    pub(crate) mark: Option<(u64, &'static str)>,
     pub(crate) limit: Option<Limit>,
 }
 
@@ -59,7 +60,7 @@ impl Curve {
             at_end: None,
             lru: sizes.into_iter().map(point).collect(),
             errors: Vec::new(),
-            preselected: None,
+            mark: None,
             limit: None,
         }
     }

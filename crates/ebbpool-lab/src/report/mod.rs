@@ -25,7 +25,7 @@ use crate::several::TraceGroup;
 pub(crate) use curves::{CellErrors, Curve, Limit};
 pub use origin::ReportOptions;
 
-const STYLE: &str = concat!(
+pub(crate) const STYLE: &str = concat!(
     include_str!("report.css"),
     include_str!("figure/figure.css")
 );

@@ -14,7 +14,7 @@ pub struct ReportOptions {
 }
 
 impl ReportOptions {
-    pub(super) fn markup(&self) -> Markup {
+    pub(crate) fn markup(&self) -> Markup {
         let date = self.date.and_then(utc);
         html! {
             p.origin {

@@ -65,6 +65,9 @@ impl Build for HArc {
         asks_erase_counts: false,
     };
 
+    // Writes from samples are off by more than their error in one of eight cases (docs/curves.md).
+    const HAS_MINIATURE: bool = false;
+
     fn new(_config: (), frames: u32) -> Self {
         HArc {
             lists: Lists::new(frames),

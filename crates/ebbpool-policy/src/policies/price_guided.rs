@@ -43,6 +43,9 @@ impl Build for PriceGuided {
         asks_erase_counts: false,
     };
 
+    // Reads from samples are off by more than their error in one of eight cases (docs/curves.md).
+    const HAS_MINIATURE: bool = false;
+
     const FORESIGHT: Foresight = Foresight::Prices;
 
     fn new(_config: (), frames: u32) -> Self {

@@ -56,6 +56,7 @@ impl Curves<'_> {
                 dirty_left: pool.dirty_left,
                 end_writes: 0,
                 dirty_before: pool.dirty_before,
+                padding_reads: 0,
             },
             AtEnd::Flush => Traffic {
                 reads: pool.reads,
@@ -63,6 +64,7 @@ impl Curves<'_> {
                 dirty_left: 0,
                 end_writes: pool.dirty_left,
                 dirty_before: pool.dirty_before,
+                padding_reads: 0,
             },
         };
         let found = pools.finish().into_iter().map(|pool| CleanPool {

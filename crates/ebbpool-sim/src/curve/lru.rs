@@ -20,9 +20,17 @@ pub struct Traffic {
     /// Pages that were dirty when the counting began.
     #[serde(default)]
     pub dirty_before: u64,
+    /// Pages read only because their block was to be written whole; not among the reads.
+    #[serde(default)]
+    pub padding_reads: u64,
 }
 
 impl Traffic {
+    /// All page reads that the device serves.
+    pub fn all_reads(&self) -> u64 {
+        self.reads + self.padding_reads
+    }
+
     pub(crate) fn of(counts: &Counts) -> Self {
         Traffic {
             reads: counts.misses,
@@ -30,6 +38,7 @@ impl Traffic {
             dirty_left: counts.dirty_left,
             end_writes: counts.end_writes,
             dirty_before: counts.dirty_before,
+            padding_reads: counts.padding_reads,
         }
     }
 }
@@ -142,6 +151,7 @@ impl LruStack {
                     dirty_left: dirty,
                     end_writes: 0,
                     dirty_before,
+                    padding_reads: 0,
                 },
                 AtEnd::Flush => Traffic {
                     reads,
@@ -149,6 +159,7 @@ impl LruStack {
                     dirty_left: 0,
                     end_writes: dirty,
                     dirty_before,
+                    padding_reads: 0,
                 },
             });
         }

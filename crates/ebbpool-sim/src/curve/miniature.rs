@@ -11,13 +11,20 @@ pub const FEWEST_FRAMES: u64 = 64;
 
 /// The sample over which the policy's miniatures of `frames` are run: the share of `rate`, doubled
 /// until each has [`FEWEST_FRAMES`]; all pages where that exceeds half, and for policies that
-/// cannot be scaled down.
+/// have no miniature.
+pub(crate) fn sample(policy: &SimPolicy, frames: u64, rate: f64) -> PageSample {
+    match policy.has_miniature() {
+        true => forced_sample(policy, frames, rate),
+        false => PageSample::ALL,
+    }
+}
+
+/// The same for every policy, whether it has a miniature or not.
 ///
 /// A guest states no clusters and no parameters, and is scaled by its frames alone.
-pub(crate) fn sample(policy: &SimPolicy, frames: u64, rate: f64) -> PageSample {
+pub(crate) fn forced_sample(policy: &SimPolicy, frames: u64, rate: f64) -> PageSample {
     let grain = match policy {
         SimPolicy::Guest(_) => 1,
-        SimPolicy::Registered(policy) if policy.measures_windows() => return PageSample::ALL,
         SimPolicy::Registered(policy) => policy.grain(),
     };
     // A miniature buffer of a few blocks varies as randomly as one of a few pages.
@@ -75,7 +82,7 @@ mod tests {
 
     #[test]
     fn blocks_stay_whole() {
-        let grain = |text: &str| sample(&spec(text), 1 << 40, 0.01).grain;
+        let grain = |text: &str| forced_sample(&spec(text).into(), 1 << 40, 0.01).grain;
         assert_eq!(grain("lru"), 1);
         assert_eq!(grain("lru:cluster=8"), 8);
         assert_eq!(grain("cfdc"), 64);
@@ -114,13 +121,18 @@ mod tests {
     }
 
     #[test]
-    fn a_policy_that_measures_windows_sees_every_page() {
+    fn a_policy_without_a_miniature_sees_every_page() {
         for policy in [
             "fd-buffer",
             "fd-exact:interval=auto",
             "ace:policy=fd-buffer",
+            "ebb",
+            "ace:policy=ebb",
+            "clock:cluster=8",
         ] {
             assert!(sample(&spec(policy), 1 << 40, 0.01).is_all(), "{policy}");
+            let forced = forced_sample(&spec(policy).into(), 1 << 40, 0.01);
+            assert_eq!(forced.rate, 0.01, "{policy}");
         }
     }
 }

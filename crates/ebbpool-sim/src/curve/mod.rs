@@ -247,7 +247,41 @@ impl<'a> Curves<'a> {
         requests.iter().map(find_estimate).collect()
     }
 
+    /// An estimate of the policy with a number of frames from a sample, also where [`at`](Self::at) would run it on all
+    /// pages because it has no miniature: it shows how far such an estimate is off.
+    ///
+    /// # Errors
+    ///
+    /// The errors of reading the trace, and [`SimError::Interrupted`].
+    pub fn sample(
+        &self,
+        requests: &[(&SimPolicy, u64)],
+        progress: &Progress,
+    ) -> Result<Vec<Estimate>, SimError> {
+        let jobs = requests
+            .iter()
+            .map(|&(policy, frames)| self.job_over(policy, frames, miniature::forced_sample));
+        let mut todo: Vec<MiniatureJob> = jobs.collect();
+        let mut estimates = Vec::with_capacity(todo.len());
+        while !todo.is_empty() {
+            let wave = Wave::first_of(&mut todo, &self.facts, self.options.threads);
+            let found = wave.run(self.source, &self.options, &self.metadata, progress)?;
+            let jobs = wave.jobs.iter().zip(found);
+            estimates.extend(jobs.map(|(job, parts)| self.estimate(job, &parts)));
+        }
+        Ok(estimates)
+    }
+
     fn job(&self, policy: &SimPolicy, frames: u64) -> MiniatureJob {
+        self.job_over(policy, frames, miniature::sample)
+    }
+
+    fn job_over(
+        &self,
+        policy: &SimPolicy,
+        frames: u64,
+        sample: impl Fn(&SimPolicy, u64, f64) -> PageSample,
+    ) -> MiniatureJob {
         let stands_for = (key_of(policy), frames);
         let frames = frames.min(usable_frames(
             plays_server(policy),
@@ -256,7 +290,7 @@ impl<'a> Curves<'a> {
         // A part of a sample may have more pages than its share of so large a memory.
         let sample = match frames >= self.lru.distinct_pages() {
             true => PageSample::ALL,
-            false => miniature::sample(policy, frames, self.rate),
+            false => sample(policy, frames, self.rate),
         };
         let in_miniature = miniature::frames(sample, frames);
         MiniatureJob {
@@ -267,13 +301,12 @@ impl<'a> Curves<'a> {
     }
 
     fn run(&mut self, mut todo: Vec<MiniatureJob>, progress: &Progress) -> Result<(), SimError> {
-        let all = todo.len();
+        let all = work(&todo);
         while !todo.is_empty() {
             let wave = Wave::first_of(&mut todo, &self.facts, self.options.threads);
-            let done = all - todo.len() - wave.jobs.len();
+            let (of_wave, remaining) = (work(&wave.jobs), work(&todo));
             let report = |share: f64| {
-                let jobs_done = done as f64 + share * wave.jobs.len() as f64;
-                (progress.report)(jobs_done / all as f64);
+                (progress.report)(((all - remaining - (1.0 - share) * of_wave) / all).max(0.0));
             };
             let progress = Progress {
                 report: &report,
@@ -305,6 +338,11 @@ impl<'a> Curves<'a> {
             errors: Some(Errors::of(parts, &sample, lru, self.asymmetry)),
         }
     }
+}
+
+/// The work of jobs, in passes of one policy over all pages.
+fn work(jobs: &[MiniatureJob]) -> f64 {
+    jobs.iter().map(|job| job.sample.rate).sum()
 }
 
 /// The policy in the keys of estimates. A guest may have the name of a policy of the registry.
@@ -410,4 +448,26 @@ fn lru_curve(
         });
     }
     Ok((facts, stack.finish(options.at_end)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_run_on_all_pages_is_more_work_than_one_on_a_sample() {
+        let job = |sample: PageSample| {
+            let lru: ebbpool_policy::PolicySpec = "lru".parse().expect("a policy");
+            MiniatureJob {
+                stands_for: ("lru".into(), 1000),
+                policy: MiniaturePolicy::new(&lru.into(), sample, 10, 1.0),
+                sample,
+            }
+        };
+        let quarter = PageSample {
+            rate: 0.25,
+            grain: 1,
+        };
+        assert_eq!(work(&[job(PageSample::ALL), job(quarter)]), 1.25);
+    }
 }

@@ -6,7 +6,7 @@ use crate::engine::Chunk;
 
 /// The number of parts of a sample, each with a buffer of its own: their differences show how far
 /// their mean may be off.
-const PARTS: u64 = 4;
+pub(super) const PARTS: u64 = 4;
 
 /// The sample of pages that stands for all pages.
 #[derive(Clone, Copy, Debug, PartialEq)]

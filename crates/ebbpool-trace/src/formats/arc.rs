@@ -59,6 +59,7 @@ impl ParseLine for LineParser {
             pages: first..=last,
             write: false,
             class: 0,
+            time_us: None,
         }))
     }
 }

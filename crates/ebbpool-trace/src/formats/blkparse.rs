@@ -9,6 +9,7 @@
 
 use super::lines::{self, Lines, ParseLine, decimal, whole_lines, words};
 use super::requests::{Expected, Names, Request, SECTOR, VolumeClasses, Volumes};
+use super::times::TimeUnit;
 use super::{Decoding, FormatEntry, OpenedTrace, StoredClasses};
 use crate::error::TraceError;
 use crate::reference::PageClasses;
@@ -31,6 +32,7 @@ pub(super) static ENTRY: FormatEntry = FormatEntry {
 };
 
 const SHAPE: Expected = "`major,minor cpu sequence seconds pid action kind …`";
+const TIME: Expected = "a time in seconds, such as 0.000001200, in the fourth field";
 
 struct LineParser {
     volumes: Volumes,
@@ -61,6 +63,7 @@ fn open(stream: Stream, decoding: &Decoding) -> Result<OpenedTrace, TraceError> 
 /// The fields of a line that has the shape of an event.
 struct Event<'a, Rest> {
     device: &'a [u8],
+    time_us: u64,
     action: &'a [u8],
     kind: &'a [u8],
     rest: Rest,
@@ -76,17 +79,15 @@ fn event(line: &[u8]) -> Result<Event<'_, impl Iterator<Item = &[u8]>>, Expected
         decimal(number).ok_or(SHAPE)?;
     }
     let time = word()?;
-    if !time.contains(&b'.')
-        || !time
-            .iter()
-            .all(|byte| byte.is_ascii_digit() || *byte == b'.')
-    {
+    if !time.contains(&b'.') || !time.first().is_some_and(u8::is_ascii_digit) {
         return Err(SHAPE);
     }
+    let time_us = TimeUnit::Seconds.microseconds(time).ok_or(TIME)?;
     decimal(word()?).ok_or(SHAPE)?;
     let (action, kind) = (word()?, word()?);
     Ok(Event {
         device,
+        time_us,
         action,
         kind,
         rest: words,
@@ -98,6 +99,7 @@ impl ParseLine for LineParser {
         const SECTORS: Expected = "`sector + sectors` behind the kind of a request";
         let Event {
             device,
+            time_us,
             action,
             kind,
             mut rest,
@@ -139,12 +141,17 @@ impl ParseLine for LineParser {
         let request = self
             .volumes
             .request(volume, (sector, SECTOR), bytes, write)?;
+        let request = request.map(|request| request.at(time_us));
         let name = || String::from_utf8_lossy(device).into_owned();
         Ok(self.classes.of(volume, request, name))
     }
 
     fn classes(&self) -> Option<PageClasses> {
         Some(self.classes.classes())
+    }
+
+    fn has_times(&self) -> bool {
+        true
     }
 
     fn without_requests(&self) -> Option<&'static str> {

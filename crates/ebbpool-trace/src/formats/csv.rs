@@ -16,12 +16,13 @@ use ebbpool_cost::{did_you_mean, one_line};
 
 use super::lines::decimal;
 use super::requests::{LONGEST_REQUEST, PendingRequest, Request, pages};
+use super::times::TimeUnit;
 use super::{Decode, Decoding, Encode, FormatEntry, OpenedTrace, StoredClasses, WriteTarget};
 use crate::bad_lines::BadLines;
-use crate::columns::{ByteColumn, Columns, PageColumns, WriteColumn};
+use crate::columns::{ByteColumn, Columns, PageColumns, TimeColumn, WriteColumn};
 use crate::compression::Sink;
 use crate::error::{TraceError, quoted};
-use crate::reference::{Batch, Metadata, PageClasses};
+use crate::reference::{Batch, Metadata, OptionalColumns, PageClasses};
 use crate::stream::{BUFFER, Stream};
 use classes::ClassField;
 
@@ -75,6 +76,8 @@ const WRITE_NAMES: &[&str] = &[
 ];
 
 const CLASS_NAME: &str = "class";
+/// The name of a column of times in native traces, which says their unit.
+const TIME_NAME: &str = "time_us";
 
 /// The bytes of a trace, in the form that the csv crate reads.
 struct CsvInput {
@@ -163,6 +166,10 @@ fn guess(header: &[String]) -> Option<Columns> {
         pages,
         write,
         class: find(&[CLASS_NAME]),
+        time: find(&[TIME_NAME]).map(|column| TimeColumn {
+            column,
+            unit: TimeUnit::Microseconds,
+        }),
     })
 }
 
@@ -200,6 +207,9 @@ struct CsvDecoder {
     pages: PageFields,
     writes: WriteField,
     classes: Option<ClassField>,
+    times: Option<(CsvField, TimeUnit)>,
+    /// The columns of the batches.
+    columns: OptionalColumns,
     record: ByteRecord,
     /// True if lines end in `\r\n`.
     carriage_returns: bool,
@@ -235,6 +245,14 @@ fn open(mut stream: Stream, decoding: &Decoding) -> Result<OpenedTrace, TraceErr
     let class = columns.class.map(|column| header.field(&column));
     let classes = class.transpose()?.map(ClassField::new);
     let classes = classes.filter(|_| decoding.columns.classes);
+    let times = columns
+        .time
+        .map(|time| Ok((header.field(&time.column)?, time.unit)));
+    let times = times.transpose()?;
+    let columns = OptionalColumns {
+        classes: classes.is_some(),
+        requests: decoding.columns.requests && times.is_some(),
+    };
     let width = header.names.len();
     Ok(OpenedTrace {
         metadata,
@@ -247,8 +265,10 @@ fn open(mut stream: Stream, decoding: &Decoding) -> Result<OpenedTrace, TraceErr
             width,
             pages,
             writes,
-            pending: PendingRequest::new(classes.is_some()),
+            pending: PendingRequest::new(columns),
             classes,
+            times,
+            columns,
             record: ByteRecord::new(),
             carriage_returns,
             bad_lines: decoding.bad_lines.clone(),
@@ -404,6 +424,27 @@ fn number<'a>(record: &'a ByteRecord, field: &CsvField, what: &str) -> Result<u6
     decimal(text).ok_or_else(|| (format!("{what} in column '{}'", field.name), text))
 }
 
+/// The time in a field, in µs; `None` if the field is empty.
+fn time<'a>(
+    record: &'a ByteRecord,
+    field: &CsvField,
+    unit: TimeUnit,
+) -> Result<Option<u64>, BadField<'a>> {
+    let text = record.get(field.at).unwrap_or_default().trim_ascii();
+    if text.is_empty() {
+        return Ok(None);
+    }
+    let time = unit.microseconds(text).map(Some);
+    time.ok_or_else(|| {
+        let expected = format!(
+            "a number of {} such as 12.5 in column '{name}' (for another unit --columns …,time={name}:s, ms, us or ns; a date must be made a number first)",
+            unit.words(),
+            name = field.name
+        );
+        (expected, text)
+    })
+}
+
 impl PageFields {
     /// The pages that a record touches; `None` for a request of 0 bytes.
     fn of<'a>(&self, record: &'a ByteRecord) -> Result<Option<RangeInclusive<u64>>, BadField<'a>> {
@@ -529,10 +570,14 @@ impl CsvDecoder {
             Some(field) => field.of(&self.record).map_err(wrong)?,
             None => 0,
         };
+        let times = self.times.as_ref();
+        let time_us = times.map(|(field, unit)| time(&self.record, field, *unit));
+        let time_us = time_us.transpose().map_err(wrong)?.flatten();
         Ok(pages.map(|pages| Request {
             pages,
             write,
             class,
+            time_us,
         }))
     }
 }
@@ -560,6 +605,10 @@ impl Decode for CsvDecoder {
 
     fn classes(&self) -> Option<PageClasses> {
         self.classes.as_ref().map(ClassField::classes)
+    }
+
+    fn has_requests(&self) -> bool {
+        self.columns.requests
     }
 }
 
@@ -643,6 +692,10 @@ mod tests {
         assert_eq!(
             guessed("page,write,class"),
             some("page=page,write=write,class=class")
+        );
+        assert_eq!(
+            guessed("time_us,page,write"),
+            some("page=page,write=write,time=time_us:us")
         );
         assert_eq!(guessed("a,b,c"), None);
         assert!(resembles(b"time;blk;op\n1;2;R\n"));

@@ -1,7 +1,7 @@
 //! *fio*: the output of `fio --write_iolog`, versions 2 and 3.
 //!
 //! The first line has the version. Then there is a line `file action offset length`
-//! per request, in version 3 with a time in front; offsets and lengths are in bytes.
+//! per request, in version 3 with a time in µs in front; offsets and lengths are in bytes.
 //! Each file has its own page numbers, and files are numbered in order of appearance;
 //! each is a class.
 //! Lines that open or close files, wait, sync or trim request no page.
@@ -83,15 +83,23 @@ fn open(stream: Stream, decoding: &Decoding) -> Result<OpenedTrace, TraceError> 
 
 impl ParseLine for LineParser {
     fn request(&mut self, line: &[u8]) -> Result<Option<Request>, Expected> {
+        const TIME: Expected = "a time in whole microseconds, such as 1500, in front of the file";
         let shape = match self.version {
             Version::Plain => "`file action offset length` (bytes; an action such as read)",
             Version::Timed => "`time file action offset length` (bytes; an action such as read)",
         };
         let mut words = words(line);
         let mut word = || words.next().ok_or(shape);
-        if self.version == Version::Timed {
-            decimal(word()?).ok_or(shape)?;
-        }
+        let time_us = match self.version {
+            Version::Plain => None,
+            Version::Timed => {
+                let time = word()?;
+                Some(decimal(time).ok_or(match time.first() {
+                    Some(digit) if digit.is_ascii_digit() => TIME,
+                    _ => shape,
+                })?)
+            }
+        };
         let file = word()?;
         let write = match word()? {
             b"read" => false,
@@ -104,12 +112,17 @@ impl ParseLine for LineParser {
         let (offset, bytes) = (number()?, number()?);
         let volume = self.files.number(file);
         let request = self.volumes.request(volume, (offset, 1), bytes, write)?;
+        let request = request.map(|request| Request { time_us, ..request });
         let name = || String::from_utf8_lossy(file).into_owned();
         Ok(self.classes.of(volume, request, name))
     }
 
     fn classes(&self) -> Option<PageClasses> {
         Some(self.classes.classes())
+    }
+
+    fn has_times(&self) -> bool {
+        self.version == Version::Timed
     }
 
     fn without_requests(&self) -> Option<&'static str> {

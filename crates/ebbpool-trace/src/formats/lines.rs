@@ -4,7 +4,7 @@ use super::requests::{Expected, PendingRequest, Request};
 use super::{Decode, Decoding, OpenedTrace};
 use crate::bad_lines::BadLines;
 use crate::error::{TraceError, quoted};
-use crate::reference::{Batch, Metadata, PageClasses};
+use crate::reference::{Batch, Metadata, OptionalColumns, PageClasses};
 use crate::stream::Stream;
 
 /// The lines of a stream, with their count.
@@ -13,7 +13,8 @@ pub(super) struct Lines {
     /// Lines taken so far.
     pub(super) taken: u64,
     bad_lines: BadLines,
-    classes: bool,
+    /// The columns that the reader asks for.
+    columns: OptionalColumns,
 }
 
 impl Lines {
@@ -30,7 +31,7 @@ impl Lines {
             stream,
             taken: 0,
             bad_lines: decoding.bad_lines.clone(),
-            classes: decoding.columns.classes,
+            columns: decoding.columns,
         })
     }
 
@@ -95,6 +96,11 @@ pub(super) trait ParseLine: Send + 'static {
         None
     }
 
+    /// True if the requests have times.
+    fn has_times(&self) -> bool {
+        false
+    }
+
     /// The message for a trace that has lines but no request; `None` if that is not an
     /// error.
     fn without_requests(&self) -> Option<&'static str> {
@@ -107,7 +113,8 @@ struct LineDecoder<P> {
     lines: Lines,
     parser: P,
     pending: PendingRequest,
-    classes: bool,
+    /// The columns of the batches.
+    columns: OptionalColumns,
     requested: bool,
 }
 
@@ -118,7 +125,10 @@ pub(super) fn opened(
     page_size: Option<u64>,
     notes: Vec<String>,
 ) -> OpenedTrace {
-    let classes = lines.classes && parser.classes().is_some();
+    let columns = OptionalColumns {
+        classes: lines.columns.classes && parser.classes().is_some(),
+        requests: lines.columns.requests && parser.has_times(),
+    };
     OpenedTrace {
         metadata: Metadata {
             page_size,
@@ -129,8 +139,8 @@ pub(super) fn opened(
         decoder: Box::new(LineDecoder {
             lines,
             parser,
-            pending: PendingRequest::new(classes),
-            classes,
+            pending: PendingRequest::new(columns),
+            columns,
             requested: false,
         }),
     }
@@ -174,10 +184,14 @@ impl<P: ParseLine> Decode for LineDecoder<P> {
     }
 
     fn classes(&self) -> Option<PageClasses> {
-        match self.classes {
+        match self.columns.classes {
             true => self.parser.classes(),
             false => None,
         }
+    }
+
+    fn has_requests(&self) -> bool {
+        self.columns.requests
     }
 }
 

@@ -19,6 +19,7 @@ mod rocksdb;
 mod spc;
 mod text;
 mod thrift;
+mod times;
 mod u32;
 mod vscsi;
 
@@ -35,6 +36,8 @@ use crate::error::TraceError;
 use crate::read_options::ReadOptions;
 use crate::reference::{Batch, Metadata, OptionalColumns, PageClasses};
 use crate::stream::Stream;
+
+pub(crate) use times::TimeUnit;
 
 /// A format's entry in the registry.
 pub(crate) struct FormatEntry {

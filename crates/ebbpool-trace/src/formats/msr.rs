@@ -1,8 +1,8 @@
 //! *msr*: block requests of servers at Microsoft Research Cambridge.
 //!
 //! A line `Timestamp,Hostname,DiskNumber,Type,Offset,Size,ResponseTime` per
-//! request, without a line of column names: `Read` or `Write`, offset and size in
-//! bytes. Each disk of each host has its own page numbers: hosts are numbered in order
+//! request, without a line of column names: the time in units of 100 ns (Windows'
+//! file time), `Read` or `Write`, offset and size in bytes. Each disk of each host has its own page numbers: hosts are numbered in order
 //! of appearance, and disk 0 of the first host begins at page 0. Each disk is a class.
 
 use super::lines::{self, Lines, ParseLine, decimal, whole_lines};
@@ -25,6 +25,8 @@ pub(super) static ENTRY: FormatEntry = FormatEntry {
     create: None,
 };
 
+/// Units of a timestamp in a µs.
+const TICKS: u64 = 10;
 /// Disks that a host can have.
 const DISKS: u64 = 256;
 
@@ -81,9 +83,15 @@ fn names_columns(line: &[u8]) -> bool {
 impl ParseLine for LineParser {
     fn request(&mut self, line: &[u8]) -> Result<Option<Request>, Expected> {
         const SHAPE: Expected = "`Timestamp,Hostname,DiskNumber,Type,Offset,Size,ResponseTime` (numbers, but for the host and the type Read or Write)";
+        const TIME: Expected =
+            "a time in units of 100 ns, such as 128166372003061629, in the first field";
         let mut fields = line.split(|&byte| byte == b',').map(<[u8]>::trim_ascii);
         let mut field = || fields.next().ok_or(SHAPE);
-        decimal(field()?).ok_or(SHAPE)?;
+        let time = field()?;
+        let time = decimal(time).ok_or(match time.first() {
+            Some(digit) if digit.is_ascii_digit() => TIME,
+            _ => SHAPE,
+        })?;
         let host = field()?;
         let disk = decimal(field()?).ok_or(SHAPE)?;
         let write = match field()? {
@@ -101,11 +109,16 @@ impl ParseLine for LineParser {
         }
         let volume = self.hosts.number(host) * DISKS + disk;
         let request = self.volumes.request(volume, (offset, 1), bytes, write)?;
+        let request = request.map(|request| request.at(time / TICKS));
         let name = || format!("{} {disk}", String::from_utf8_lossy(host));
         Ok(self.classes.of(volume, request, name))
     }
 
     fn classes(&self) -> Option<PageClasses> {
         Some(self.classes.classes())
+    }
+
+    fn has_times(&self) -> bool {
+        true
     }
 }

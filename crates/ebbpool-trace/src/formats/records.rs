@@ -3,7 +3,7 @@
 use super::requests::{PendingRequest, Request};
 use super::{Decode, OpenedTrace};
 use crate::error::TraceError;
-use crate::reference::{Batch, Metadata};
+use crate::reference::{Batch, Metadata, OptionalColumns};
 use crate::stream::Stream;
 
 /// Parses the records of a format.
@@ -14,6 +14,11 @@ pub(super) trait ParseRecord: Send + 'static {
     /// The request in a record of that size, `None` if it requests no page, or what is
     /// wrong with the record.
     fn request(&mut self, record: &[u8]) -> Result<Option<Request>, String>;
+
+    /// True if batches have the times of the requests.
+    fn has_times(&self) -> bool {
+        false
+    }
 
     /// The message for a trace that has records but no request; `None` if that is not an
     /// error.
@@ -43,12 +48,16 @@ pub(super) fn opened(
     page_size: Option<u64>,
     notes: Vec<String>,
 ) -> Result<OpenedTrace, TraceError> {
+    let columns = OptionalColumns {
+        requests: parser.has_times(),
+        ..OptionalColumns::default()
+    };
     let decoder = RecordDecoder {
         stream,
         parser,
         decoded: 0,
         promised,
-        pending: PendingRequest::default(),
+        pending: PendingRequest::new(columns),
         requested: false,
     };
     if let Some(bytes) = decoder.stream.length() {
@@ -137,6 +146,10 @@ impl<P: ParseRecord> Decode for RecordDecoder<P> {
 
     fn progress(&self) -> f64 {
         self.stream.progress()
+    }
+
+    fn has_requests(&self) -> bool {
+        self.parser.has_times()
     }
 }
 

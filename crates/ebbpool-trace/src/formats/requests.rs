@@ -7,7 +7,7 @@ use hashbrown::HashMap;
 use super::Decoding;
 use crate::classes::ClassNumbers;
 use crate::error::TraceError;
-use crate::reference::{Batch, PageClasses};
+use crate::reference::{Batch, OptionalColumns, PageClasses, RequestDetail};
 use crate::stream::Stream;
 
 /// Bytes of a sector, the unit of most block traces.
@@ -30,6 +30,8 @@ pub(super) struct Request {
     pub(super) write: bool,
     /// The class of the pages, 0 if it is unknown.
     pub(super) class: u32,
+    /// When the request was made, in µs from any moment on; `None` if the trace does not say it.
+    pub(super) time_us: Option<u64>,
 }
 
 impl Request {
@@ -39,6 +41,15 @@ impl Request {
             pages: page..=page,
             write,
             class: 0,
+            time_us: None,
+        }
+    }
+
+    /// The request, made at this time in µs.
+    pub(super) fn at(self, time_us: u64) -> Request {
+        Request {
+            time_us: Some(time_us),
+            ..self
         }
     }
 }
@@ -47,21 +58,25 @@ impl Request {
 #[derive(Debug, Default)]
 pub(super) struct PendingRequest {
     request: Option<Request>,
-    /// True if batches have classes.
-    classes: bool,
+    /// The columns that batches have.
+    columns: OptionalColumns,
+    /// The latest time so far, in µs: times never run backwards.
+    now: u64,
 }
 
 impl PendingRequest {
-    /// Before the first request; batches have classes if `classes`.
-    pub(super) fn new(classes: bool) -> PendingRequest {
+    /// Before the first request; batches have these columns.
+    pub(super) fn new(columns: OptionalColumns) -> PendingRequest {
         PendingRequest {
-            request: None,
-            classes,
+            columns,
+            ..PendingRequest::default()
         }
     }
 
     /// Begins the next request; `None` requests no page.
     pub(super) fn begin(&mut self, request: Option<Request>) {
+        let time = request.as_ref().and_then(|request| request.time_us);
+        self.now = self.now.max(time.unwrap_or(0));
         self.request = request;
     }
 
@@ -75,12 +90,20 @@ impl PendingRequest {
             pages,
             write,
             class,
+            ..
         } = request;
         for page in pages.by_ref().take(max - batch.len()) {
             batch.push(page, *write);
         }
-        if self.classes {
+        if self.columns.classes {
             batch.classes.resize(batch.len(), *class);
+        }
+        if self.columns.requests {
+            let detail = RequestDetail {
+                time_us: self.now,
+                bypass: 0,
+            };
+            batch.requests.resize(batch.len(), detail);
         }
         if pages.is_empty() {
             self.request = None;
@@ -148,6 +171,7 @@ impl Volumes {
                     pages: first + pages.start()..=first + pages.end(),
                     write,
                     class: 0,
+                    time_us: None,
                 })
             })
             .ok_or("an offset below 2^48 pages")

@@ -2,12 +2,13 @@
 //! publishes `Financial1` and others.
 //!
 //! A line `ASU,LBA,size,opcode,timestamp` per request: the application's storage
-//! unit, a block of 512 bytes on it, a size in bytes, `R` or `W`, seconds. More
+//! unit, a block of 512 bytes on it, a size in bytes, `R` or `W`, the time in seconds. More
 //! fields may follow. Each unit has its own page numbers, which follow from its number, and is a
 //! class.
 
 use super::lines::{self, Lines, ParseLine, decimal, whole_lines};
 use super::requests::{Expected, Request, SECTOR, VolumeClasses, Volumes};
+use super::times::TimeUnit;
 use super::{Decoding, FormatEntry, OpenedTrace, StoredClasses};
 use crate::error::TraceError;
 use crate::reference::PageClasses;
@@ -71,11 +72,16 @@ impl ParseLine for LineParser {
             b"W" | b"w" => true,
             _ => return Err(SHAPE),
         };
-        if !field()?.first().is_some_and(u8::is_ascii_digit) {
-            return Err(SHAPE);
-        }
+        let time_us = TimeUnit::Seconds
+            .microseconds(field()?)
+            .ok_or("a time in seconds, such as 0.026214, in the fifth field")?;
         let request = self.volumes.request(unit, (block, SECTOR), bytes, write)?;
+        let request = request.map(|request| request.at(time_us));
         Ok(self.classes.of(unit, request, || format!("unit {unit}")))
+    }
+
+    fn has_times(&self) -> bool {
+        true
     }
 
     fn classes(&self) -> Option<PageClasses> {

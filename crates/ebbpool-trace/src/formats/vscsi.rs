@@ -9,7 +9,7 @@
 //! | 1, 32 bytes | number u32, length u32, segments u32, command u16, version u16, sector u64, time u64 |
 //! | 2, 40 bytes | command u16, version u16, number u32, length u32, segments u32, sector u64, time u64, response time u64 |
 //!
-//! The upper byte of the version field is the version. Commands that neither read nor
+//! Times are in µs. The upper byte of the version field is the version. Commands that neither read nor
 //! write data request no page.
 
 use super::records::{self, ParseRecord, bytes};
@@ -39,6 +39,7 @@ struct RecordLayout {
     version_field: usize,
     length: usize,
     sector: usize,
+    time: usize,
 }
 
 static LAYOUTS: [RecordLayout; 2] = [
@@ -49,6 +50,7 @@ static LAYOUTS: [RecordLayout; 2] = [
         version_field: 2,
         length: 8,
         sector: 16,
+        time: 24,
     },
     RecordLayout {
         version: 1,
@@ -57,6 +59,7 @@ static LAYOUTS: [RecordLayout; 2] = [
         version_field: 14,
         length: 4,
         sector: 16,
+        time: 24,
     },
 ];
 
@@ -92,6 +95,8 @@ fn resembles(head: &[u8]) -> bool {
 struct RecordParser {
     layout: &'static RecordLayout,
     volumes: Volumes,
+    /// The reader asks for times.
+    times: bool,
 }
 
 fn open(mut stream: Stream, decoding: &Decoding) -> Result<OpenedTrace, TraceError> {
@@ -117,7 +122,11 @@ fn open(mut stream: Stream, decoding: &Decoding) -> Result<OpenedTrace, TraceErr
             });
         }
     };
-    let parser = RecordParser { layout, volumes };
+    let parser = RecordParser {
+        layout,
+        volumes,
+        times: decoding.columns.requests,
+    };
     records::opened(stream, parser, (0, 0), Some(volumes.page_size), Vec::new())
 }
 
@@ -138,9 +147,15 @@ impl ParseRecord for RecordParser {
         };
         let sector = u64::from_le_bytes(bytes(record, self.layout.sector));
         let length = u32::from_le_bytes(bytes(record, self.layout.length));
+        let time_us = u64::from_le_bytes(bytes(record, self.layout.time));
         self.volumes
             .request(0, (sector, SECTOR), length.into(), write)
+            .map(|request| Some(request?.at(time_us)))
             .map_err(|expected| format!("expected {expected}, found sector {sector}"))
+    }
+
+    fn has_times(&self) -> bool {
+        self.times
     }
 
     fn without_requests(&self) -> Option<&'static str> {

@@ -33,9 +33,11 @@ function curveSection(choice) {
         shapes.push(drawing("path", { class: "contour", d: `M0 ${y}H${plot.width}` }));
         if (y > 18 && y < plot.height) texts.push({ text: limit.text, x: 6, y: y - 9 });
       }
-      if (trace.curve.preselected !== null) {
-        const x = plot.x(trace.curve.preselected);
+      if (trace.curve.mark !== null) {
+        const [frames, what] = trace.curve.mark;
+        const x = plot.x(frames);
         shapes.push(drawing("path", { class: "contour", d: `M${x} 0V${plot.height}` }));
+        if (x > 0 && x < plot.width - 50) texts.push({ text: what, x: x + 6, y: plot.height - 9 });
       }
       return { shapes, texts };
     };

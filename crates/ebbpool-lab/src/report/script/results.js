@@ -41,7 +41,7 @@ class Trace {
         writeBill: served?.write_bill ?? (writes * ratio) / references,
         joules: failed === null ? (served?.joules_per_reference ?? null) : null,
         wear: served?.wear ?? null,
-        busyJoules: served?.busy_joules_per_reference ?? null,
+        busyJoules: failed === null ? (served?.busy_joules_per_reference ?? null) : null,
         hostBytes: served?.host_bytes ?? null,
       });
     }

@@ -133,8 +133,8 @@ class Choice extends EventTarget {
     this.trace = trace;
     const usual = trace.labels.indexOf("32");
     this.asymmetry = usual >= 0 ? usual : trace.asymmetries.length - 1;
-    const target = trace.curve?.preselected ?? null;
-    const size = trace.sizes.findIndex((size) => (target === null ? size.text === "3%" : size.frames === target));
+    const marked = trace.curve?.mark?.[0] ?? null;
+    const size = trace.sizes.findIndex((size) => (marked === null ? size.text === "3%" : size.frames === marked));
     this.size = size >= 0 ? size : Math.floor(trace.sizes.length / 2);
   }
 

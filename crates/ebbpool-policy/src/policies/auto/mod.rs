@@ -197,6 +197,9 @@ impl Build for Auto {
         asks_erase_counts: false,
     };
 
+    // Its experts are in miniature already, and its bills from samples are off as those of ebb (docs/curves.md).
+    const HAS_MINIATURE: bool = false;
+
     fn new(config: AutoConfig, frames: u32) -> Self {
         Auto::of_experts(config, frames, registry::boxed)
     }

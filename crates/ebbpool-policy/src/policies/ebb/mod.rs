@@ -157,6 +157,9 @@ impl Build for Ebb {
         asks_erase_counts: false,
     };
 
+    // It learns from misses, of which a sample has fewer: bills from samples are too high (docs/curves.md).
+    const HAS_MINIATURE: bool = false;
+
     fn new(config: EbbConfig, frames: u32) -> Self {
         let most_ghosts = share_of(config.ghosts, frames).min(MOST_GHOSTS);
         let prior = PriorWeight {
