@@ -121,18 +121,6 @@ impl TraceSet {
     }
 }
 
-impl TraceGroup {
-    /// A group for each of these comparisons.
-    pub fn of_each(comparisons: &[Comparison]) -> Vec<Self> {
-        let group = |(at, comparison): (usize, &Comparison)| TraceGroup {
-            name: comparison.name.clone(),
-            members: at..at + 1,
-            repeats: None,
-        };
-        comparisons.iter().enumerate().map(group).collect()
-    }
-}
-
 /// The bills of a group of traces that differ in their seeds: means, each with half of its interval.
 #[derive(Debug)]
 pub struct SeedMeans<'a> {
@@ -612,7 +600,11 @@ fn over(comparison: &Comparison, groups: &[&TraceGroup]) -> String {
         .iter()
         .all(|price| price.device_name.is_none())
     {
-        parts.push(count(comparison.pricings.len(), "asymmetry", "asymmetries"));
+        parts.push(count(
+            distinct_prices(comparison).len(),
+            "asymmetry",
+            "asymmetries",
+        ));
     }
     let last = parts.pop().unwrap_or_default();
     format!("{} and {last}", parts.join(", "))
@@ -728,6 +720,66 @@ mod tests {
         let (low, high) = (other.against_best_low, other.against_best_high);
         let (low, high) = (low.expect("a low end"), high.expect("a high end"));
         assert!(low <= other.against_best && other.against_best <= high && low < high);
+    }
+
+    /// What is named twice is no further evidence, and what is left out is neither counted nor drawn.
+    #[test]
+    fn equal_traces_sizes_and_cells_without_a_bill_do_not_count() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let mut paths = Vec::new();
+        for name in ["a.txt", "b.txt"] {
+            let path = directory.path().join(name);
+            let lines = (0..500u64).map(|at| format!("W {}\n", at * at * 7 % 90));
+            std::fs::write(&path, lines.collect::<String>()).expect("a file");
+            paths.push(path.to_str().expect("UTF-8").to_owned());
+        }
+        let names: Vec<&str> = paths.iter().map(String::as_str).collect();
+        let (all, groups) = compared(&names, 1, "lru,fifo");
+        assert!(groups[1].repeats.is_some() && Summary::of(&all, &groups).is_none());
+        // With 40 frames a trace of 20 pages has no bill after the warm-up; so it counts with neither size.
+        let few = [
+            "uniform:pages=20,refs=3000",
+            "uniform:pages=200,refs=3000",
+            "zipf:pages=300,refs=3000",
+            names[0],
+            "zipf:pages=200,refs=3000",
+            names[1],
+        ];
+        let set = TraceSet::with_seeds(&few.map(String::from), &ReadOptions::default(), 1);
+        let set = set.expect("traces");
+        let lab = Lab::new(Settings::default(), &Silent);
+        let twice = [20, 40, 20].map(MemorySize::frames);
+        let mut request = CompareRequest::new(
+            PolicySelection::lists(["lru,fifo"]),
+            twice.into(),
+            vec![PricingRequest::default(), PricingRequest::default()],
+        );
+        request.counting.warmup = crate::memory_size::parse_warmup("50%").expect("a warm-up");
+        request.counting.at_end = ebbpool_sim::AtEnd::Free;
+        let all = set
+            .sources
+            .iter()
+            .map(|source| lab.compare(source, &request));
+        let all: Vec<Comparison> = all.collect::<Result<_, _>>().expect("results");
+        let summary = Summary::of(&all, &set.groups).expect("a summary");
+        assert_eq!(summary.over, "4 traces, 2 sizes and 1 asymmetry");
+        assert_eq!((summary.left_out, summary.repeats.len()), (2, 1));
+        assert_eq!(summary.rows[0].cells, 8);
+        assert_eq!(summary.resampled, None);
+    }
+
+    #[test]
+    fn seeds_that_two_generators_share_are_refused() {
+        let names = ["zipf:pages=9,refs=90", "zipf:pages=9,refs=90,seed=3"].map(String::from);
+        let set = |seeds| TraceSet::with_seeds(&names, &ReadOptions::default(), seeds);
+        assert!(set(2).is_ok());
+        let error = set(5).expect_err("seed 3 is there twice");
+        assert!(
+            error
+                .to_string()
+                .contains("seed=3 is among the seeds of both"),
+            "{error}"
+        );
     }
 
     #[test]
