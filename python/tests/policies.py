@@ -30,6 +30,7 @@ class Cflru:
     """A clean page among the least recently used half first (Park et al. 2006, with a window of half)."""
 
     name = "python-cflru"
+    miniature = True
 
     def __init__(self, frames: int) -> None:
         self.order: OrderedDict[int, bool] = OrderedDict()

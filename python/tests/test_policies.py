@@ -163,6 +163,14 @@ def test_a_curve_of_a_policy_in_python_is_that_of_the_same_policy_in_rust(tmp_pa
         study.report(page)
         assert "python-cflru" in page.read_text()
 
+    class Unknown(Cflru):
+        name = "unknown"
+        miniature = False
+
+    # Nothing says that a sample would do.
+    [row] = ebbpool.curve(trace, Unknown, frames=[8000], sample=0.1)
+    assert (row.sampled, row.error) == (1, 0)
+
     class Fifo(Lru):
         # The name of the baseline.
         name = "lru"

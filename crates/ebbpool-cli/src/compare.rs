@@ -72,7 +72,7 @@ fn traces(args: &CompareArgs) -> Result<TraceSet, Failure> {
         return Ok(TraceSet::of(match args.traces.is_empty() {
             true => vec![results::sample(&reading.options())],
             false => reading.sources(&args.traces)?,
-        }));
+        })?);
     }
     let set = TraceSet::with_seeds(&args.traces, &reading.options(), args.seeds)?;
     match set.is_of_single_traces() {

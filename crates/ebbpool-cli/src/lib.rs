@@ -117,8 +117,8 @@ pub fn remedy(error: &LabError) -> &'static str {
 }
 
 /// Comparisons as the command prints them.
-pub fn comparison_text(comparisons: &[Comparison]) -> String {
-    compare::text(comparisons, &TraceGroup::of_each(comparisons))
+pub fn comparison_text(comparisons: &[Comparison], groups: &[TraceGroup]) -> String {
+    compare::text(comparisons, groups)
 }
 
 /// The directory in which the command stores results: that of the environment variable `EBBPOOL_CACHE`, else one of the

@@ -1,5 +1,6 @@
 //! Several traces, and several seeds of a generator, in one table.
 
+use std::collections::HashMap;
 use std::ops::Range;
 
 use ebbpool_trace::{ReadOptions, Source, TraceError};
@@ -8,6 +9,7 @@ use crate::advice::is_online;
 use crate::compare::Comparison;
 use crate::numbers::{decimals, less_or_more};
 use crate::policy_selection::BASELINE;
+use crate::pricing::Pricing;
 use crate::run_result::RunResult;
 use crate::schema::result_row;
 use crate::statistics::{Estimate, FEWEST_UNITS, Resampling};
@@ -28,26 +30,35 @@ pub struct TraceGroup {
     pub name: String,
     /// The indices of its traces.
     pub members: Range<usize>,
+    /// The name of an earlier group with the same references, of which this one is no further evidence.
+    pub repeats: Option<String>,
 }
 
 impl TraceSet {
     /// Traces that stand for themselves.
-    pub fn of(sources: Vec<Source>) -> Self {
+    ///
+    /// # Errors
+    ///
+    /// As [`Source::content_key`]: of several traces each file is read.
+    pub fn of(sources: Vec<Source>) -> Result<Self, TraceError> {
         let group = |(at, source): (usize, &Source)| TraceGroup {
             name: source.label().into(),
             members: at..at + 1,
+            repeats: None,
         };
         TraceSet {
             groups: sources.iter().enumerate().map(group).collect(),
             sources,
         }
+        .with_repeats()
     }
 
     /// The named traces, with this many seeds of each generator among them.
     ///
     /// # Errors
     ///
-    /// As [`Source::seeds`].
+    /// As [`Source::seeds`] and [`Source::content_key`], and [`TraceError::SeedTwice`] if generators have some of their
+    /// seeds in common.
     pub fn with_seeds(
         names: &[String],
         options: &ReadOptions,
@@ -63,25 +74,50 @@ impl TraceSet {
             set.groups.push(TraceGroup {
                 name: name.clone(),
                 members: start..set.sources.len(),
+                repeats: None,
             });
         }
-        Ok(set)
+        set.with_repeats()
     }
 
     /// True if no trace has more than one seed.
     pub fn is_of_single_traces(&self) -> bool {
         self.groups.iter().all(|group| group.members.len() == 1)
     }
-}
 
-impl TraceGroup {
-    /// A group for each of these comparisons.
-    pub fn of_each(comparisons: &[Comparison]) -> Vec<Self> {
-        let group = |(at, comparison): (usize, &Comparison)| TraceGroup {
-            name: comparison.name.clone(),
-            members: at..at + 1,
-        };
-        comparisons.iter().enumerate().map(group).collect()
+    /// Finds the groups that have the references of an earlier one.
+    fn with_repeats(mut self) -> Result<Self, TraceError> {
+        if self.sources.len() < 2 {
+            return Ok(self);
+        }
+        let mut seen: HashMap<[u8; 32], usize> = HashMap::new();
+        for at in 0..self.groups.len() {
+            let members = self.groups[at].members.clone();
+            let mut earlier = Vec::new();
+            for member in members.clone() {
+                match self.sources[member].content_key() {
+                    Ok(key) => {
+                        let first = *seen.entry(key).or_insert(at);
+                        earlier.extend((first < at).then_some((member, first)));
+                    }
+                    // References of a caller that have no key may be any.
+                    Err(TraceError::NoKey { .. }) => {}
+                    Err(error) => return Err(error),
+                }
+            }
+            let Some(&(member, first)) = earlier.first() else {
+                continue;
+            };
+            if earlier.len() < members.len() {
+                return Err(TraceError::SeedTwice {
+                    trace: self.sources[member].label().into(),
+                    first: self.groups[first].name.clone(),
+                    second: self.groups[at].name.clone(),
+                });
+            }
+            self.groups[at].repeats = Some(self.groups[first].name.clone());
+        }
+        Ok(self)
     }
 }
 
@@ -160,6 +196,8 @@ pub struct Summary {
     pub over: String,
     /// What the intervals are of; `None` if there are none.
     pub resampled: Option<Resampled>,
+    /// What is left out because the same references were named before, each with the name of the earlier trace.
+    pub repeats: Vec<(String, String)>,
     /// Cells that are left out because a policy's bill is 0, of which there is no geometric mean.
     pub left_out: u64,
 }
@@ -177,7 +215,7 @@ impl Summary {
     pub fn of(comparisons: &[Comparison], groups: &[TraceGroup]) -> Option<Self> {
         let first = comparisons.first()?;
         let is_complete = groups.last()?.members.end == comparisons.len();
-        if comparisons.len() < 2 || !is_complete {
+        if !is_complete {
             return None;
         }
         let finished = |&policy: &usize| {
@@ -188,24 +226,29 @@ impl Summary {
         if policies.is_empty() {
             return None;
         }
-        let all = cells_of(comparisons, &policies);
+        let (repeated, own): (Vec<&TraceGroup>, Vec<&TraceGroup>) =
+            groups.iter().partition(|group| group.repeats.is_some());
+        let members = own.iter().flat_map(|group| group.members.clone());
+        let all = cells_of(comparisons, members, &policies);
         let total = all.len();
         let cells: Vec<Cell> = all
             .into_iter()
             .filter(|cell| cell.bills.iter().all(|&bill| bill > 0.0))
             .collect();
-        if cells.is_empty() {
+        let units = Units::of(&own, &cells, comparisons.len());
+        if units.traces() < 2 {
             return None;
         }
         let names: Vec<&str> = policies
             .iter()
             .map(|&at| first.policies[at].as_str())
             .collect();
-        let units = Units::of(groups, &cells, comparisons.len());
+        let name = |group: &&TraceGroup| Some((group.name.clone(), group.repeats.clone()?));
         Some(Summary {
             rows: rows(&names, &cells, &units),
-            over: over(first, groups),
+            over: over(first, &units.groups),
             resampled: units.resampled,
+            repeats: repeated.iter().filter_map(name).collect(),
             left_out: (total - cells.len()) as u64,
         })
     }
@@ -279,13 +322,21 @@ impl Summary {
 
     /// What the table's figures are, in sentences.
     pub fn notes(&self) -> Vec<String> {
+        let rivals = match self.rows.iter().any(|row| is_online(&row.policy)) {
+            true => "an online policy",
+            false => "a policy",
+        };
         let mut notes = vec![
             format!(
-                "geometric means of bills over {}; above: over the least bill of an online policy",
+                "geometric means of bills over {}; above: over the least bill of {rivals}",
                 self.over
             ),
             self.about_intervals(),
         ];
+        let repeats = self.repeats.iter();
+        notes.extend(repeats.map(|(name, earlier)| {
+            format!("{name} has the references of {earlier}, and does not count")
+        }));
         if self.left_out > 0 {
             notes.push(format!(
                 "{} cells in which a bill is 0 are left out",
@@ -331,19 +382,26 @@ fn all_results(comparison: &Comparison, policy: usize) -> impl Iterator<Item = O
     places.map(move |(pricing, size)| result(comparison, (pricing, policy, size)))
 }
 
-/// The cells of all traces, in the order of the comparisons.
-fn cells_of(comparisons: &[Comparison], policies: &[usize]) -> Vec<Cell> {
+/// The cells of these traces. Two sizes of as many frames, and two equal prices, are one.
+fn cells_of(
+    comparisons: &[Comparison],
+    traces: impl Iterator<Item = usize>,
+    policies: &[usize],
+) -> Vec<Cell> {
     let mut cells = Vec::new();
-    for (trace, comparison) in comparisons.iter().enumerate() {
-        for (pricing, price) in comparison.pricings.iter().enumerate() {
-            for (size, spelled) in comparison.sizes.iter().enumerate() {
+    for trace in traces {
+        let comparison = &comparisons[trace];
+        for pricing in distinct_prices(comparison) {
+            for size in distinct_sizes(comparison) {
                 let bill = |&policy: &usize| {
                     result(comparison, (pricing, policy, size)).map_or(0.0, |result| result.cost)
                 };
+                let price = &comparison.pricings[pricing];
                 let at_price = match &price.device_name {
                     Some(_) => String::new(),
                     None => format!(", R = {}", price.label()),
                 };
+                let spelled = &comparison.sizes[size];
                 cells.push(Cell {
                     trace,
                     bills: policies.iter().map(bill).collect(),
@@ -355,9 +413,24 @@ fn cells_of(comparisons: &[Comparison], policies: &[usize]) -> Vec<Cell> {
     cells
 }
 
+/// The indices of the sizes, each number of frames once.
+fn distinct_sizes(comparison: &Comparison) -> Vec<usize> {
+    let frames = &comparison.frames;
+    let is_first = |&size: &usize| !frames[..size].contains(&frames[size]);
+    (0..frames.len()).filter(is_first).collect()
+}
+
+/// The indices of the prices, each once.
+fn distinct_prices(comparison: &Comparison) -> Vec<usize> {
+    let labels: Vec<String> = comparison.pricings.iter().map(Pricing::label).collect();
+    let is_first = |&at: &usize| !labels[..at].contains(&labels[at]);
+    (0..labels.len()).filter(is_first).collect()
+}
+
 /// What means are taken over, and how the intervals are drawn.
 struct Units<'a> {
-    groups: &'a [TraceGroup],
+    /// Those that have cells.
+    groups: Vec<&'a TraceGroup>,
     resampled: Option<Resampled>,
     resampling: Option<Resampling>,
     /// Of each trace, its cells.
@@ -365,18 +438,25 @@ struct Units<'a> {
 }
 
 impl<'a> Units<'a> {
-    fn of(groups: &'a [TraceGroup], all: &[Cell], traces: usize) -> Self {
+    fn of(groups: &[&'a TraceGroup], all: &[Cell], traces: usize) -> Self {
         let mut cells = vec![Vec::new(); traces];
         for (at, cell) in all.iter().enumerate() {
             cells[cell.trace].push(at);
         }
+        let has_cells = |trace: usize| !cells[trace].is_empty();
+        let groups = groups.iter().copied();
+        let groups: Vec<&TraceGroup> = groups
+            .filter(|group| group.members.clone().any(has_cells))
+            .collect();
+        let mut members = groups.iter().flat_map(|group| group.members.clone());
         let by_traces = Resampling::new(groups.len());
         let (resampled, resampling) = match by_traces {
             Some(by_traces) => (Some(Resampled::Traces), Some(by_traces)),
-            None => {
-                let by_seeds = Resampling::new(seeds(groups));
+            None if members.all(has_cells) => {
+                let by_seeds = Resampling::new(seeds(&groups));
                 (by_seeds.as_ref().map(|_| Resampled::Seeds), by_seeds)
             }
+            None => (None, None),
         };
         Units {
             groups,
@@ -384,6 +464,11 @@ impl<'a> Units<'a> {
             resampling,
             cells,
         }
+    }
+
+    /// The traces that have cells.
+    fn traces(&self) -> usize {
+        self.cells.iter().filter(|cells| !cells.is_empty()).count()
     }
 
     /// The mean of a figure of the cells: over those of each trace, over its seeds, over what the caller named.
@@ -424,7 +509,7 @@ impl<'a> Units<'a> {
                         .collect();
                     average(&of_groups)
                 };
-                (0..seeds(self.groups)).map(of_seed).collect()
+                (0..seeds(&self.groups)).map(of_seed).collect()
             }
         };
         (samples.len() == resampling.units()).then(|| resampling.interval(&samples))
@@ -436,7 +521,7 @@ fn average(figures: &[f64]) -> f64 {
 }
 
 /// The seeds of those traces that have several; 1 if there are none.
-fn seeds(groups: &[TraceGroup]) -> usize {
+fn seeds(groups: &[&TraceGroup]) -> usize {
     let of_each = groups.iter().map(|group| group.members.len());
     of_each.filter(|&seeds| seeds > 1).min().unwrap_or(1)
 }
@@ -494,7 +579,7 @@ fn rows(names: &[&str], cells: &[Cell], units: &Units) -> Vec<SummaryRow> {
 }
 
 /// What was compared, in words.
-fn over(comparison: &Comparison, groups: &[TraceGroup]) -> String {
+fn over(comparison: &Comparison, groups: &[&TraceGroup]) -> String {
     let count = |number: usize, one: &str, more: &str| match number {
         1 => format!("1 {one}"),
         number => format!("{number} {more}"),
@@ -509,13 +594,17 @@ fn over(comparison: &Comparison, groups: &[TraceGroup]) -> String {
         all if all == groups.len() => parts.push(format!("{} seeds", seeds(groups))),
         some => parts.push(format!("{} seeds of {some} of them", seeds(groups))),
     }
-    parts.push(count(comparison.sizes.len(), "size", "sizes"));
+    parts.push(count(distinct_sizes(comparison).len(), "size", "sizes"));
     if comparison
         .pricings
         .iter()
         .all(|price| price.device_name.is_none())
     {
-        parts.push(count(comparison.pricings.len(), "asymmetry", "asymmetries"));
+        parts.push(count(
+            distinct_prices(comparison).len(),
+            "asymmetry",
+            "asymmetries",
+        ));
     }
     let last = parts.pop().unwrap_or_default();
     format!("{} and {last}", parts.join(", "))
@@ -631,6 +720,66 @@ mod tests {
         let (low, high) = (other.against_best_low, other.against_best_high);
         let (low, high) = (low.expect("a low end"), high.expect("a high end"));
         assert!(low <= other.against_best && other.against_best <= high && low < high);
+    }
+
+    /// What is named twice is no further evidence, and what is left out is neither counted nor drawn.
+    #[test]
+    fn equal_traces_sizes_and_cells_without_a_bill_do_not_count() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let mut paths = Vec::new();
+        for name in ["a.txt", "b.txt"] {
+            let path = directory.path().join(name);
+            let lines = (0..500u64).map(|at| format!("W {}\n", at * at * 7 % 90));
+            std::fs::write(&path, lines.collect::<String>()).expect("a file");
+            paths.push(path.to_str().expect("UTF-8").to_owned());
+        }
+        let names: Vec<&str> = paths.iter().map(String::as_str).collect();
+        let (all, groups) = compared(&names, 1, "lru,fifo");
+        assert!(groups[1].repeats.is_some() && Summary::of(&all, &groups).is_none());
+        // With 40 frames a trace of 20 pages has no bill after the warm-up; so it counts with neither size.
+        let few = [
+            "uniform:pages=20,refs=3000",
+            "uniform:pages=200,refs=3000",
+            "zipf:pages=300,refs=3000",
+            names[0],
+            "zipf:pages=200,refs=3000",
+            names[1],
+        ];
+        let set = TraceSet::with_seeds(&few.map(String::from), &ReadOptions::default(), 1);
+        let set = set.expect("traces");
+        let lab = Lab::new(Settings::default(), &Silent);
+        let twice = [20, 40, 20].map(MemorySize::frames);
+        let mut request = CompareRequest::new(
+            PolicySelection::lists(["lru,fifo"]),
+            twice.into(),
+            vec![PricingRequest::default(), PricingRequest::default()],
+        );
+        request.counting.warmup = crate::memory_size::parse_warmup("50%").expect("a warm-up");
+        request.counting.at_end = ebbpool_sim::AtEnd::Free;
+        let all = set
+            .sources
+            .iter()
+            .map(|source| lab.compare(source, &request));
+        let all: Vec<Comparison> = all.collect::<Result<_, _>>().expect("results");
+        let summary = Summary::of(&all, &set.groups).expect("a summary");
+        assert_eq!(summary.over, "4 traces, 2 sizes and 1 asymmetry");
+        assert_eq!((summary.left_out, summary.repeats.len()), (2, 1));
+        assert_eq!(summary.rows[0].cells, 8);
+        assert_eq!(summary.resampled, None);
+    }
+
+    #[test]
+    fn seeds_that_two_generators_share_are_refused() {
+        let names = ["zipf:pages=9,refs=90", "zipf:pages=9,refs=90,seed=3"].map(String::from);
+        let set = |seeds| TraceSet::with_seeds(&names, &ReadOptions::default(), seeds);
+        assert!(set(2).is_ok());
+        let error = set(5).expect_err("seed 3 is there twice");
+        assert!(
+            error
+                .to_string()
+                .contains("seed=3 is among the seeds of both"),
+            "{error}"
+        );
     }
 
     #[test]

@@ -148,6 +148,23 @@ mod tests {
         }
     }
 
+    /// Of a few samples that are far from normal, the interval contains the mean less often: documents say so.
+    #[test]
+    fn skewed_samples_have_intervals_that_are_too_short() {
+        let mut random = fastrand::Rng::with_seed(8);
+        let resampling = Resampling::new(FEWEST_UNITS).expect("enough units");
+        // One unit in five differs from the others.
+        let mut sample = || f64::from(u8::from(random.f64() < 0.2));
+        let rounds = 400;
+        let covered = (0..rounds).filter(|_| {
+            let samples: Vec<f64> = (0..FEWEST_UNITS).map(|_| sample()).collect();
+            let [low, high] = resampling.interval(&samples);
+            (low..=high).contains(&0.2)
+        });
+        let share = covered.count() as f64 / f64::from(rounds);
+        assert!((0.6..=0.8).contains(&share), "{share}");
+    }
+
     #[test]
     fn there_is_no_interval_of_few_units() {
         assert!(Resampling::new(FEWEST_UNITS - 1).is_none());

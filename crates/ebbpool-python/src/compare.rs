@@ -4,7 +4,7 @@ use std::sync::Mutex;
 use std::time::SystemTime;
 
 use ebbpool_lab::report::{self, ReportOptions};
-use ebbpool_lab::several::{Summary, TraceGroup};
+use ebbpool_lab::several::{Summary, TraceGroup, TraceSet};
 use ebbpool_lab::{CompareRequest, Lab, LabError, advice, dirty_end, schema};
 use ebbpool_trace::Source;
 use ebbpool_trace::output::OutputFile;
@@ -22,6 +22,7 @@ use crate::watch::{Watch, Watched, watched};
 pub(crate) struct Comparison {
     // Python's threads share the object; the answer itself is for one thread.
     comparisons: Mutex<Vec<ebbpool_lab::Comparison>>,
+    groups: Vec<TraceGroup>,
     #[pyo3(get)]
     notes: Vec<String>,
     /// True if Ctrl-C or a lost result has stopped the work.
@@ -41,12 +42,18 @@ impl Comparison {
         read(&comparisons.unwrap_or_else(std::sync::PoisonError::into_inner))
     }
 
-    fn new(comparisons: Vec<ebbpool_lab::Comparison>, traces: usize, notes: Vec<String>) -> Self {
+    fn new(
+        comparisons: Vec<ebbpool_lab::Comparison>,
+        groups: Vec<TraceGroup>,
+        notes: Vec<String>,
+    ) -> Self {
+        let traces = groups.len();
         let done = comparisons.iter().map(|one| one.finished().count()).sum();
         let all = comparisons.first().map_or(0, |one| one.results.len()) * traces;
         let interrupted = comparisons.last().is_none_or(|last| last.interrupted);
         Comparison {
             comparisons: Mutex::new(comparisons),
+            groups,
             notes,
             interrupted,
             done,
@@ -96,19 +103,19 @@ impl Comparison {
     /// One row for each policy over all traces, the best first; none for a single trace.
     fn summary(&self, py: Python<'_>) -> PyResult<Table> {
         self.with(|all| {
-            let summary = Summary::of(all, &TraceGroup::of_each(all));
+            let summary = Summary::of(all, &self.groups);
             Table::of_rows(py, summary.iter().flat_map(|summary| &summary.rows))
         })
     }
 
     /// The table that the command prints.
     fn text(&self) -> String {
-        self.with(ebbpool_cli::comparison_text)
+        self.with(|all| ebbpool_cli::comparison_text(all, &self.groups))
     }
 
     /// The report as a page of HTML.
     fn page(&self, py: Python<'_>) -> PyResult<String> {
-        let page = self.with(|all| report::page(all, &TraceGroup::of_each(all), &options()));
+        let page = self.with(|all| report::page(all, &self.groups, &options()));
         page.map_err(|error| raise(py, Class::Failure, &error.to_string()))
     }
 
@@ -116,7 +123,7 @@ impl Comparison {
     fn report(&self, py: Python<'_>, path: &str) -> PyResult<()> {
         let written = self.with(|all| {
             let file = OutputFile::create(path)?;
-            report::write(file, all, &TraceGroup::of_each(all), &options())
+            report::write(file, all, &self.groups, &options())
         });
         written.map_err(|error| lab_error(py, error))
     }
@@ -173,7 +180,9 @@ pub(crate) fn compare(
     stored: bool,
 ) -> PyResult<Comparison> {
     let request = request.request(py)?;
-    let (sources, settings) = (sources(&traces), results.settings(threads));
+    let settings = results.settings(threads);
+    let set = TraceSet::of(sources(&traces)).map_err(|error| lab_error(py, error.into()))?;
+    let TraceSet { sources, groups } = set;
     let work = |watch: &Watch| {
         watch.stop_if(stored);
         let lab = Lab::new(settings, watch);
@@ -197,7 +206,7 @@ pub(crate) fn compare(
         Err(error) if stored && error.is_interrupted() => Vec::new(),
         answer => answer.map_err(|error| lab_error(py, error))?,
     };
-    Ok(Comparison::new(comparisons, sources.len(), notes))
+    Ok(Comparison::new(comparisons, groups, notes))
 }
 
 /// The comparisons of the traces, up to one that is interrupted.

@@ -139,6 +139,18 @@ pub enum TraceError {
         /// The seeds that were asked for.
         count: u64,
     },
+    /// Two generators of one comparison have some of their seeds in common.
+    #[error(
+        "{trace} is among the seeds of both {first} and {second}; begin with seeds that are farther apart, such as seed=1 and seed=1001"
+    )]
+    SeedTwice {
+        /// The trace that both have.
+        trace: String,
+        /// The generator as it was named first.
+        first: String,
+        /// The other one.
+        second: String,
+    },
     /// More distinct pages than the statistics support.
     #[error(
         "more than {limit} distinct pages; describe a part of the trace with --limit, or larger pages with --page-size"
@@ -352,6 +364,7 @@ impl TraceError {
                 | TraceError::StandardInputTaken
                 | TraceError::NotGenerator { .. }
                 | TraceError::Seeds { .. }
+                | TraceError::SeedTwice { .. }
                 | TraceError::OutputIsInput { .. }
                 | TraceError::OutputsCollide { .. }
                 | TraceError::Workload {

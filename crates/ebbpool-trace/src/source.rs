@@ -134,20 +134,24 @@ impl Source {
     /// As [`parse`](Source::parse), and [`TraceError::Seeds`] if there are fewer seeds from there to 2^64 - 1.
     pub fn seeds(arg: &str, options: &ReadOptions, count: u64) -> Result<Vec<Source>, TraceError> {
         let first = Source::parse_with(arg, options)?;
-        let is_generator = matches!(
-            first.0.parts.as_slice(),
-            [SourcePart {
-                origin: PartOrigin::Generator(_),
-                ..
-            }]
-        );
-        match is_generator {
+        match first.is_generator() {
             true => generators::seeded(arg, options, count)?
                 .iter()
                 .map(|spec| Source::generator(spec, options))
                 .collect(),
             false => Ok(vec![first]),
         }
+    }
+
+    /// True if a single generator makes all references.
+    pub(crate) fn is_generator(&self) -> bool {
+        matches!(
+            self.0.parts.as_slice(),
+            [SourcePart {
+                origin: PartOrigin::Generator(_),
+                ..
+            }]
+        )
     }
 
     /// A trace compiled into the program, in a format with a magic number (the

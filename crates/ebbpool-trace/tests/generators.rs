@@ -680,13 +680,16 @@ fn a_generator_has_a_trace_of_each_seed() {
             "uniform:pages=9,refs=10,seed=6"
         ]
     );
-    // Without a seed it begins with the default, and a seed in a base is not the generator's own.
+    // Without a seed it begins with the default; a generator among the arguments has seeds, too.
     assert_eq!(
         labels(
             "workload-dynamics:base=(uniform:refs=10,seed=7),model=wm1",
-            1
+            2
         ),
-        ["workload-dynamics:base=(uniform:refs=10,seed=7),model=wm1,seed=1"]
+        [
+            "workload-dynamics:base=(uniform:refs=10,seed=7),model=wm1,seed=1",
+            "workload-dynamics:base=(uniform:refs=10,seed=8),model=wm1,seed=2"
+        ]
     );
     let own = Source::parse("uniform:pages=9,refs=10", None).expect("a trace");
     let [first] = &Source::seeds("uniform:pages=9,refs=10", &options, 1).expect("traces")[..]

@@ -102,17 +102,25 @@ impl Markup {
         let mut escaped = String::with_capacity(text.len());
         for letter in text.chars() {
             match (self, letter) {
-                (Markup::Markdown, '|' | '*' | '_' | '\\' | '`' | '<')
+                (Markup::Markdown, '|' | '*' | '_' | '\\' | '`' | '<' | '[' | ']' | '$')
                 | (Markup::Latex, '%' | '#' | '&' | '_' | '$' | '{' | '}') => {
                     escaped.extend(['\\', letter]);
                 }
+                (Markup::Latex, '<') => escaped.push_str("\\textless{}"),
+                (Markup::Latex, '>') => escaped.push_str("\\textgreater{}"),
+                (Markup::Latex, '|') => escaped.push_str("\\textbar{}"),
+                (Markup::Latex, '"') => escaped.push_str("''"),
                 (Markup::Latex, '\\') => escaped.push_str("\\textbackslash{}"),
                 (Markup::Latex, '~') => escaped.push_str("\\textasciitilde{}"),
                 (Markup::Latex, '^') => escaped.push_str("\\textasciicircum{}"),
                 _ => escaped.push(letter),
             }
         }
-        escaped
+        match self {
+            Markup::Markdown => escaped,
+            // Two hyphens would become a dash.
+            Markup::Latex => escaped.replace("--", "-{-}"),
+        }
     }
 
     fn table(self, caption: &str, heads: &[String], rows: Vec<Vec<String>>) -> String {

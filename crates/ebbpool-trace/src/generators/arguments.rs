@@ -192,7 +192,7 @@ impl<'a> Arguments<'a> {
         format!("{}:{}", self.info.name, each.collect::<Vec<_>>().join(","))
     }
 
-    /// The generator as it is given, with each of this many seeds, from its own on.
+    /// The generator as it is given, with each of this many seeds, from its own on. So are generators among its arguments.
     pub(super) fn with_seeds(&self, count: u64) -> Result<Vec<String>, TraceError> {
         let first = self.integer(SEED.name)?;
         let last = first.checked_add(count.saturating_sub(1));
@@ -201,15 +201,36 @@ impl<'a> Arguments<'a> {
             first,
             count,
         })?;
-        let others = self
-            .given
-            .iter()
-            .filter(|(other, _)| other.name != SEED.name);
-        let others: String = others
-            .map(|(parameter, value)| format!("{}={value},", parameter.name))
-            .collect();
-        let with = |seed| format!("{}:{others}{}={seed}", self.info.name, SEED.name);
-        Ok((first..=last).map(with).collect())
+        let mut specs = vec![format!("{}:", self.info.name); count as usize];
+        for (parameter, value) in &self.given {
+            if parameter.name == SEED.name {
+                continue;
+            }
+            let nested = match parameter.kind {
+                ArgumentKind::Trace => self.seeds_of_trace(value, count)?,
+                _ => None,
+            };
+            for (at, spec) in specs.iter_mut().enumerate() {
+                let value = nested.as_ref().map_or(*value, |specs| specs[at].as_str());
+                *spec += &format!("{}={value},", parameter.name);
+            }
+        }
+        let seeds = (first..=last).zip(specs);
+        Ok(seeds
+            .map(|(seed, spec)| format!("{spec}{}={seed}", SEED.name))
+            .collect())
+    }
+
+    /// A trace among the arguments with each of this many seeds, in parentheses; `None` if it is no generator.
+    fn seeds_of_trace(&self, text: &str, count: u64) -> Result<Option<Vec<String>>, TraceError> {
+        let inner = text.strip_prefix('(').and_then(|it| it.strip_suffix(')'));
+        let inner = inner.unwrap_or(text);
+        if !Source::parse_with(inner, self.reading)?.is_generator() {
+            return Ok(None);
+        }
+        let specs = super::seeded(inner, self.reading, count)?;
+        let specs = specs.iter().map(|spec| format!("({spec})"));
+        Ok(Some(specs.collect()))
     }
 
     /// The value of an integer parameter or its default.
