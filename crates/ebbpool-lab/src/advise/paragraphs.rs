@@ -3,7 +3,7 @@
 use super::load::life_of;
 use super::notes::duration;
 use super::sizes::{self, WORTH_DOUBLING};
-use super::{Advice, BreakEven, ClockSource, Knob, SystemLoad};
+use super::{Advice, BreakEven, ClockSource, Knob, MeasuredDay, SystemLoad};
 use crate::lifetime::DeviceLife;
 use crate::numbers::{decimals, digits, frames_and_bytes, grouped, less_or_more, rounded};
 
@@ -105,7 +105,10 @@ fn by_settings(advice: &Advice) -> Vec<String> {
             text.replace("-0 %", "+0 %")
         };
         let life = life_of(knob.life_years, knob.life_range_years);
-        let life = life.map_or_else(String::new, |life| format!(", the device lives {life}"));
+        let at_most = longest(advice);
+        let life = life.map_or_else(String::new, |life| {
+            format!(", the device lives {at_most}{life}")
+        });
         Some(format!(
             "Set {} from {from} to {to}: reads {}, writes {}{life}",
             knob.setting,
@@ -173,7 +176,14 @@ fn rates(advice: &Advice) -> Vec<String> {
         ClockSource::TraceTimes => "by the times in the trace",
         ClockSource::DailyWrites => "at which the present system writes what it does in a day",
     };
-    vec![format!("{rate} references a second arrive, {source}")]
+    let mut sentences = vec![format!("{rate} references a second arrive, {source}")];
+    sentences.extend(advice.checkpoints.as_ref().map(|schedule| {
+        format!("Every system has the checkpoints of the present one: {schedule}")
+    }));
+    if advice.life.measured.is_some() {
+        sentences.push("What is written a day is the measured log and rest, and the measured pages, changed as in the simulation".into());
+    }
+    sentences
 }
 
 /// Bytes in a day in decimal units, as data sheets have them, with three digits.
@@ -190,6 +200,19 @@ fn daily(bytes: f64) -> String {
         _ => 2,
     };
     format!("{number:.places$} {unit}")
+}
+
+/// What stands before a life that leaves writes out.
+fn longest(advice: &Advice) -> &'static str {
+    match advice.life.not_counted.is_empty() {
+        true => "",
+        false => "at most ",
+    }
+}
+
+/// The name of a column of lives.
+fn lives_column(advice: &Advice) -> String {
+    format!("lives {}", longest(advice)).trim_end().into()
 }
 
 fn lives(life: Option<DeviceLife>) -> String {
@@ -210,12 +233,16 @@ fn loads(advice: &Advice) -> AdviceTable {
         "bill".into(),
     ];
     header.extend([format!("reads{per}"), format!("writes{per}")]);
-    let optional = [(bytes, "a day"), (busy, "busy"), (life, "lives")];
+    let optional = [
+        (bytes, "a day".to_string()),
+        (busy, "busy".into()),
+        (life, lives_column(advice)),
+    ];
     header.extend(
         optional
-            .iter()
+            .into_iter()
             .filter(|(shown, _)| *shown)
-            .map(|(_, name)| (*name).into()),
+            .map(|(_, name)| name),
     );
     let row = |name: &str, load: &SystemLoad| {
         let number = |second: Option<f64>, reference: f64| match second {
@@ -289,7 +316,7 @@ fn curve(advice: &Advice) -> AdviceTable {
     header.extend(advice.page_size.map(|_| "memory".into()));
     header.extend(["best policy".into(), "its bill".into()]);
     header.push(format!("{}'s bill", advice.now.policy));
-    header.extend(life.then(|| "lives".into()));
+    header.extend(life.then(|| lives_column(advice)));
     let rows = advice.curve.iter().map(|point| {
         let mut cells = vec![grouped(point.frames)];
         let bytes = point
@@ -351,7 +378,8 @@ fn asymmetry(advice: &Advice) -> Vec<String> {
 
 fn life(advice: &Advice) -> Vec<String> {
     let life = &advice.life;
-    let mut sentences = vec![life.assumption.trim_end_matches('.').to_string()];
+    let mut sentences: Vec<String> = life.measured.iter().map(measured).collect();
+    sentences.push(life.assumption.trim_end_matches('.').to_string());
     if let Some([low, high]) = life.range {
         sentences.push(format!(
             "It may take {} to {} of writes",
@@ -378,8 +406,14 @@ fn life(advice: &Advice) -> Vec<String> {
     let causes: Vec<String> = causes.collect();
     if !causes.is_empty() {
         sentences.push(format!(
-            "Now it writes: {}; the log and other files are not in the trace",
+            "By simulation it writes these pages now: {}",
             causes.join(", ")
+        ));
+    }
+    if !life.not_counted.is_empty() {
+        sentences.push(format!(
+            "Every life here is the longest possible one, since these are not counted: {}",
+            life.not_counted.join("; ")
         ));
     }
     if let Some(larger) = life
@@ -388,14 +422,46 @@ fn life(advice: &Advice) -> Vec<String> {
         .filter(|it| it.life_years.is_some())
     {
         sentences.push(format!(
-            "With {} {} makes it live {}",
+            "With {} {} makes it live {}{}",
             memory(advice, larger.frames),
             larger.policy,
+            longest(advice),
             lives(larger.life())
         ));
     }
     sentences.extend(required_life(advice));
     sentences
+}
+
+/// What was written while the trace was captured.
+fn measured(day: &MeasuredDay) -> String {
+    let parts = [
+        (day.pages, "pages"),
+        (day.log, "log"),
+        (
+            day.rest,
+            if day.log.is_some() && day.pages.is_some() {
+                "the rest"
+            } else {
+                "all else"
+            },
+        ),
+    ];
+    let parts = parts.iter().filter_map(|(bytes, name)| {
+        let bytes = bytes.as_ref()?;
+        Some(format!("{} {name}", daily(*bytes)))
+    });
+    let parts: Vec<String> = parts.collect();
+    let mut sentence = format!(
+        "Measured in {}: the server writes {} a day: {}",
+        duration(day.seconds),
+        daily(day.total),
+        parts.join(", ")
+    );
+    if let (Some(bytes), Some(name)) = (day.device, &day.device_name) {
+        sentence += &format!("; {name} took {} a day from all programs", daily(bytes));
+    }
+    sentence
 }
 
 fn required_life(advice: &Advice) -> Vec<String> {
@@ -412,9 +478,11 @@ fn required_life(advice: &Advice) -> Vec<String> {
         Some(false) => "no",
         None => "not known",
     };
-    let judged = match life.range {
-        Some(_) => " (at the lower end of the range)",
-        None => "",
+    let judged = match (life.range, life.not_counted.is_empty()) {
+        (Some(_), true) => " (at the lower end of the range)",
+        (Some(_), false) => " (at the lower end of the range, without what is not counted)",
+        (None, true) => "",
+        (None, false) => " (without what is not counted)",
     };
     let mut sentence = format!(
         "A life of {required} is reached now: {}; with the recommendation: {}{judged}",
@@ -461,7 +529,7 @@ fn knobs(advice: &Advice) -> (Vec<String>, Option<AdviceTable>) {
     let rows: Vec<Vec<String>> = rows.collect();
     let columns = ["", "saves of bill", "reads", "writes"];
     let mut header: Vec<String> = columns.map(String::from).into();
-    header.extend(life.then(|| "lives".into()));
+    header.extend(life.then(|| lives_column(advice)));
     let table = (!rows.is_empty()).then_some(AdviceTable { header, rows });
     (sentences, table)
 }

@@ -80,6 +80,7 @@ pub(crate) fn scaled_up(parts: &[PartTraffic], sample: &PageSample) -> Traffic {
         dirty_left: sum(|traffic| traffic.dirty_left),
         end_writes: sum(|traffic| traffic.end_writes),
         dirty_before: sum(|traffic| traffic.dirty_before),
+        checkpoint_writes: sum(|traffic| traffic.checkpoint_writes),
     }
 }
 
