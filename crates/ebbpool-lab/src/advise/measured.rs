@@ -76,9 +76,14 @@ impl MeasuredWrites {
 
     /// The same in bytes per day.
     pub(super) fn per_day(&self) -> MeasuredDay {
-        let daily = |bytes: u64| bytes as f64 / self.seconds * SECONDS_PER_DAY;
+        let daily = |bytes: u64| bytes as f64 * (SECONDS_PER_DAY / self.seconds);
         let parts = self.page_bytes.unwrap_or(0) + self.log_bytes.unwrap_or(0);
-        let total = self.process_bytes.unwrap_or(0).max(parts);
+        let of_server = [self.page_bytes, self.log_bytes, self.process_bytes];
+        let total = match (of_server, &self.device) {
+            // A capture of a device sees what all programs write to it.
+            ([None, None, None], Some(device)) => device.bytes,
+            _ => self.process_bytes.unwrap_or(0).max(parts),
+        };
         let rest = self.process_bytes.map(|bytes| bytes.saturating_sub(parts));
         MeasuredDay {
             seconds: self.seconds,
@@ -95,6 +100,7 @@ impl MeasuredWrites {
     pub(super) fn not_counted(&self) -> Vec<String> {
         match (self.process_bytes, self.log_bytes) {
             (Some(_), _) => Vec::new(),
+            (None, None) if self.page_bytes.is_none() && self.device.is_some() => Vec::new(),
             (None, Some(_)) => vec!["files other than pages and log".into()],
             (None, None) => vec!["the log and other files".into()],
         }
@@ -107,7 +113,8 @@ mod tests {
 
     fn written(page: Option<u64>, log: Option<u64>, process: Option<u64>) -> MeasuredWrites {
         MeasuredWrites {
-            seconds: 8.64,
+            // Half a day.
+            seconds: 43_200.0,
             page_bytes: page,
             log_bytes: log,
             process_bytes: process,
@@ -117,18 +124,26 @@ mod tests {
 
     #[test]
     fn bytes_of_a_day_are_divided() {
-        // 8.64 seconds are one ten-thousandth of a day.
         let day = written(Some(100), Some(50), Some(170)).per_day();
         assert_eq!(
             (day.total, day.pages, day.log, day.rest),
-            (1.7e6, Some(1e6), Some(5e5), Some(2e5))
+            (340.0, Some(200.0), Some(100.0), Some(40.0))
         );
         // The kernel has joined writes.
         let joined = written(Some(100), Some(50), Some(120)).per_day();
-        assert_eq!((joined.total, joined.rest), (1.5e6, Some(0.0)));
+        assert_eq!((joined.total, joined.rest), (300.0, Some(0.0)));
         let total_only = written(None, None, Some(120));
-        assert_eq!(total_only.per_day().total, 1.2e6);
+        assert_eq!(total_only.per_day().total, 240.0);
         assert!(total_only.not_counted().is_empty());
+        let of_device = MeasuredWrites {
+            device: Some(MeasuredDevice {
+                name: "vda".into(),
+                bytes: 512,
+            }),
+            ..written(None, None, None)
+        };
+        assert_eq!(of_device.per_day().total, 1024.0);
+        assert!(of_device.not_counted().is_empty());
         assert_eq!(written(Some(1), Some(1), None).not_counted().len(), 1);
         assert_eq!(written(Some(1), None, None).not_counted().len(), 1);
     }
