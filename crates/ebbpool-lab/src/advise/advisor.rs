@@ -93,16 +93,7 @@ impl<'a> Advisor<'a> {
         let now = request.now.as_deref().unwrap_or(server.policy());
         let (now, own) = divided(pricing.capabilities.policy(now)?);
         let schedule = request.counting.checkpoints.or(own);
-        let mut candidates = vec![now.clone()];
-        for candidate in CANDIDATES {
-            let candidate = pricing.capabilities.policy(candidate)?;
-            if candidates
-                .iter()
-                .all(|other| other.to_string() != candidate.to_string())
-            {
-                candidates.push(candidate);
-            }
-        }
+        let candidates = candidates(&now, &pricing)?;
         let budget = budget(request, &metadata)?;
         let present = present(request, server, &metadata, budget)?;
         let questioner = Questioner {
@@ -571,6 +562,21 @@ impl Questioner<'_> {
         };
         self.lab.curve(self.source, &request)
     }
+}
+
+/// The policies to choose from: the present one first.
+fn candidates(now: &PolicySpec, pricing: &Pricing) -> Result<Vec<PolicySpec>, RequestError> {
+    let mut candidates = vec![now.clone()];
+    for candidate in CANDIDATES {
+        let candidate = pricing.capabilities.policy(candidate)?;
+        if candidates
+            .iter()
+            .all(|other| other.to_string() != candidate.to_string())
+        {
+            candidates.push(candidate);
+        }
+    }
+    Ok(candidates)
 }
 
 /// The smallest bill at each size.

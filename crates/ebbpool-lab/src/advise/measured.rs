@@ -31,21 +31,23 @@ pub struct MeasuredDevice {
     pub bytes: u64,
 }
 
-/// What a server wrote, in bytes per day. It is more than its parts where the kernel counted other writes, such as temporary files
-/// and parts of the log that were written again.
+/// What a server wrote, in bytes per day.
 #[derive(Clone, Debug, PartialEq, JsonSchema, Serialize)]
 pub struct MeasuredDay {
     /// The seconds in which it was measured.
     pub seconds: f64,
-    /// All that was counted.
+    /// What the server wrote by its own counters, pages and log; where neither is known, `most`.
     pub total: f64,
+    /// The most that it can have written: the smaller one of `processes` and `device`, but at least `total`. More than `total` it is by
+    /// parts of the log that were written again, by other files, and by other programs. `None` where neither is known.
+    pub most: Option<f64>,
     /// Pages.
     pub pages: Option<f64>,
     /// The log.
     pub log: Option<f64>,
-    /// What the server's processes sent to files besides pages and log; 0 where the kernel has joined several writes of a page, and
-    /// counted less than the server.
-    pub rest: Option<f64>,
+    /// What the server's processes sent to files by the kernel's count, which may be far too high where the kernel's page cache
+    /// has units larger than a page.
+    pub processes: Option<f64>,
     /// What the device took, from all programs.
     pub device: Option<f64>,
     /// The kernel's name of the device.
@@ -77,33 +79,34 @@ impl MeasuredWrites {
     /// The same in bytes per day.
     pub(super) fn per_day(&self) -> MeasuredDay {
         let daily = |bytes: u64| bytes as f64 * (SECONDS_PER_DAY / self.seconds);
-        let parts = self.page_bytes.unwrap_or(0) + self.log_bytes.unwrap_or(0);
-        let of_server = [self.page_bytes, self.log_bytes, self.process_bytes];
-        let total = match (of_server, &self.device) {
-            // A capture of a device sees what all programs write to it.
-            ([None, None, None], Some(device)) => device.bytes,
-            _ => self.process_bytes.unwrap_or(0).max(parts),
-        };
-        let rest = self.process_bytes.map(|bytes| bytes.saturating_sub(parts));
+        let device = self.device.as_ref().map(|device| device.bytes);
+        let limit = self.process_bytes.into_iter().chain(device).min();
+        let parts = self.page_bytes.into_iter().chain(self.log_bytes);
+        let total = parts.reduce(|sum, part| sum.saturating_add(part));
+        let total = total.or(limit).unwrap_or(0);
         MeasuredDay {
             seconds: self.seconds,
             total: daily(total),
+            most: limit.map(|limit| daily(limit.max(total))),
             pages: self.page_bytes.map(daily),
             log: self.log_bytes.map(daily),
-            rest: rest.map(daily),
-            device: self.device.as_ref().map(|device| daily(device.bytes)),
+            processes: self.process_bytes.map(daily),
+            device: device.map(daily),
             device_name: self.device.as_ref().map(|device| device.name.clone()),
         }
     }
 
     /// What the figures leave out.
     pub(super) fn not_counted(&self) -> Vec<String> {
-        match (self.process_bytes, self.log_bytes) {
-            (Some(_), _) => Vec::new(),
-            (None, None) if self.page_bytes.is_none() && self.device.is_some() => Vec::new(),
-            (None, Some(_)) => vec!["files other than pages and log".into()],
-            (None, None) => vec!["the log and other files".into()],
-        }
+        let has_limit = self.process_bytes.is_some() || self.device.is_some();
+        let missing = match (self.page_bytes, self.log_bytes) {
+            (Some(_), None) => Some("the log"),
+            (None, Some(_)) => Some("pages"),
+            (Some(_), Some(_)) if !has_limit => Some("files other than pages and log"),
+            (None, None) if !has_limit => Some("pages, log and other files"),
+            _ => None,
+        };
+        missing.into_iter().map(String::from).collect()
     }
 }
 
@@ -126,26 +129,48 @@ mod tests {
     fn bytes_of_a_day_are_divided() {
         let day = written(Some(100), Some(50), Some(170)).per_day();
         assert_eq!(
-            (day.total, day.pages, day.log, day.rest),
-            (340.0, Some(200.0), Some(100.0), Some(40.0))
+            (day.total, day.most, day.pages, day.log),
+            (300.0, Some(340.0), Some(200.0), Some(100.0))
         );
-        // The kernel has joined writes.
+        // The kernel has joined several writes of a page.
         let joined = written(Some(100), Some(50), Some(120)).per_day();
-        assert_eq!((joined.total, joined.rest), (300.0, Some(0.0)));
-        let total_only = written(None, None, Some(120));
-        assert_eq!(total_only.per_day().total, 240.0);
-        assert!(total_only.not_counted().is_empty());
-        let of_device = MeasuredWrites {
+        assert_eq!((joined.total, joined.most), (300.0, Some(300.0)));
+        // The kernel counts large units of its cache, and the device does not.
+        let with_device = |bytes, measured| MeasuredWrites {
             device: Some(MeasuredDevice {
                 name: "vda".into(),
-                bytes: 512,
+                bytes,
             }),
-            ..written(None, None, None)
+            ..measured
         };
-        assert_eq!(of_device.per_day().total, 1024.0);
-        assert!(of_device.not_counted().is_empty());
-        assert_eq!(written(Some(1), Some(1), None).not_counted().len(), 1);
-        assert_eq!(written(Some(1), None, None).not_counted().len(), 1);
+        let limited = with_device(180, written(Some(100), Some(50), Some(9000))).per_day();
+        assert_eq!((limited.total, limited.most), (300.0, Some(360.0)));
+        // Only sums are known.
+        let of_process = written(None, None, Some(120));
+        assert_eq!(
+            (of_process.per_day().total, of_process.per_day().most),
+            (240.0, Some(240.0))
+        );
+        assert_eq!(
+            with_device(512, written(None, None, None)).per_day().total,
+            1024.0
+        );
+    }
+
+    #[test]
+    fn what_is_not_counted_has_a_name() {
+        let missing = |page, log, process| written(page, log, process).not_counted();
+        assert!(
+            missing(Some(1), Some(1), Some(1)).is_empty()
+                && missing(None, None, Some(1)).is_empty()
+        );
+        assert_eq!(missing(Some(1), None, Some(1)), ["the log"]);
+        assert_eq!(missing(None, Some(1), Some(1)), ["pages"]);
+        assert_eq!(
+            missing(Some(1), Some(1), None),
+            ["files other than pages and log"]
+        );
+        assert_eq!(missing(None, None, None), ["pages, log and other files"]);
     }
 
     #[test]

@@ -181,7 +181,7 @@ fn rates(advice: &Advice) -> Vec<String> {
         format!("Every system has the checkpoints of the present one: {schedule}")
     }));
     if advice.life.measured.is_some() {
-        sentences.push("What is written a day is the measured log and rest, and the measured pages, changed as in the simulation".into());
+        sentences.push("What is written a day is the measured log, and the measured pages, changed as in the simulation".into());
     }
     sentences
 }
@@ -435,31 +435,29 @@ fn life(advice: &Advice) -> Vec<String> {
 
 /// What was written while the trace was captured.
 fn measured(day: &MeasuredDay) -> String {
-    let parts = [
-        (day.pages, "pages"),
-        (day.log, "log"),
-        (
-            day.rest,
-            if day.log.is_some() && day.pages.is_some() {
-                "the rest"
-            } else {
-                "all else"
-            },
-        ),
-    ];
+    let parts = [(day.pages, "pages"), (day.log, "log")];
     let parts = parts.iter().filter_map(|(bytes, name)| {
         let bytes = bytes.as_ref()?;
         Some(format!("{} {name}", daily(*bytes)))
     });
     let parts: Vec<String> = parts.collect();
     let mut sentence = format!(
-        "Measured in {}: the server writes {} a day: {}",
+        "Measured in {}: the server writes {} a day",
         duration(day.seconds),
         daily(day.total),
-        parts.join(", ")
     );
-    if let (Some(bytes), Some(name)) = (day.device, &day.device_name) {
-        sentence += &format!("; {name} took {} a day from all programs", daily(bytes));
+    if !parts.is_empty() {
+        sentence += &format!(", {}", parts.join(" and "));
+    }
+    if let Some(most) = day.most.filter(|most| *most > day.total) {
+        sentence += &format!(
+            "; with log that is written again, other files{} at most {}, by which the lower ends of the lives go",
+            match &day.device_name {
+                Some(name) => format!(" and other programs on {name}"),
+                None => String::new(),
+            },
+            daily(most)
+        );
     }
     sentence
 }
