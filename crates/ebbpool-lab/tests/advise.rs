@@ -666,6 +666,39 @@ fn the_pages_that_a_buffer_had_are_no_arrivals() {
     }
 }
 
+#[test]
+fn checkpoints_follow_the_times_behind_the_pages_that_a_buffer_had() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join("captured.parquet");
+    // 3,000 pages that the buffer had at time 0, then 10 seconds in which each of 1,000 references a second writes one of 10 pages.
+    let had = (0..3000).map(|page| (page, false));
+    let mut batch: Batch = had.chain((0..10_000).map(|at| (at % 10, true))).collect();
+    let times = std::iter::repeat_n(0, 3000).chain((1..=10_000).map(|at| 1000 * at));
+    batch.requests = times
+        .map(|time_us| RequestDetail { time_us, bypass: 0 })
+        .collect();
+    let metadata = Metadata {
+        page_size: Some(4096),
+        ..Metadata::default()
+    };
+    let mut writer = Writer::create(&path, Format::Native, &metadata).expect("a writer");
+    writer.write(&batch).expect("references");
+    writer.finish().expect("a file");
+    let mut request = AdviseRequest {
+        now: Some("postgres:checkpoint_timeout=1".into()),
+        frames: Some(MemorySize::frames(3000)),
+        ..AdviseRequest::new(r("8"))
+    };
+    request.counting.warmup = Warmup::References(3000);
+    let advice = advised(&source(path.to_str().expect("UTF-8")), &request);
+    // 10 pages in each second: 10 checkpoints, of which the last is before the last reference, whose page is owed at the end.
+    assert_eq!(advice.now.checkpoint_writes, 100);
+    assert_eq!(advice.now.writes, 101);
+    let found = advice.now.bytes_written_per_day.expect("bytes");
+    let truth = 10.0 * 4096.0 * 86_400.0;
+    assert!((found / truth - 1.0).abs() < 0.02, "{found} {truth}");
+}
+
 /// A load of PostgreSQL with this policy, 10 references a second.
 fn of_postgresql(now: &str) -> AdviseRequest {
     AdviseRequest {

@@ -412,7 +412,7 @@ fn life(advice: &Advice) -> Vec<String> {
     }
     if !life.not_counted.is_empty() {
         sentences.push(format!(
-            "Every life here is the longest possible one, since these are not counted: {}",
+            "Each life is the longest possible one, since these are not counted: {}",
             life.not_counted.join("; ")
         ));
     }
@@ -451,7 +451,7 @@ fn measured(day: &MeasuredDay) -> String {
     }
     if let Some(most) = day.most.filter(|most| *most > day.total) {
         sentence += &format!(
-            "; with log that is written again, other files{} at most {}, by which the lower ends of the lives go",
+            "; with log that is written again, other files{} at most {}: the lower end of each life goes by that",
             match &day.device_name {
                 Some(name) => format!(" and other programs on {name}"),
                 None => String::new(),
