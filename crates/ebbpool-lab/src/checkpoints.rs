@@ -10,6 +10,7 @@ use ebbpool_sim::CheckpointIntervals;
 use ebbpool_trace::{Batch, OptionalColumns, Source, TraceError};
 
 use crate::error::{LabError, RequestError};
+use crate::numbers::grouped;
 
 /// References read at a time in search of a time.
 const BATCH: usize = 1 << 16;
@@ -97,6 +98,19 @@ impl CheckpointSchedule {
         }
     }
 
+    /// The intervals in words, behind "every".
+    pub(crate) fn in_words(&self) -> String {
+        let parts = [
+            self.time.map(spelled),
+            self.references
+                .map(|it| format!("{} references", grouped(it.get()))),
+            self.writes
+                .map(|it| format!("{} references that write", grouped(it.get()))),
+        ];
+        let parts: Vec<String> = parts.into_iter().flatten().collect();
+        parts.join(" or ")
+    }
+
     /// The same with an interval of time turned into references that arrive at this rate, at least 1.
     #[must_use]
     pub fn at_rate(self, references_per_second: f64) -> Self {
@@ -177,6 +191,11 @@ mod tests {
             assert_eq!(schedule.to_string(), spelled);
             assert_eq!(spelled.parse(), Ok(schedule));
         }
+        let all: CheckpointSchedule = "5min,20000,writes=7".parse().expect("a schedule");
+        assert_eq!(
+            all.in_words(),
+            "5min or 20,000 references or 7 references that write"
+        );
         for text in [
             "",
             "0",

@@ -4,6 +4,7 @@ use super::load::life_of;
 use super::notes::duration;
 use super::sizes::{self, WORTH_DOUBLING};
 use super::{Advice, BreakEven, ClockSource, Knob, MeasuredDay, SystemLoad};
+use crate::checkpoints::CheckpointSchedule;
 use crate::lifetime::DeviceLife;
 use crate::numbers::{decimals, digits, frames_and_bytes, grouped, less_or_more, rounded};
 
@@ -177,8 +178,13 @@ fn rates(advice: &Advice) -> Vec<String> {
         ClockSource::DailyWrites => "at which the present system writes what it does in a day",
     };
     let mut sentences = vec![format!("{rate} references a second arrive, {source}")];
-    sentences.extend(advice.checkpoints.as_ref().map(|schedule| {
-        format!("Every system has the checkpoints of the present one: {schedule}")
+    let schedule: Option<CheckpointSchedule> =
+        advice.checkpoints.as_ref().and_then(|it| it.parse().ok());
+    sentences.extend(schedule.map(|schedule| {
+        format!(
+            "Every system has the checkpoints of the present one, every {}",
+            schedule.in_words()
+        )
     }));
     if advice.life.measured.is_some() {
         sentences.push("What is written a day is the measured log, and the measured pages, changed as in the simulation".into());
