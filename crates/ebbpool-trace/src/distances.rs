@@ -177,7 +177,9 @@ mod tests {
                     stack.remove(stack.len() - 1 - at);
                 }
                 stack.push(page);
+                prop_assert_eq!(distances.depth(page), expected);
                 prop_assert_eq!(distances.reference(page), expected);
+                prop_assert_eq!(distances.depth(page), Some(1));
             }
             stack.reverse();
             prop_assert_eq!(distances.by_recency().collect::<Vec<_>>(), stack);
