@@ -34,6 +34,7 @@ mod session;
 pub mod sources;
 mod target;
 mod trace_file;
+mod written;
 
 pub use arch::Arch;
 pub use btf::KernelTypes;
@@ -47,3 +48,4 @@ pub use recorder::{CapturedObject, ObjectKey, Recorder};
 pub use session::{End, Limits, Progress, SessionReport, Source, capture};
 pub use target::{Mapping, Process, mapping};
 pub use trace_file::{CapturedTrace, NamedObject, WrittenCapture, facts_path};
+pub use written::{CountedWrites, KernelFiles, WriteCounters, WrittenBytes, WrittenDevice};

@@ -8,6 +8,7 @@ use crate::error::CaptureError;
 use crate::event::ALL_PAGES;
 use crate::probes::Probes;
 use crate::recorder::Recorder;
+use crate::written::{CountedWrites, WriteCounters, WrittenBytes};
 
 /// How often waiting events are read.
 const PAUSE: Duration = Duration::from_millis(20);
@@ -42,6 +43,16 @@ pub trait Source {
     /// Processor time of an event, by that of an event of a probe in a program, which the calibration measures.
     fn event_cost(&self, probed: EventCost) -> EventCost {
         probed
+    }
+
+    /// The kernel's counters of what the target and the device below its files have written.
+    fn write_counters(&self) -> WriteCounters {
+        WriteCounters::default()
+    }
+
+    /// What the events so far say that the target has written.
+    fn counted_writes(&self) -> CountedWrites {
+        CountedWrites::default()
     }
 
     /// Hits and requests so far, where events show hits.
@@ -135,6 +146,8 @@ pub struct SessionReport {
     pub sample: f64,
     /// The share of the target's processor time that its events took, by the calibration.
     pub overhead: Option<f64>,
+    /// What the target and the device below its files wrote meanwhile.
+    pub written: WrittenBytes,
 }
 
 /// Counters at the start of an interval.
@@ -186,15 +199,18 @@ pub fn capture(
         fill: 0.0,
         sample: 1.0,
     };
+    let before = session.source.write_counters();
     session.source.record_resident(&mut session.recorder);
     let first = session.mark();
     let end = session.run(&mut proceed)?;
+    let after = session.source.write_counters();
     let (time, overhead) = (session.started.elapsed(), session.overhead(&first));
     let detaching = Instant::now();
     session.probes.detach();
     let detaching = detaching.elapsed();
     session.drain();
     session.apply_sample();
+    let counted = session.source.counted_writes();
     let report = SessionReport {
         end,
         time,
@@ -205,6 +221,7 @@ pub fn capture(
         fill: session.fill,
         sample: session.sample,
         overhead,
+        written: WrittenBytes::between(&before, &after, counted, time),
     };
     Ok((session.recorder, report))
 }

@@ -92,6 +92,18 @@ impl Process {
         format!("/proc/{}/{file}", self.0)
     }
 
+    /// The path of a file below one of the process's directories in `/proc`, such as `cwd`. A link there is followed as the
+    /// process sees it, which may be in a container.
+    pub(crate) fn file_in_root(self, directory: &str, file: &str) -> String {
+        let path = format!("{}/{file}", self.path(directory));
+        match fs::read_link(&path) {
+            Ok(target) if target.is_absolute() => {
+                format!("{}{}", self.path("root"), target.display())
+            }
+            _ => path,
+        }
+    }
+
     fn text(self, file: &str) -> Option<String> {
         fs::read_to_string(self.path(file)).ok()
     }

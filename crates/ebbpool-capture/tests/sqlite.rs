@@ -146,6 +146,13 @@ fn capture_statements(cost: EventCost, shell: &mut Shell) -> Option<()> {
     assert_eq!(counts.unrequested, 0);
     let updates = statements().matches("update").count() as u64;
     assert_eq!(counts.commits, updates);
+    // SQLite counts a write for each page of a log, of 2,048 bytes and a head of 24, and a log that begins anew has a head of 32.
+    let pages = counter(&printed, "writes");
+    let written_bytes = report.written;
+    assert_eq!(written_bytes.page_bytes, Some(counts.database_bytes));
+    let log = written_bytes.log_bytes.expect("a log");
+    assert!(log >= pages * (2048 + 24), "{log} {pages}");
+    assert!(log <= pages * (2048 + 24) + 1000 * 32, "{log} {pages}");
     let (found, facts) = written(&source.trace(recorder, true), "/shop.db");
     assert_eq!(found.len() as u64, requests);
     assert_eq!(facts["page_size"], 2048);

@@ -7,7 +7,7 @@ mod page;
 use std::io::{self, Write};
 use std::slice;
 
-use ebbpool_lab::advise::{Advice, AdvicePageParts, report_page};
+use ebbpool_lab::advise::{Advice, AdvicePageParts, AdviseRequest, report_page};
 use ebbpool_lab::schema;
 use ebbpool_trace::Source;
 use ebbpool_trace::output::OutputFile;
@@ -23,7 +23,10 @@ use args::AdviseArgs;
 use commands::CommandLine;
 
 pub(crate) fn advise(args: &AdviseArgs) -> Result<(), Failure> {
-    let request = args.request()?;
+    let request = AdviseRequest {
+        measured: args.measured()?,
+        ..args.request()?
+    };
     let source = match args.traces.is_empty() {
         true => results::sample(&args.reading.options()),
         false => args.reading.source(&args.traces)?,

@@ -29,7 +29,7 @@ use crate::progress::STOP;
 use crate::table::{add_row, finish, finish_left, plain};
 use args::{AdviceArgs, CaptureArgs, CaptureTarget, CommonArgs, MOST_LOST, SessionArgs};
 use live::CaptureLine;
-use targets::Target;
+use targets::{Captured, Target};
 
 /// Objects in the table of the most used ones.
 const MOST_USED: usize = 10;
@@ -96,20 +96,33 @@ fn list() -> io::Result<()> {
 fn capture_target<T: Target>(mut target: T, args: &CommonArgs) -> Result<(), Failure> {
     let session = &args.session;
     say(&target.sentence());
-    let mut about = vec![("--server", T::NAME.to_owned())];
     let frames = target.frames();
-    about.extend(target.policy().map(|policy| ("--now", policy)));
-    about.extend(frames.map(|frames| ("--frames", frames.to_string())));
-    // Checked before the capture; the warm-up is known after it.
-    advise_args(session, &args.advice, &about)?;
+    let about = |policy: Option<String>| {
+        let mut about = vec![("--server", T::NAME.to_owned())];
+        about.extend(policy.map(|policy| ("--now", policy)));
+        about.extend(frames.map(|frames| ("--frames", frames.to_string())));
+        about
+    };
+    // Checked before the capture; more is known after it.
+    advise_args(session, &args.advice, &about(target.policy(None)))?;
     let captured = run(&mut target, session)?;
-    let warmup = captured.recorder.resident_references().to_string();
-    about.push(("--warmup", warmup));
+    let resident = captured.recorder.resident_references();
+    let (facts, policy) = {
+        let known = Captured {
+            references: captured.recorder.len() as u64,
+            written: &captured.report.written,
+        };
+        let mut facts = facts(T::NAME, &captured);
+        if let Value::Object(more) = target.facts(&known) {
+            facts.extend(more);
+        }
+        (facts, target.policy(Some(&known)))
+    };
+    let mut about = about(policy);
+    about.push(("--warmup", resident.to_string()));
+    let facts_file = facts_path(&session.output).display().to_string();
+    about.push(("--facts", facts_file));
     let advice = advise_args(session, &args.advice, &about)?;
-    let mut facts = facts(T::NAME, &captured);
-    if let Value::Object(more) = target.facts() {
-        facts.extend(more);
-    }
     let sample = captured.report.sample;
     let trace = target.into_trace(captured.recorder, !args.no_names);
     let written = trace.write(&session.output, facts)?;
@@ -242,6 +255,7 @@ fn facts(source: &str, capture: &Capture) -> Map<String, Value> {
         "sample": report.sample,
         "overhead": report.overhead,
         "event_ns": cost.captured.as_nanos() as u64,
+        "written": report.written,
     });
     match facts {
         Value::Object(facts) => facts,

@@ -110,6 +110,7 @@ pub(crate) fn lab_hint(error: &LabError) -> &'static str {
             "; leave --asymmetry out, or let it change, as in --asymmetry rm1"
         }
         RequestError::AsymmetryOfSimulatedDevice => "; leave --asymmetry out",
+        RequestError::CheckpointsWithoutTimes(_) => " with --checkpoints",
         _ => "",
     }
 }
@@ -127,6 +128,7 @@ fn advise_hint(error: &AdviseError) -> &'static str {
         AdviseError::NotDailyWrites(_) => " with --writes-per-day",
         AdviseError::NoLife => " with --life",
         AdviseError::DeviceFailed(_) => " with --device",
+        AdviseError::NoMeasuredWrites(_) => "; give another file with --facts, or none",
         _ => "",
     }
 }

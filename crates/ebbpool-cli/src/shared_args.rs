@@ -6,7 +6,7 @@ use clap::{Args, ValueEnum};
 use ebbpool_cost::{ByteSize, NotAByteSize, spec};
 use ebbpool_device::arrivals::Rate;
 use ebbpool_device::changing::AsymmetrySpec;
-use ebbpool_lab::{CountingRules, parse_warmup};
+use ebbpool_lab::{CheckpointSchedule, CountingRules, parse_warmup};
 use ebbpool_policy::split_list;
 use ebbpool_sim::{AtEnd, Warmup};
 use ebbpool_trace::{Columns, Format, ReadOptions, Source};
@@ -31,6 +31,21 @@ impl AtEndArgs {
 }
 
 #[derive(Args)]
+pub(crate) struct CheckpointArgs {
+    /// Write all dirty pages at intervals, as a server's checkpoints do: after this time by the trace's own times (5min), after
+    /// this many references (20000) or references that write (writes=20000), or after the first of several; a policy with
+    /// checkpoints of its own has no others
+    #[arg(long, value_name = "TIME|N|writes=N")]
+    checkpoints: Option<CheckpointSchedule>,
+}
+
+impl CheckpointArgs {
+    pub(crate) fn schedule(&self) -> Option<CheckpointSchedule> {
+        self.checkpoints
+    }
+}
+
+#[derive(Args)]
 pub(crate) struct ThreadArgs {
     /// Worker threads [default: all cores]; the results do not depend on it
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
@@ -51,6 +66,8 @@ pub(crate) struct CountingArgs {
     warmup: Warmup,
     #[command(flatten)]
     at_end: AtEndArgs,
+    #[command(flatten)]
+    checkpoints: CheckpointArgs,
     /// Pages per cluster when cluster switches are counted
     #[arg(long, value_name = "PAGES", default_value_t = 16, value_parser = clap::value_parser!(u64).range(1..))]
     cluster_size: u64,
@@ -72,6 +89,7 @@ impl CountingArgs {
             at_end: self.at_end.at_end(),
             cluster_size: self.cluster_size,
             rate: self.rate,
+            checkpoints: self.checkpoints.schedule(),
         }
     }
 }

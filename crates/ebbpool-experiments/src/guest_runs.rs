@@ -50,6 +50,7 @@ impl Runner<'_> {
             facts: outcome.facts,
             warmup: resolved.warmup,
             at_end: options.at_end,
+            checkpoints: None,
         };
         let results = at.into_iter().zip(outcome.counts).zip(extras);
         for (((size, price), counts), (line, device)) in results {

@@ -176,6 +176,7 @@ impl<'a> Runner<'a> {
                 facts,
                 warmup: resolved.warmup,
                 at_end: *config.at_end.get(),
+                checkpoints: None,
             };
             let spec = &specs[row.policy];
             let result = CellResult {

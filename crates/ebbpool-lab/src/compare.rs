@@ -239,7 +239,7 @@ impl Lab<'_> {
             sizes: request.sizes.iter().map(|size| size.size).collect(),
             asymmetries: Vec::new(),
             warmup: request.counting.warmup,
-            options: request.counting.options(self.threads()),
+            options: request.counting.options(self.threads(), source)?,
             // They take no time, and with them a later report of the same comparison runs no policy again.
             time_lines: true,
             device: None,
@@ -298,6 +298,7 @@ impl Lab<'_> {
             facts,
             warmup: resolved.warmup,
             at_end: request.counting.at_end,
+            checkpoints: request.counting.checkpoints,
         };
         let sizes = request.sizes.len();
         let mut results = vec![None; pricings.len() * policies.len() * sizes];

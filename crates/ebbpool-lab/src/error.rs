@@ -80,6 +80,8 @@ impl LabError {
                 SimError::Flash(_)
                 | SimError::AllWarmup { .. }
                 | SimError::NoPageSize { .. }
+                | SimError::NoTimes { .. }
+                | SimError::CleanPoolsWithCheckpoints
                 | SimError::NoProbabilities { .. },
             ) => ErrorKind::Request,
             #[cfg(unix)]
@@ -143,6 +145,11 @@ pub enum RequestError {
         "the asymmetry of a simulated device follows from its model, so a request cannot give one"
     )]
     AsymmetryOfSimulatedDevice,
+    /// Checkpoints at an interval of time, and a trace without times.
+    #[error(
+        "{0}: the trace has no times, so that checkpoints at an interval of time have no place in it; give the interval in references, such as 20000,"
+    )]
+    CheckpointsWithoutTimes(String),
     /// An invalid request for advice.
     #[error(transparent)]
     Advise(#[from] AdviseError),

@@ -28,6 +28,7 @@
 pub mod advice;
 pub mod advise;
 mod bound;
+mod checkpoints;
 mod compare;
 pub mod curve;
 pub mod diff;
@@ -55,6 +56,7 @@ mod trace_info;
 
 pub use advise::{Advice, AdviseError, AdviseRequest};
 pub use bound::{BoundRequest, BoundResult};
+pub use checkpoints::{CheckpointSchedule, NotACheckpointSchedule};
 pub use compare::{CompareRequest, Comparison, PriceBlock, constant_asymmetries};
 pub use curve::{CurveRequest, CurveRow, CurveStudy, Target};
 pub use error::{ErrorKind, LabError, RequestError};

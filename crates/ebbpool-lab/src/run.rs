@@ -13,6 +13,7 @@ use ebbpool_sim::{
 };
 use ebbpool_trace::{Metadata, Source};
 
+use crate::checkpoints::CheckpointSchedule;
 use crate::error::LabError;
 use crate::lab::Lab;
 use crate::memory_size::MemorySize;
@@ -34,6 +35,8 @@ pub struct CountingRules {
     /// References per second that arrive at a device; without a rate each arrives when the previous one is
     /// served.
     pub rate: Option<Rate>,
+    /// When all dirty pages are written, except for policies with checkpoints of their own.
+    pub checkpoints: Option<CheckpointSchedule>,
 }
 
 impl Default for CountingRules {
@@ -43,19 +46,25 @@ impl Default for CountingRules {
             at_end: AtEnd::default(),
             cluster_size: CLUSTER_SIZE,
             rate: None,
+            checkpoints: None,
         }
     }
 }
 
 impl CountingRules {
-    pub(crate) fn options(&self, threads: usize) -> SimOptions {
-        SimOptions {
+    /// The options of a simulation of the trace, without the warm-up.
+    pub(crate) fn options(&self, threads: usize, source: &Source) -> Result<SimOptions, LabError> {
+        let per_second = self.rate.map(|rate| rate.per_second());
+        let checkpoints = self.checkpoints;
+        let checkpoints = checkpoints.map(|schedule| schedule.intervals(source, per_second));
+        Ok(SimOptions {
             warmup: 0,
             at_end: self.at_end,
             cluster_size: self.cluster_size,
             threads,
             rate: self.rate,
-        }
+            checkpoints: checkpoints.transpose()?,
+        })
     }
 }
 
@@ -151,6 +160,7 @@ impl Lab<'_> {
         check_policies(source, [&policy])?;
         let stated = reader.references();
         drop(reader);
+        let options = request.counting.options(1, source)?;
         let device = pricing.device.as_ref().map(DeviceAtStart::make);
         let device = device.transpose()?;
         let done = self.with_progress(&policy.to_string(), |progress| {
@@ -160,10 +170,7 @@ impl Lab<'_> {
                 frames,
                 asymmetry: pricing.asymmetry.ratio(),
             };
-            let options = SimOptions {
-                warmup,
-                ..request.counting.options(1)
-            };
+            let options = SimOptions { warmup, ..options };
             let run = RunParameters {
                 source,
                 cell: &cell,
@@ -183,6 +190,7 @@ impl Lab<'_> {
             facts,
             warmup,
             at_end: request.counting.at_end,
+            checkpoints: request.counting.checkpoints,
         };
         let policy = cell.policy.to_string();
         let asymmetry = pricing.asymmetry;

@@ -7,6 +7,7 @@ use ebbpool_trace::Metadata;
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use crate::checkpoints::CheckpointSchedule;
 use crate::dirty_end;
 use crate::lifetime::{self, LifeUnderLoad};
 use crate::numbers::Number;
@@ -66,7 +67,7 @@ result_row! {
         padding_reads: u64 ["pages"],
         /// Those of the writes with which the background writer of the policy's server cleaned pages that stayed.
         background_writes: u64 ["pages"],
-        /// Those of the writes that the checkpoints or commits of the policy's server made.
+        /// Those of the writes that checkpoints made, or commits of the policy's server.
         checkpoint_writes: u64 ["pages"],
         /// Energy of device and host as far as known; without a rate of references the device never waits.
         joules_per_reference: Option<f64> ["J per reference"],
@@ -78,6 +79,8 @@ result_row! {
         end_writes: u64 ["pages"],
         /// Pages that were dirty when the counting began; with `at_end` flush as many writes are not counted.
         dirty_before: u64 ["pages"],
+        /// When all dirty pages are written, as the request spells it: an interval of time, of references, or of references that write; null without checkpoints.
+        checkpoints: Option<String> ["" key],
     }
     also {
         /// The device failed during the run, so that the figures cover a part of the trace only.
@@ -177,6 +180,8 @@ pub struct TraceSummary<'a> {
     pub warmup: u64,
     /// The treatment of the pages that are dirty at the end.
     pub at_end: AtEnd,
+    /// When all dirty pages are written.
+    pub checkpoints: Option<CheckpointSchedule>,
 }
 
 impl RunResult {
@@ -225,6 +230,7 @@ impl RunResult {
             at_end: Some(trace.at_end.name()),
             end_writes: counts.end_writes,
             dirty_before: counts.dirty_before,
+            checkpoints: trace.checkpoints.map(|schedule| schedule.to_string()),
         }
     }
 

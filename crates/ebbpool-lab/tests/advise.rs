@@ -4,13 +4,13 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use ebbpool_lab::advise::{
-    AdviceClock, AdvicePageParts, ArrivalRate, ClockSource, DailyWrites, NoteKind, ServerKind,
-    report_page,
+    AdviceClock, AdvicePageParts, ArrivalRate, ClockSource, DailyWrites, MeasuredWrites, NoteKind,
+    ServerKind, report_page,
 };
 use ebbpool_lab::{
-    Advice, AdviseError, AdviseRequest, CurveRequest, ErrorKind, Lab, LabError, LabEvents,
-    MemorySize, Note, PolicySelection, PricingRequest, RequestError, ResultDirectory, RunRequest,
-    Settings, Silent,
+    Advice, AdviseError, AdviseRequest, CheckpointSchedule, CurveRequest, ErrorKind, Lab, LabError,
+    LabEvents, MemorySize, Note, PolicySelection, PricingRequest, RequestError, ResultDirectory,
+    RunRequest, Settings, Silent,
 };
 use ebbpool_sim::{AtEnd, Warmup};
 use ebbpool_trace::{Batch, Format, Metadata, ReadOptions, RequestDetail, Source, Writer};
@@ -143,7 +143,11 @@ fn a_life_has_its_range_and_is_judged_by_its_lower_end() {
         let Some(table) = paragraph.table else {
             continue;
         };
-        let Some(lives) = table.header.iter().position(|name| name == "lives") else {
+        let Some(lives) = table
+            .header
+            .iter()
+            .position(|name| name.starts_with("lives"))
+        else {
             continue;
         };
         for row in &table.rows {
@@ -802,4 +806,205 @@ fn the_pages_that_a_buffer_had_are_no_arrivals() {
         let reads = advice.now.reads as f64 / advice.now.references as f64;
         close(advice.now.reads_per_second, 1000.0 * reads);
     }
+}
+
+#[test]
+fn checkpoints_follow_the_times_behind_the_pages_that_a_buffer_had() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join("captured.parquet");
+    // 3,000 pages that the buffer had at time 0, then 10 seconds in which each of 1,000 references a second writes one of 10 pages.
+    let had = (0..3000).map(|page| (page, false));
+    let mut batch: Batch = had.chain((0..10_000).map(|at| (at % 10, true))).collect();
+    let times = std::iter::repeat_n(0, 3000).chain((1..=10_000).map(|at| 1000 * at));
+    batch.requests = times
+        .map(|time_us| RequestDetail { time_us, bypass: 0 })
+        .collect();
+    let metadata = Metadata {
+        page_size: Some(4096),
+        ..Metadata::default()
+    };
+    let mut writer = Writer::create(&path, Format::Native, &metadata).expect("a writer");
+    writer.write(&batch).expect("references");
+    writer.finish().expect("a file");
+    let mut request = AdviseRequest {
+        now: Some("postgres:checkpoint_timeout=1".into()),
+        frames: Some(MemorySize::frames(3000)),
+        ..AdviseRequest::new(r("8"))
+    };
+    request.counting.warmup = Warmup::References(3000);
+    let advice = advised(&source(path.to_str().expect("UTF-8")), &request);
+    // 10 pages in each second: 10 checkpoints, of which the last is before the last reference, whose page is owed at the end.
+    assert_eq!(advice.now.checkpoint_writes, 100);
+    assert_eq!(advice.now.writes, 101);
+    let found = advice.now.bytes_written_per_day.expect("bytes");
+    let truth = 10.0 * 4096.0 * 86_400.0;
+    assert!((found / truth - 1.0).abs() < 0.02, "{found} {truth}");
+}
+
+/// A load of PostgreSQL with this policy, 10 references a second.
+fn of_postgresql(now: &str) -> AdviseRequest {
+    AdviseRequest {
+        server: Some(ServerKind::Postgresql),
+        now: Some(now.into()),
+        frames: Some(MemorySize::frames(200)),
+        clock: Some(AdviceClock::Duration(Duration::from_secs(4000))),
+        ..AdviseRequest::new(PricingRequest::new(None, Some("sd-a1")).expect("a device"))
+    }
+}
+
+#[test]
+fn every_candidate_has_the_checkpoints_of_the_present_system() {
+    let trace = paged("zipf:pages=2000,refs=40000,write=0.3", 8192);
+    let with = advised(&trace, &of_postgresql("postgres:checkpoint_timeout=300"));
+    assert_eq!(
+        (with.now.policy.as_str(), with.checkpoints.as_deref()),
+        ("postgres", Some("5min"))
+    );
+    assert!(with.now.checkpoint_writes > 0 && with.then.checkpoint_writes > 0);
+    // Both, and all others, are run with a checkpoint every 3,000 references.
+    let schedule: CheckpointSchedule = "3000".parse().expect("a schedule");
+    for load in [&with.now, &with.then, &with.same_memory] {
+        let mut request = RunRequest::new(
+            load.policy.clone(),
+            MemorySize::frames(load.frames),
+            PricingRequest::new(None, Some("sd-a1")).expect("a device"),
+        );
+        request.counting.checkpoints = Some(schedule);
+        request.counting.rate = Some("10".parse().expect("a rate"));
+        let lab = Lab::new(Settings::default(), &Silent);
+        let run = lab.run(&trace, &request).expect("a run").result;
+        assert_eq!(
+            (run.writes, run.checkpoint_writes),
+            (load.writes, load.checkpoint_writes)
+        );
+        assert_eq!(run.checkpoints.as_deref(), Some("3000"));
+    }
+    let knobs = "the interval of checkpoints";
+    let asked = with
+        .questions
+        .iter()
+        .filter(|question| question.about != knobs);
+    assert!(asked.clone().count() >= 2);
+    assert!(
+        asked
+            .into_iter()
+            .all(|question| question.counting.checkpoints == Some(schedule))
+    );
+    // The log is not in the trace, and the checkpoints are counted.
+    assert_eq!(with.life.not_counted, ["the log and other files"]);
+    let without = advised(&trace, &of_postgresql("postgres"));
+    assert_eq!(
+        (without.now.checkpoint_writes, &without.checkpoints),
+        (0, &None)
+    );
+    assert!(
+        without
+            .life
+            .not_counted
+            .contains(&"checkpoints".to_string())
+    );
+    assert!(without.now.writes < with.now.writes);
+    // Without a clock an interval of time has no place, and the page says so.
+    let unknown = AdviseRequest {
+        clock: None,
+        ..of_postgresql("postgres:checkpoint_timeout=300")
+    };
+    let unknown = advised(&trace, &unknown);
+    assert_eq!(unknown.now.checkpoint_writes, 0);
+    assert!(
+        unknown
+            .assumptions
+            .iter()
+            .any(|note| note.kind == NoteKind::Checkpoints)
+    );
+}
+
+#[test]
+fn a_life_starts_from_measured_bytes() {
+    let trace = paged("zipf:pages=2000,refs=40000,write=0.3", 4096);
+    let (_directory, device) = written("by-hand.toml", DEVICE);
+    let measured = MeasuredWrites {
+        seconds: 43_200.0,
+        page_bytes: Some(40_000),
+        log_bytes: Some(10_000),
+        process_bytes: Some(80_000),
+        device: None,
+    };
+    let request = AdviseRequest {
+        now: Some("lru".into()),
+        frames: Some(MemorySize::frames(100)),
+        budget: Some(bytes(800 * 4096)),
+        measured: Some(measured.clone()),
+        ..AdviseRequest::new(PricingRequest::new(None, Some(&device)).expect("a device"))
+    };
+    let advice = advised(&trace, &request);
+    // Half a day was measured. How fast references arrive does not matter.
+    close(advice.now.bytes_written_per_day, 100_000.0);
+    close(advice.now.life_years, 1e12 / 100_000.0 / 365.0);
+    let [low, high] = advice.now.life_range_years.expect("a range");
+    close(Some(low), 1e12 / 160_000.0 / 365.0);
+    close(Some(high), 1e12 / 100_000.0 / 365.0);
+    let day = advice.life.measured.clone().expect("measured bytes");
+    assert_eq!(
+        (day.pages, day.log, day.most),
+        (Some(80_000.0), Some(20_000.0), Some(160_000.0))
+    );
+    assert!(advice.life.not_counted.is_empty());
+    // The pages change as in the simulation; the log and the rest stay.
+    let change = advice.then.writes_per_reference / advice.now.writes_per_reference;
+    assert!(change < 0.9, "{change}");
+    close(
+        advice.then.bytes_written_per_day,
+        80_000.0 * change + 20_000.0,
+    );
+    let [low, _] = advice.then.life_range_years.expect("a range");
+    close(Some(low), 1e12 / (80_000.0 * change + 80_000.0) / 365.0);
+    let section = |advice: &Advice| {
+        let mut paragraphs = advice.paragraphs().into_iter();
+        let life = paragraphs.find(|it| it.title == "Life of the device");
+        life.expect("a section").sentences
+    };
+    let sentences = section(&advice);
+    let start =
+        "Measured in 12 hours: the server writes 0.10 MB a day, 0.08 MB pages and 0.02 MB log";
+    assert!(sentences[0].starts_with(start), "{sentences:?}");
+    // Without the other files, and with an interval between checkpoints that is longer than the capture, no life is a single number.
+    let mut less = AdviseRequest {
+        server: Some(ServerKind::Postgresql),
+        now: Some("postgres:checkpoint_timeout=86400".into()),
+        measured: Some(MeasuredWrites {
+            process_bytes: None,
+            ..measured
+        }),
+        ..request
+    };
+    let advice = advised(&trace, &less);
+    assert_eq!(
+        advice.life.not_counted.len(),
+        2,
+        "{:?}",
+        advice.life.not_counted
+    );
+    let table = advice.paragraphs().swap_remove(1).table.expect("a table");
+    assert_eq!(
+        table.header.last().map(String::as_str),
+        Some("lives at most")
+    );
+    assert!(
+        section(&advice)
+            .iter()
+            .any(|text| text.contains("the longest possible one"))
+    );
+    // Only the sum is known: it is the present system's, and no change of it is.
+    less.measured = Some(MeasuredWrites {
+        seconds: 43_200.0,
+        page_bytes: None,
+        log_bytes: None,
+        process_bytes: Some(50_000),
+        device: None,
+    });
+    less.now = Some("lru".into());
+    let advice = advised(&trace, &less);
+    close(advice.now.bytes_written_per_day, 100_000.0);
+    assert_eq!(advice.then.bytes_written_per_day, None);
 }

@@ -31,7 +31,7 @@ pub struct ModelCounts {
     pub distinct_pages: u64,
     /// Those of `writes` that the server's background writer made.
     pub background_writes: u64,
-    /// Those of `writes` that its checkpoints or commits made.
+    /// Those of `writes` that checkpoints or commits made.
     pub checkpoint_writes: u64,
 }
 
@@ -130,6 +130,8 @@ pub struct ModelTrace<'a> {
     pub classes: &'a [u32],
     /// The time of each reference in µs, and the number of its ring; empty if there are none.
     pub requests: &'a [(u64, u32)],
+    /// The positions before which a checkpoint writes all dirty pages, ascending; none for a server with its own.
+    pub checkpoints: &'a [usize],
 }
 
 /// The same for a trace with more columns. The options are the warm-up, whether dirty pages are written at the end, and the
@@ -145,6 +147,7 @@ pub fn count_with_columns(
         references: trace,
         classes,
         requests,
+        checkpoints,
     } = columns;
     let mut class_of: BTreeMap<u64, u32> = BTreeMap::new();
     for ((page, _), class) in trace.iter().zip(classes) {
@@ -167,6 +170,15 @@ pub fn count_with_columns(
     for (position, ((page, write), next_use)) in trace.iter().zip(next_uses).enumerate() {
         if position == warmup {
             dirty_before = dirty_pages(model.as_ref()).len();
+        }
+        if checkpoints.contains(&position) {
+            for dirty in dirty_pages(model.as_ref()) {
+                model.clean(dirty);
+                if position >= warmup {
+                    written.push(dirty);
+                    checkpoint_writes += 1;
+                }
+            }
         }
         if let Some(future) = future.get(position) {
             model.foresee(*future);
@@ -281,6 +293,20 @@ mod tests {
         // 3 was dirty after the warm-up, and is written after it.
         let warm = count("lru", 2, &trace, 2.0, 4, true, 16);
         assert_eq!((warm.writes, warm.dirty_left, warm.dirty_before), (1, 0, 1));
+        // 2 and 3 are dirty before the third reference to 3, and 40 after it.
+        let checkpoints = |checkpoints, warmup, flush| {
+            let trace = ModelTrace {
+                references: &trace,
+                checkpoints,
+                ..ModelTrace::default()
+            };
+            let counts = count_with_columns("lru", 2, trace, 2.0, (warmup, flush, 16));
+            (counts.writes, counts.checkpoint_writes, counts.dirty_left)
+        };
+        assert_eq!(checkpoints(&[3, 4], 0, false), (2, 2, 1));
+        assert_eq!(checkpoints(&[6], 0, false), (3, 2, 0));
+        assert_eq!(checkpoints(&[6], 6, true), (0, 2, 0));
+        assert_eq!(checkpoints(&[6], 7, false), (0, 0, 0));
         // All warm-up.
         let nothing = count("lru", 2, &trace, 2.0, 100, false, 16);
         assert_eq!(

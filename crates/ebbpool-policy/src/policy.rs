@@ -295,6 +295,12 @@ pub trait Policy: Send {
     /// own, and does not call it.
     fn background_writes(&mut self, _writes: &mut Vec<BackgroundWrite>) {}
 
+    /// True if the policy's background processes make checkpoints, so that a driver which makes some for every policy makes
+    /// none for this one.
+    fn makes_checkpoints(&self) -> bool {
+        false
+    }
+
     /// Offline policies only: the future of the page about to be referenced, as far as the policy's
     /// [`Foresight`] requires. Called before `hit` and `miss`.
     fn next_use(&mut self, _next: NextUse) {}
@@ -397,6 +403,7 @@ dispatch! { $ self
     fn asks_requests(&;) -> bool;
     fn request(&mut; request: Request);
     fn background_writes(&mut; writes: &mut Vec<BackgroundWrite>);
+    fn makes_checkpoints(&;) -> bool;
     fn next_use(&mut; next: NextUse);
     fn prices(&mut; prices: Arc<[f64]>);
     fn probabilities(&mut; probabilities: Arc<PageProbabilities>);

@@ -109,6 +109,7 @@ impl Advising {
                 rate: None::<Rate>,
                 ..counting
             },
+            measured: None,
         };
         let checked = request.check();
         checked.map_err(|error| lab_error(py, error.into()))?;

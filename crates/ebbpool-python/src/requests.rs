@@ -68,6 +68,7 @@ impl Counting {
             at_end: at_end(py, &self.at_end)?,
             cluster_size: self.cluster_size,
             rate: rate.transpose()?,
+            checkpoints: None,
         })
     }
 }

@@ -62,7 +62,7 @@ pub struct Counts {
     /// Those of the writes with which the server's background writer cleaned pages that stay resident.
     #[serde(default)]
     pub background_writes: u64,
-    /// Those of the writes that the server's checkpoints or commits made.
+    /// Those of the writes that checkpoints made, or the server's commits.
     #[serde(default)]
     pub checkpoint_writes: u64,
 }
@@ -89,6 +89,9 @@ pub(crate) struct Chunk<'a> {
     pub(crate) classes: &'a [PageClass],
     /// The time and ring of each reference; empty if the trace has none, or no policy asks for them.
     pub(crate) requests: &'a [Request],
+    /// The positions before which there is a checkpoint, ascending, from `start` to the end of the chunk. That at the end is
+    /// before a reference that belongs to another part of a sample.
+    pub(crate) checkpoints: &'a [usize],
 }
 
 /// The number of references whose memory is prefetched together.
@@ -378,6 +381,37 @@ impl<P: Policy, O: Observer> Engine<P, O> {
         self.background = writes;
     }
 
+    /// Writes all dirty pages, in order of page number. A policy with checkpoints of its own has no others.
+    #[cold]
+    fn checkpoint(&mut self, pages: &[u64]) {
+        if self.dirty == 0 || self.policy.makes_checkpoints() || self.observer.stopped() {
+            return;
+        }
+        let mut dirty = self.dirty_frames();
+        dirty.sort_unstable_by_key(|&frame| self.page_in(frame, pages));
+        for frame in dirty {
+            self.write_back(frame, pages);
+            self.counts.checkpoint_writes += 1;
+            self.policy.cleaned(frame);
+        }
+        self.count_switches(pages);
+    }
+
+    /// The frames of the dirty pages.
+    fn dirty_frames(&self) -> Vec<Frame> {
+        let occupants = self.occupants.iter().zip(0..);
+        let dirty = occupants.filter(|&(&occupant, frame)| {
+            let entry = self.table[(occupant >> 1) as usize];
+            occupant & 1 == 1 && entry.frame() == Some(frame)
+        });
+        dirty.map(|(_, frame)| frame).collect()
+    }
+
+    /// The page in a frame that has one.
+    fn page_in(&self, frame: Frame, pages: &[u64]) -> u64 {
+        pages[(self.occupants[frame as usize] >> 1) as usize]
+    }
+
     /// Writes pages that need not be resident.
     fn write_pages(&mut self, written: &[u64], pages: &[u64]) {
         self.count_switches(pages);
@@ -588,12 +622,23 @@ impl<P: Policy, O: Observer> Driver for MissDriver<'_, P, O> {
 }
 
 impl<P: Policy, O: Observer> Engine<P, O> {
-    /// Serves a chunk up to `line`'s next moments and to the end of the warm-up, in their order.
+    /// Serves a chunk up to its next checkpoint, to `line`'s next moments and to the end of the warm-up, in their order.
     fn serve_chunk(&mut self, chunk: &Chunk, mut line: Option<&mut TimeLine>) {
         self.table.resize(chunk.pages.len(), PageEntry::NOWHERE);
         let length = chunk.references.len();
+        let mut checkpoints = chunk.checkpoints.iter().peekable();
         let mut at = 0;
-        while at < length {
+        loop {
+            while checkpoints.next_if(|&&it| it == chunk.start + at).is_some() {
+                self.checkpoint(chunk.pages);
+            }
+            if at >= length {
+                return;
+            }
+            let to_checkpoint = match checkpoints.peek() {
+                Some(&&next) => (next - chunk.start - at) as u64,
+                None => u64::MAX,
+            };
             let served = (chunk.start + at) as u64;
             let to_moment = match line {
                 Some(_) => SAMPLE_EVERY - served % SAMPLE_EVERY,
@@ -603,7 +648,7 @@ impl<P: Policy, O: Observer> Engine<P, O> {
                 0 => u64::MAX,
                 warmup => warmup,
             };
-            let next = to_moment.min(to_counting);
+            let next = to_moment.min(to_counting).min(to_checkpoint);
             let end =
                 usize::try_from(next).map_or(length, |next| length.min(at.saturating_add(next)));
             self.serve_range(chunk, at..end);
@@ -660,16 +705,9 @@ impl<P: Policy, O: Observer> Drive for Engine<P, O> {
             _ if self.observer.stopped() => self.counts.dirty_left = self.dirty,
             AtEnd::Free => self.counts.dirty_left = self.dirty,
             AtEnd::Flush => {
-                let mut dirty: Vec<u64> = self
-                    .occupants
-                    .iter()
-                    .zip(0..)
-                    .filter(|&(&occupant, frame)| {
-                        let entry = self.table[(occupant >> 1) as usize];
-                        occupant & 1 == 1 && entry.frame() == Some(frame)
-                    })
-                    .map(|(&occupant, _)| pages[(occupant >> 1) as usize])
-                    .collect();
+                let dirty = self.dirty_frames();
+                let dirty = dirty.into_iter().map(|frame| self.page_in(frame, pages));
+                let mut dirty: Vec<u64> = dirty.collect();
                 dirty.sort_unstable();
                 self.write_pages(&dirty, pages);
                 self.counts.end_writes = dirty.len() as u64;

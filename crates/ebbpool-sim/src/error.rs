@@ -61,6 +61,19 @@ pub enum SimError {
         /// The generators that know them.
         generators: String,
     },
+    /// Checkpoints at an interval of time, and a trace without times.
+    #[error(
+        "{trace}: the trace has no times, so that checkpoints at an interval of time have no place in it; give the interval in references"
+    )]
+    NoTimes {
+        /// The trace.
+        trace: String,
+    },
+    /// Clean pools are estimated without checkpoints.
+    #[error(
+        "the sizes of a clean pool are estimated without checkpoints; leave one of the two out"
+    )]
+    CleanPoolsWithCheckpoints,
     /// More distinct pages, or references for an offline policy, than can be numbered.
     #[error("{trace}: more than {limit} {what}; simulate a part of the trace")]
     TooLarge {

@@ -6,6 +6,7 @@
 //! from samples.
 
 pub mod bound;
+mod checkpoints;
 mod curve;
 mod engine;
 mod error;
@@ -21,6 +22,7 @@ mod stream;
 mod sweep;
 mod time_line;
 
+pub use checkpoints::CheckpointIntervals;
 pub use curve::{
     CleanPool, CurveOptions, Curves, Errors, Estimate, FEWEST_FRAMES, LruCurve, PageSample,
     SmallestMemory, Traffic,

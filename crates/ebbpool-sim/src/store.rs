@@ -4,6 +4,7 @@ use ebbpool_trace::Source;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
+use crate::checkpoints::CheckpointIntervals;
 use crate::curve::{LruCurve, PageSample, PartTraffic};
 use crate::engine::Counts;
 use crate::on_device::{DeviceAtStart, DeviceOutcome};
@@ -177,8 +178,13 @@ fn lru_curve_key(options: &SimOptions) -> String {
         at_end,
         threads: _,
         rate: _,
+        checkpoints,
     } = options;
-    format!("lru curve warmup={warmup} at-end={}", at_end.name())
+    format!(
+        "lru curve warmup={warmup} at-end={}{}",
+        at_end.name(),
+        of_checkpoints(checkpoints)
+    )
 }
 
 fn of_parts_key(cell: &Cell, options: &SimOptions, sample: &PageSample) -> String {
@@ -194,6 +200,7 @@ fn facts_key(options: &SimOptions) -> String {
         at_end: _,
         threads: _,
         rate: _,
+        checkpoints: _,
     } = options;
     format!("facts warmup={warmup} cluster={cluster_size}")
 }
@@ -210,15 +217,23 @@ fn cell_key(cell: &Cell, options: &SimOptions, time_line: bool) -> String {
         cluster_size,
         threads: _,
         rate: _,
+        checkpoints,
     } = options;
     let asymmetry = match policy.looks_at_costs() {
         true => format!(" R={asymmetry:?}"),
         false => String::new(),
     };
     format!(
-        "cell {policy} frames={frames}{asymmetry} warmup={warmup} at-end={} cluster={cluster_size} time-line={time_line}",
-        at_end.name()
+        "cell {policy} frames={frames}{asymmetry} warmup={warmup} at-end={} cluster={cluster_size} time-line={time_line}{}",
+        at_end.name(),
+        of_checkpoints(checkpoints)
     )
+}
+
+/// The part of a key for checkpoints.
+fn of_checkpoints(checkpoints: &Option<CheckpointIntervals>) -> String {
+    let key = checkpoints.as_ref().map(CheckpointIntervals::key);
+    key.map_or_else(String::new, |key| format!(" checkpoints {key}"))
 }
 
 #[cfg(test)]
@@ -246,7 +261,28 @@ mod tests {
         let warm = with(|options| options.warmup = 1);
         let free = with(|options| options.at_end = AtEnd::Free);
         let clusters = with(|options| options.cluster_size = 1);
+        let every = |intervals: CheckpointIntervals| SimOptions {
+            checkpoints: Some(intervals),
+            ..SimOptions::default()
+        };
+        let two = std::num::NonZeroU64::new(2);
+        let none = CheckpointIntervals::default();
+        let references = every(CheckpointIntervals {
+            references: two,
+            ..none
+        });
+        let writes = every(CheckpointIntervals {
+            writes: two,
+            ..none
+        });
+        let micros = every(CheckpointIntervals {
+            micros: two,
+            ..none
+        });
         let keys = [
+            cell_key(&cell("lru", 10, 1.0), &references, false),
+            cell_key(&cell("lru", 10, 1.0), &writes, false),
+            cell_key(&cell("lru", 10, 1.0), &micros, false),
             cell_key(&cell("lru", 10, 1.0), &plain, false),
             cell_key(&cell("lru", 10, 1.0), &plain, true),
             cell_key(&cell("lru", 11, 1.0), &plain, false),
@@ -276,6 +312,8 @@ mod tests {
         assert_ne!(facts_key(&plain), facts_key(&warm));
         assert_ne!(lru_curve_key(&plain), lru_curve_key(&warm));
         assert_ne!(lru_curve_key(&plain), lru_curve_key(&free));
+        assert_ne!(lru_curve_key(&plain), lru_curve_key(&references));
+        assert_ne!(lru_curve_key(&micros), lru_curve_key(&references));
         let parts_key =
             |rate, grain| of_parts_key(&cell("lru", 10, 1.0), &plain, &PageSample { rate, grain });
         assert_ne!(parts_key(0.1, 1), parts_key(0.2, 1));

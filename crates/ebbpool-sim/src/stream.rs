@@ -15,6 +15,7 @@ use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use crate::bound::{self, BoundQuestion, RecordedTrace};
+use crate::checkpoints::{CheckpointClock, CheckpointIntervals};
 use crate::engine::{AtEnd, Chunk, Counts, Drive, Engine, Setup};
 use crate::error::SimError;
 use crate::future::{Future, MOST_REFERENCES};
@@ -57,6 +58,8 @@ pub struct SimOptions {
     pub threads: usize,
     /// The rate at which references arrive at a device; `None` where each waits for the one before.
     pub rate: Option<Rate>,
+    /// When all dirty pages are written, except for policies with checkpoints of their own; `None` for never.
+    pub checkpoints: Option<CheckpointIntervals>,
 }
 
 impl Default for SimOptions {
@@ -67,6 +70,7 @@ impl Default for SimOptions {
             cluster_size: 16,
             threads: 1,
             rate: None,
+            checkpoints: None,
         }
     }
 }
@@ -138,6 +142,8 @@ struct DecodedChunk {
     new_classes: Vec<PageClass>,
     /// The time and ring of each reference; none if the trace has none, or they are not asked for.
     requests: Vec<Request>,
+    /// The positions before which there is a checkpoint.
+    checkpoints: Vec<usize>,
     /// Cluster switches among the counted references of this chunk.
     cluster_switches: u64,
     progress: f64,
@@ -153,6 +159,7 @@ struct Decoder {
     warmup: u64,
     cluster_size: u64,
     last_cluster: Option<u64>,
+    checkpoints: Option<CheckpointClock>,
 }
 
 impl Decoder {
@@ -162,6 +169,11 @@ impl Decoder {
         options: &SimOptions,
         columns: OptionalColumns,
     ) -> Result<Self, SimError> {
+        let asks_times = options.checkpoints.is_some_and(|it| it.asks_times());
+        let columns = OptionalColumns {
+            requests: columns.requests || asks_times,
+            ..columns
+        };
         Ok(Decoder {
             reader: source.open_with(columns)?,
             label: source.label().into(),
@@ -171,6 +183,7 @@ impl Decoder {
             warmup: options.warmup,
             cluster_size: options.cluster_size,
             last_cluster: None,
+            checkpoints: options.checkpoints.map(CheckpointClock::new),
         })
     }
 
@@ -197,6 +210,10 @@ impl Decoder {
                 limit: MOST_PAGES,
             });
         }
+        let checkpoints = match &mut self.checkpoints {
+            Some(clock) => clock.positions(&self.batch, self.served as usize, &self.label)?,
+            None => Vec::new(),
+        };
         let warm = self.warmup.saturating_sub(self.served) as usize;
         self.served += references.len() as u64;
         let mut cluster_switches = 0;
@@ -211,6 +228,7 @@ impl Decoder {
             new_pages,
             new_classes,
             requests: self.batch.requests.iter().map(request).collect(),
+            checkpoints,
             cluster_switches,
             progress: self.reader.progress(),
         }))
@@ -786,6 +804,7 @@ pub(crate) fn for_each_chunk(
                 pages: &distinct.pages,
                 classes: &distinct.classes,
                 requests: &chunk.requests,
+                checkpoints: &chunk.checkpoints,
             })?;
             facts.references = end as u64;
             facts.cluster_switches += chunk.cluster_switches;

@@ -4,12 +4,13 @@
 mod common;
 
 use std::collections::BTreeMap;
+use std::num::NonZeroU64;
 
 use common::{QUIET, SPECS, cell, class_of, file, request_of};
 use ebbpool_model::workload::workload;
 use ebbpool_model::{ModelCounts, ModelTrace, count, count_with_columns};
 use ebbpool_policy::{Entry, registry};
-use ebbpool_sim::{AtEnd, Cell, Counts, SimOptions, TraceFacts, simulate};
+use ebbpool_sim::{AtEnd, Cell, CheckpointIntervals, Counts, SimOptions, TraceFacts, simulate};
 
 const SIZES: &[u64] = &[1, 7, 64];
 
@@ -61,6 +62,44 @@ fn reference_switches(trace: &[(u64, bool)], cluster_size: u64) -> u64 {
     1 + trace.windows(2).filter(changed).count() as u64
 }
 
+/// Those of the policies that make checkpoints of their own.
+const HAVE_CHECKPOINTS: [&str; 2] = [
+    "postgres:checkpoint_timeout=2,bgwriter_lru_maxpages=3,bulkread=2",
+    "sqlite:commit=100",
+];
+
+/// The positions before which one of the intervals has passed since the one before.
+fn checkpoint_positions(
+    trace: &[(u64, bool)],
+    requests: &[(u64, u32)],
+    intervals: CheckpointIntervals,
+) -> Vec<usize> {
+    let mut positions = Vec::new();
+    let (mut last, mut last_us) = (0, requests.first().map_or(0, |request| request.0));
+    for position in 1..trace.len() {
+        let writes = trace[last..position].iter().filter(|it| it.1).count();
+        let passed = |interval: Option<NonZeroU64>, count: u64| {
+            interval.is_some_and(|interval| count >= interval.get())
+        };
+        let now_us = requests.get(position).map_or(0, |request| request.0);
+        let by_time = passed(intervals.micros, now_us - last_us);
+        let by_count = passed(intervals.references, (position - last) as u64)
+            || passed(intervals.writes, writes as u64);
+        if by_time || by_count {
+            positions.push(position);
+            last = position;
+            last_us = match intervals.micros {
+                // One after the other, until the next would be in the future.
+                Some(interval) if by_time => {
+                    last_us + (now_us - last_us) / interval.get() * interval.get()
+                }
+                _ => now_us,
+            };
+        }
+    }
+    positions
+}
+
 /// Simulates all policies over all sizes in one pass, and compares each with its model.
 fn check(trace: &[(u64, bool)], name: &str, options: &SimOptions, asymmetry: f64) {
     let (_directory, source) = file(trace, name);
@@ -86,6 +125,9 @@ fn check(trace: &[(u64, bool)], name: &str, options: &SimOptions, asymmetry: f64
             .collect(),
         false => Vec::new(),
     };
+    let checkpoints = options.checkpoints.map_or_else(Vec::new, |intervals| {
+        checkpoint_positions(trace, &requests, intervals)
+    });
     let outcome = simulate(&source, &cells, options, &QUIET).expect("a simulation");
     assert_eq!(outcome.facts.references, trace.len() as u64);
     assert_eq!(
@@ -103,6 +145,10 @@ fn check(trace: &[(u64, bool)], name: &str, options: &SimOptions, asymmetry: f64
             references: trace,
             classes: &classes,
             requests: &requests,
+            checkpoints: match HAVE_CHECKPOINTS.contains(&spec) {
+                true => &[],
+                false => &checkpoints,
+            },
         };
         let expected = count_with_columns(spec, frames as usize, known, asymmetry, counting);
         let context = format!("{spec}, {frames} frames, {name}, R = {asymmetry}, {options:?}");
@@ -122,6 +168,7 @@ fn check_all(seed: u64, pages: u64, asymmetry: f64) {
                     cluster_size,
                     threads: 2,
                     rate: None,
+                    checkpoints: None,
                 };
                 let name = if warmup == 0 { "t.parquet" } else { "t.txt" };
                 check(&trace, name, &options, asymmetry);
@@ -172,6 +219,34 @@ fn pages_down_from_the_largest() {
 #[test]
 fn cheap_writes() {
     check_all(5, 400, 0.5);
+}
+
+/// With checkpoints by references, by references that write, and by time.
+#[test]
+fn checkpoints() {
+    let trace = workload(4, 3000, 160);
+    let every = NonZeroU64::new;
+    let by_references = CheckpointIntervals {
+        references: every(70),
+        ..CheckpointIntervals::default()
+    };
+    let by_both = CheckpointIntervals {
+        writes: every(150),
+        micros: every(210_000),
+        ..CheckpointIntervals::default()
+    };
+    for (warmup, at_end) in [(0, AtEnd::Free), (700, AtEnd::Flush), (701, AtEnd::Flush)] {
+        for (intervals, name) in [(by_references, "t.txt"), (by_both, "t.parquet")] {
+            let options = SimOptions {
+                warmup,
+                at_end,
+                threads: 2,
+                checkpoints: Some(intervals),
+                ..SimOptions::default()
+            };
+            check(&trace, name, &options, 8.0);
+        }
+    }
 }
 
 /// Chunks are much longer than the traces above.

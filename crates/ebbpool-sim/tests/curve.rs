@@ -2,11 +2,13 @@
 
 mod common;
 
+use std::num::NonZeroU64;
+
 use common::{QUIET, SPECS, cell, file};
 use ebbpool_policy::PolicySpec;
 use ebbpool_sim::{
-    AtEnd, Counts, CurveOptions, Curves, NoStore, SimOptions, SimPolicy, Size, Traffic, Warmup,
-    simulate,
+    AtEnd, CheckpointIntervals, Counts, CurveOptions, Curves, NoStore, SimOptions, SimPolicy, Size,
+    Traffic, Warmup, simulate,
 };
 use ebbpool_trace::Source;
 use proptest::prelude::*;
@@ -33,6 +35,7 @@ fn traffic(counts: &Counts) -> Traffic {
         end_writes: counts.end_writes,
         dirty_before: counts.dirty_before,
         padding_reads: counts.padding_reads,
+        checkpoint_writes: counts.checkpoint_writes,
     }
 }
 
@@ -149,6 +152,76 @@ proptest! {
         let found = curves.at(&requests, &QUIET).expect("estimates");
         let found: Vec<_> = found.into_iter().map(|estimate| estimate.traffic).collect();
         prop_assert_eq!(found, simulated(&source, SPECS[at], &sizes, &options));
+    }
+
+    #[test]
+    fn curves_have_the_checkpoints_of_simulations(
+        trace in traces(20, 400),
+        warm in 0.0..0.95,
+        interval in 1u64..90,
+        flush: bool,
+        at in 0..SPECS.len(),
+    ) {
+        let policy = policy(SPECS[at]);
+        let (_directory, source) = file(&trace, "trace.u32");
+        let options = SimOptions {
+            warmup: (trace.len() as f64 * warm) as u64,
+            at_end: if flush { AtEnd::Flush } else { AtEnd::Free },
+            checkpoints: Some(CheckpointIntervals {
+                references: NonZeroU64::new(interval),
+                ..CheckpointIntervals::default()
+            }),
+            ..SimOptions::default()
+        };
+        let mut curves = Curves::new(&source, &NoStore, &curve_options(Some(1.0), &options), &QUIET).expect("curves");
+        let sizes: Vec<u64> = (1..=curves.lru().distinct_pages() + 2).collect();
+        let expected = simulated(&source, "lru", &sizes, &options);
+        for (frames, expected) in sizes.into_iter().zip(expected) {
+            prop_assert_eq!(curves.lru().at(frames), expected, "{} frames", frames);
+        }
+        let sizes = [1, 2, 5, 17, 60, 1000];
+        let requests: Vec<_> = sizes.iter().map(|&frames| (&policy, frames)).collect();
+        let found = curves.at(&requests, &QUIET).expect("estimates");
+        let found: Vec<_> = found.into_iter().map(|estimate| estimate.traffic).collect();
+        prop_assert_eq!(found, simulated(&source, SPECS[at], &sizes, &options));
+    }
+}
+
+#[test]
+fn samples_have_the_checkpoints_of_the_whole_trace() {
+    let spec = "zipf:pages=200000,refs=1000000,read-alpha=0.9,write-alpha=1.1,write=0.3,seed=5";
+    let source = Source::parse(spec, None).expect("a generator");
+    let options = SimOptions {
+        warmup: 100_000,
+        threads: 2,
+        checkpoints: Some(CheckpointIntervals {
+            references: NonZeroU64::new(50_000),
+            ..CheckpointIntervals::default()
+        }),
+        ..SimOptions::default()
+    };
+    let sampled = curve_options(Some(0.1), &options);
+    let mut curves = Curves::new(&source, &NoStore, &sampled, &QUIET).expect("curves");
+    let sizes = [3000, 30_000];
+    for policy in ["clock", "cflru", "ebb"] {
+        let spec = self::policy(policy);
+        let requests: Vec<_> = sizes.iter().map(|&frames| (&spec, frames)).collect();
+        let found = curves.at(&requests, &QUIET).expect("estimates");
+        let exact = simulated(&source, policy, &sizes, &options);
+        for (found, exact) in found.iter().zip(exact) {
+            assert!(found.sample.rate <= 0.4, "{policy}: {:?}", found.sample);
+            let near = |found: u64, exact: u64| (found as f64 / exact as f64 - 1.0).abs() < 0.1;
+            let Traffic {
+                writes,
+                checkpoint_writes,
+                ..
+            } = found.traffic;
+            assert!(near(writes, exact.writes), "{policy}: {found:?} {exact:?}");
+            assert!(
+                near(checkpoint_writes, exact.checkpoint_writes),
+                "{policy}: {found:?} {exact:?}"
+            );
+        }
     }
 }
 

@@ -79,6 +79,13 @@ impl StackDistances {
         distance
     }
 
+    /// The distance that a reference to the page would have next; `None` if it was never referenced.
+    pub fn depth(&self, page: u32) -> Option<u32> {
+        let slot = self.slots.get(page as usize);
+        let slot = slot.filter(|slot| **slot != NOWHERE)?;
+        Some(self.live - self.before(*slot as usize))
+    }
+
     /// The pages referenced so far, most recent first: the first n are those that LRU with n
     /// frames has in memory.
     pub fn by_recency(&self) -> impl Iterator<Item = u32> + '_ {
@@ -170,7 +177,9 @@ mod tests {
                     stack.remove(stack.len() - 1 - at);
                 }
                 stack.push(page);
+                prop_assert_eq!(distances.depth(page), expected);
                 prop_assert_eq!(distances.reference(page), expected);
+                prop_assert_eq!(distances.depth(page), Some(1));
             }
             stack.reverse();
             prop_assert_eq!(distances.by_recency().collect::<Vec<_>>(), stack);

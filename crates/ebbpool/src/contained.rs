@@ -300,6 +300,9 @@ impl DynPolicy for ContainedPolicy {
     fn asks_requests(&self) -> bool {
         self.query(|policy| policy.asks_requests())
     }
+    fn makes_checkpoints(&self) -> bool {
+        self.query(|policy| policy.makes_checkpoints())
+    }
     fn request(&mut self, request: Request) {
         self.call(|policy| policy.request(request));
     }

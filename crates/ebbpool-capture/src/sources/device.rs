@@ -23,6 +23,7 @@ use crate::probes::{Channel, Probes};
 use crate::recorder::Recorder;
 use crate::session::Source;
 use crate::trace_file::{CapturedTrace, NamedObject};
+use crate::written::{KernelFiles, WriteCounters};
 
 /// Bytes of a sector, in which the block layer counts, whatever the device's own sectors are.
 const SECTOR: u64 = 512;
@@ -306,6 +307,15 @@ impl Source for DeviceSource {
 
     fn processor_time(&self) -> Option<Duration> {
         None
+    }
+
+    fn write_counters(&self) -> WriteCounters {
+        let number = self.range.number;
+        let number = libc::makedev(number >> 20, number & ((1 << 20) - 1));
+        WriteCounters {
+            device: KernelFiles::default().device(number),
+            ..WriteCounters::default()
+        }
     }
 }
 

@@ -1,5 +1,6 @@
 //! Arguments of `ebbpool advise`.
 
+use std::fs;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -7,12 +8,14 @@ use clap::{Args, ValueEnum};
 use ebbpool_cost::{ByteSize, BytesPerDay, parse_duration};
 use ebbpool_device::arrivals::Rate;
 use ebbpool_device::changing::AsymmetrySpec;
-use ebbpool_lab::advise::{AdviceClock, AdviseRequest, DailyWrites, ServerKind};
-use ebbpool_lab::{CountingRules, MemorySize, NotAWarmup, PricingRequest, parse_warmup};
+use ebbpool_lab::advise::{AdviceClock, AdviseRequest, DailyWrites, MeasuredWrites, ServerKind};
+use ebbpool_lab::{
+    CountingRules, MemorySize, NotAWarmup, PricingRequest, RequestError, parse_warmup,
+};
 use ebbpool_sim::Warmup;
 
 use crate::failure::Failure;
-use crate::shared_args::{AtEndArgs, ReadArgs, RunFormat, ThreadArgs};
+use crate::shared_args::{AtEndArgs, CheckpointArgs, ReadArgs, RunFormat, ThreadArgs};
 
 #[derive(Args)]
 pub(crate) struct AdviseArgs {
@@ -58,6 +61,11 @@ pub(crate) struct AdviseArgs {
     pub(crate) warmup: WarmupArg,
     #[command(flatten)]
     at_end: AtEndArgs,
+    #[command(flatten)]
+    checkpoints: CheckpointArgs,
+    /// The file of facts of a capture: what the server and its device wrote meanwhile, from which the life of the device starts
+    #[arg(long, value_name = "FILE.json")]
+    pub(crate) facts: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) threads: ThreadArgs,
     /// Write an HTML page
@@ -113,7 +121,20 @@ fn daily_writes(text: &str) -> Result<DailyWrites, String> {
 }
 
 impl AdviseArgs {
-    /// The request to the lab.
+    /// What was written while the trace was captured, from the file of facts.
+    pub(crate) fn measured(&self) -> Result<Option<MeasuredWrites>, Failure> {
+        let Some(path) = &self.facts else {
+            return Ok(None);
+        };
+        let facts = fs::read_to_string(path).map_err(|source| Failure::File {
+            path: path.display().to_string(),
+            source,
+        })?;
+        let measured = MeasuredWrites::of_facts(&facts).map_err(RequestError::from)?;
+        Ok(Some(measured))
+    }
+
+    /// The request to the lab, without the file of facts.
     pub(crate) fn request(&self) -> Result<AdviseRequest, Failure> {
         let pricing = match (&self.asymmetry, &self.device) {
             (None, None) => None,
@@ -138,8 +159,10 @@ impl AdviseArgs {
             counting: CountingRules {
                 warmup: self.warmup.warmup,
                 at_end: self.at_end.at_end(),
+                checkpoints: self.checkpoints.schedule(),
                 ..CountingRules::default()
             },
+            measured: None,
         };
         request.check()?;
         Ok(request)

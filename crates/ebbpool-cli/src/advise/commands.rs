@@ -56,22 +56,15 @@ fn command(question: &AdviceQuestion, args: &AdviseArgs) -> String {
                     .flat_map(|share| option("--sample", share)),
             );
         }
-        QuestionKind::Checkpoints(rate) => {
-            words.push("advise".into());
-            words.extend(traces);
-            words.extend(
-                option("--now", question.policies.join(","))
-                    .into_iter()
-                    .chain(sizes),
-            );
-            words.extend(option("--rate", rate.to_string()));
-        }
     }
     if args.warmup.text != "0" {
         words.extend(option("--warmup", args.warmup.text.clone()));
     }
     if question.counting.at_end == AtEnd::Free {
         words.extend(option("--at-end", "free".into()));
+    }
+    if let Some(schedule) = question.counting.checkpoints {
+        words.extend(option("--checkpoints", schedule.to_string()));
     }
     words.extend(args.reading.words());
     let words: Vec<String> = words.iter().map(|word| quoted(word)).collect();

@@ -65,6 +65,7 @@ pub(super) fn hint(note: &AdviceNote) -> &'static str {
 fn option(note: &AdviceNote) -> &'static str {
     match note.kind {
         NoteKind::Policy => "--now",
+        NoteKind::Checkpoints => "--duration or --rate",
         NoteKind::Frames => "--frames",
         NoteKind::Asymmetry => "--device or --asymmetry",
         _ => "",

@@ -5,7 +5,7 @@ use ebbpool_capture::sources::mysql::MysqlSource;
 use ebbpool_capture::sources::postgres::{PostgresSettings, PostgresSource};
 use ebbpool_capture::sources::sqlite::SqliteSource;
 use ebbpool_capture::sources::system_calls::ProcessSource;
-use ebbpool_capture::{CapturedTrace, Recorder, Source};
+use ebbpool_capture::{CapturedTrace, Recorder, Source, WrittenBytes};
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -22,16 +22,25 @@ pub(super) trait Target: Source {
         None
     }
 
-    /// The server's policy with its present settings, where the lab's own word for the server is not enough.
-    fn policy(&self) -> Option<String> {
+    /// The server's policy with its present settings, where the lab's own word for the server is not enough. What was
+    /// captured is known after the capture.
+    fn policy(&self, _captured: Option<&Captured>) -> Option<String> {
         None
     }
 
     /// Facts for the file beside the trace.
-    fn facts(&self) -> Value;
+    fn facts(&self, captured: &Captured) -> Value;
 
     /// The trace, with the names of all objects if `names`.
     fn into_trace(self, recorder: Recorder, names: bool) -> CapturedTrace;
+}
+
+/// What a capture says of the server's settings.
+pub(super) struct Captured<'a> {
+    /// References, without those for pages that the buffer had.
+    pub(super) references: u64,
+    /// What was written meanwhile.
+    pub(super) written: &'a WrittenBytes,
 }
 
 /// Facts about the target, and what the source counted.
@@ -45,17 +54,51 @@ fn facts_with(target: Value, counts: impl Serialize) -> Value {
     facts
 }
 
-/// The lab's policy `postgres` with a server's settings, as far as these are not its defaults. Checkpoints are left to `ebbpool
-/// advise`, which adds them to every policy.
-fn postgres_policy(major: u32, settings: &PostgresSettings) -> String {
-    const VACUUM_RING: u32 = 256;
-    let multiplier = settings.bgwriter_lru_multiplier.map(|it| it.round() as u32);
+/// The seconds between two checkpoints of a server: its timeout, or the time in which the log grows by what its size allows
+/// (`CalculateCheckpointSegments`), if that is known and shorter.
+fn checkpoint_seconds(settings: &PostgresSettings, written: Option<&WrittenBytes>) -> Option<u64> {
+    const MEGABYTE: f64 = (1 << 20) as f64;
+    const USUAL_TARGET: f64 = 0.9;
+    let timeout = settings.checkpoint_timeout.map(u64::from);
+    let target = settings
+        .checkpoint_completion_target
+        .unwrap_or(USUAL_TARGET);
+    let by_log = written.and_then(|written| {
+        let rate = written.log_bytes.filter(|bytes| *bytes > 0)? as f64 / written.seconds;
+        let grows = f64::from(settings.max_wal_size?) * MEGABYTE / (1.0 + target);
+        Some(((grows / rate) as u64).max(1))
+    });
+    timeout.into_iter().chain(by_log).min()
+}
+
+/// The lab's policy `postgres` with a server's settings, as far as these are not its defaults, and with its checkpoints, which
+/// `ebbpool advise` charges to every policy.
+fn postgres_policy(
+    major: u32,
+    settings: &PostgresSettings,
+    written: Option<&WrittenBytes>,
+) -> String {
+    const VACUUM_RING: u64 = 256;
+    let multiplier = settings.bgwriter_lru_multiplier.map(|it| it.round() as u64);
     let vacuum = (major >= 17).then_some(VACUUM_RING);
     let parameters = [
-        ("bgwriter_delay", settings.bgwriter_delay, 200),
-        ("bgwriter_lru_maxpages", settings.bgwriter_lru_maxpages, 100),
+        (
+            "bgwriter_delay",
+            settings.bgwriter_delay.map(u64::from),
+            200,
+        ),
+        (
+            "bgwriter_lru_maxpages",
+            settings.bgwriter_lru_maxpages.map(u64::from),
+            100,
+        ),
         ("bgwriter_lru_multiplier", multiplier, 2),
         ("vacuum", vacuum, 32),
+        (
+            "checkpoint_timeout",
+            checkpoint_seconds(settings, written),
+            0,
+        ),
     ];
     let others = parameters.into_iter().filter_map(|(name, value, usual)| {
         let value = value.filter(|value| *value != usual)?;
@@ -66,6 +109,12 @@ fn postgres_policy(major: u32, settings: &PostgresSettings) -> String {
         true => "postgres".into(),
         false => format!("postgres:{}", others.join(",")),
     }
+}
+
+/// The lab's policy `sqlite` with the commits of a program, evenly spread over its references; `None` if there was none.
+fn sqlite_policy(commits: u64, references: u64) -> Option<String> {
+    let between = references.checked_div(commits)?.max(1);
+    Some(format!("sqlite:commit={between}"))
 }
 
 impl Target for PostgresSource {
@@ -79,17 +128,20 @@ impl Target for PostgresSource {
         Some(self.server.settings.shared_buffers)
     }
 
-    fn policy(&self) -> Option<String> {
-        Some(postgres_policy(self.server.major, &self.server.settings))
+    fn policy(&self, captured: Option<&Captured>) -> Option<String> {
+        let written = captured.map(|captured| captured.written);
+        let server = &self.server;
+        Some(postgres_policy(server.major, &server.settings, written))
     }
 
-    fn facts(&self) -> Value {
+    fn facts(&self, captured: &Captured) -> Value {
         let target = json!({
             "version": self.server.major,
             "data_directory": self.server.data,
             "process": self.process().0,
             "settings": self.server.settings,
-            "policy": self.policy(),
+            "policy": self.policy(Some(captured)),
+            "checkpoint_seconds": checkpoint_seconds(&self.server.settings, Some(captured.written)),
             "frames": self.server.settings.shared_buffers,
         });
         facts_with(target, self.counts())
@@ -111,7 +163,7 @@ impl Target for MysqlSource {
         self.server.frames
     }
 
-    fn facts(&self) -> Value {
+    fn facts(&self, _captured: &Captured) -> Value {
         let target = json!({
             "data_directory": self.server.data,
             "process": self.process().0,
@@ -132,8 +184,16 @@ impl Target for SqliteSource {
         self.description()
     }
 
-    fn facts(&self) -> Value {
-        facts_with(json!({ "process": self.process().0 }), self.counts())
+    fn policy(&self, captured: Option<&Captured>) -> Option<String> {
+        sqlite_policy(self.counts().commits, captured?.references)
+    }
+
+    fn facts(&self, captured: &Captured) -> Value {
+        let target = json!({
+            "process": self.process().0,
+            "policy": self.policy(Some(captured)),
+        });
+        facts_with(target, self.counts())
     }
 
     fn into_trace(self, recorder: Recorder, names: bool) -> CapturedTrace {
@@ -148,7 +208,7 @@ impl Target for ProcessSource {
         self.description()
     }
 
-    fn facts(&self) -> Value {
+    fn facts(&self, _captured: &Captured) -> Value {
         facts_with(json!({ "process": self.process().0 }), self.counts())
     }
 
@@ -164,7 +224,7 @@ impl Target for DeviceSource {
         self.description()
     }
 
-    fn facts(&self) -> Value {
+    fn facts(&self, _captured: &Captured) -> Value {
         facts_with(json!({}), self.counts())
     }
 
@@ -188,17 +248,50 @@ mod tests {
             bgwriter_lru_multiplier: Some(2.0),
             ..PostgresSettings::default()
         };
-        assert_eq!(postgres_policy(15, &usual), "postgres");
+        assert_eq!(postgres_policy(15, &usual, None), "postgres");
         let other = PostgresSettings {
             bgwriter_lru_maxpages: Some(0),
             bgwriter_lru_multiplier: Some(3.6),
+            checkpoint_timeout: Some(30),
             ..usual
         };
-        let policy = postgres_policy(17, &other);
+        let policy = postgres_policy(17, &other, None);
         assert_eq!(
             policy,
-            "postgres:bgwriter_lru_maxpages=0,bgwriter_lru_multiplier=4,vacuum=256"
+            "postgres:bgwriter_lru_maxpages=0,bgwriter_lru_multiplier=4,vacuum=256,checkpoint_timeout=30"
         );
         assert!(policy.parse::<PolicySpec>().is_ok());
+    }
+
+    #[test]
+    fn a_log_that_grows_fast_makes_checkpoints_earlier() {
+        let settings = PostgresSettings {
+            checkpoint_timeout: Some(300),
+            checkpoint_completion_target: Some(0.5),
+            max_wal_size: Some(1536),
+            ..PostgresSettings::default()
+        };
+        let written = |log_bytes| WrittenBytes {
+            seconds: 10.0,
+            page_bytes: None,
+            log_bytes,
+            process_bytes: None,
+            device: None,
+        };
+        let seconds = |log_bytes| checkpoint_seconds(&settings, Some(&written(log_bytes)));
+        // 1 GiB of log between two checkpoints, at 10 MiB and at 1 MiB a second.
+        assert_eq!(seconds(Some(100 << 20)), Some(102));
+        assert_eq!(seconds(Some(10 << 20)), Some(300));
+        assert_eq!(seconds(Some(1 << 50)), Some(1));
+        assert_eq!((seconds(Some(0)), seconds(None)), (Some(300), Some(300)));
+        assert_eq!(checkpoint_seconds(&settings, None), Some(300));
+        assert_eq!(checkpoint_seconds(&PostgresSettings::default(), None), None);
+    }
+
+    #[test]
+    fn commits_are_spread_over_the_references() {
+        assert_eq!(sqlite_policy(10, 705).as_deref(), Some("sqlite:commit=70"));
+        assert_eq!(sqlite_policy(10, 3).as_deref(), Some("sqlite:commit=1"));
+        assert_eq!(sqlite_policy(0, 3), None);
     }
 }

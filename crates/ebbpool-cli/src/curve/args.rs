@@ -9,7 +9,7 @@ use ebbpool_lab::{
 };
 use ebbpool_sim::Warmup;
 
-use crate::shared_args::{AtEndArgs, ReadArgs, ThreadArgs};
+use crate::shared_args::{AtEndArgs, CheckpointArgs, ReadArgs, ThreadArgs};
 
 #[derive(Args)]
 pub(crate) struct CurveArgs {
@@ -47,6 +47,8 @@ pub(crate) struct CurveArgs {
     warmup: Warmup,
     #[command(flatten)]
     at_end: AtEndArgs,
+    #[command(flatten)]
+    checkpoints: CheckpointArgs,
     #[command(flatten)]
     pub(crate) threads: ThreadArgs,
     /// Write an HTML page with charts and tables
@@ -123,6 +125,7 @@ impl CurveArgs {
             clean_pools: self.clean_pools.clone(),
             warmup: self.warmup,
             at_end: self.at_end.at_end(),
+            checkpoints: self.checkpoints.schedule(),
             for_report: self.report.is_some(),
             ..CurveRequest::new(policies, self.asymmetry)
         }

@@ -193,6 +193,40 @@ fn a_native_trace_with_times_has_its_own_clock() {
     // What arrives at the first moment is no arrival, as the references of a warm-up are none.
     let both = ["--concat", "timed.parquet", "--warmup", "50%"];
     assert!((rate(&both) - 100.0).abs() < 1e-9);
+    // The checkpoints of the present policy, by the trace's own times: 1,999 references of 10 ms, and one every 100 of them.
+    let args = [
+        "advise",
+        "timed.parquet",
+        "--frames",
+        "200",
+        "--now",
+        "postgres:checkpoint_timeout=1",
+    ];
+    let advice = ebbpool.json(&args);
+    assert_eq!(
+        (&advice["now"]["policy"], &advice["checkpoints"]),
+        (&"postgres".into(), &"1s".into())
+    );
+    let commands = advice["commands"].as_array().expect("commands");
+    let now = commands.iter().find(|it| it["about"] == "now and then");
+    let words = words(now.expect("a command"));
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    assert!(
+        words.windows(2).any(|pair| pair == ["--checkpoints", "1s"]),
+        "{words:?}"
+    );
+    let rows = ebbpool.rows(&words);
+    let of_now = rows
+        .iter()
+        .find(|row| row["policy"] == "postgres")
+        .expect("a row");
+    assert_eq!(
+        of_now["checkpoint_writes"],
+        advice["now"]["checkpoint_writes"]
+    );
+    // Nothing is evicted; each checkpoint writes the pages that 33 or 34 references have made dirty.
+    let written = of_now["checkpoint_writes"].as_u64().expect("a count");
+    assert!((19 * 20..=19 * 34).contains(&written), "{written}");
     // A rate in the request overrules the times.
     let advice = ebbpool.json(&["advise", "timed.parquet", "--frames", "10", "--rate", "7"]);
     assert_eq!(advice["arrivals"]["references_per_second"], 7.0);
@@ -261,4 +295,55 @@ fn wrong_arguments_have_clear_errors() {
     refused(&["--frames", "0"], &["'0' is not a memory size"]);
     let missing = ebbpool.run(&["advise", "/no/such/trace.parquet"]);
     assert_eq!(missing.status.code(), Some(1), "{}", errors(&missing));
+}
+
+#[test]
+fn the_life_of_the_device_starts_from_the_facts_of_a_capture() {
+    let ebbpool = Ebbpool::in_scratch();
+    let facts = r#"{"source": "other", "written": {"seconds": 60.0, "page_bytes": 60000000, "log_bytes": 40000000,
+        "process_bytes": 110000000, "device": {"name": "vda", "bytes": 130000000}}}"#;
+    let facts = ebbpool.file("t.json", facts);
+    let args = [
+        "advise",
+        TRACE,
+        "--page-size",
+        "8k",
+        "--frames",
+        "100",
+        "--duration",
+        "1min",
+        "--device",
+        "sd-a1",
+    ];
+    let with = [&args[..], &["--facts", &facts]].concat();
+    let advice = ebbpool.json(&with);
+    // 100 MB of pages and log in a minute.
+    assert_eq!(advice["now"]["bytes_written_per_day"], 100e6 * 1440.0);
+    assert_eq!(advice["life"]["measured"]["most"], 110e6 * 1440.0);
+    assert_eq!(advice["life"]["measured"]["log"], 40e6 * 1440.0);
+    assert_eq!(advice["life"]["not_counted"], Value::Array(Vec::new()));
+    let page = ebbpool.stdout(&with);
+    for words in [
+        "Measured in 60 seconds: the server writes 144 GB a day, 86.4 GB pages and 57.6 GB log",
+        "other programs on vda at most 158 GB",
+    ] {
+        let joined = page.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(joined.contains(words), "no {words}: {page}");
+    }
+    assert!(
+        page.contains(" lives\n") && !page.contains("lives at most"),
+        "{page}"
+    );
+    assert!(ebbpool.stdout(&args).contains("lives at most"));
+    let other = ebbpool.file("other.json", "{}");
+    ebbpool.refused(
+        &[&args[..], &["--facts", &other]].concat(),
+        2,
+        &["'written'", "--facts"],
+    );
+    ebbpool.refused(
+        &[&args[..], &["--facts", "missing.json"]].concat(),
+        1,
+        &["missing.json"],
+    );
 }

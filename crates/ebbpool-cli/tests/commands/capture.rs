@@ -115,6 +115,13 @@ impl Server {
         file.lines().next().expect("a number").to_owned()
     }
 
+    /// The position up to which the log is written, in bytes.
+    fn log_bytes(&self) -> u64 {
+        let query = "select pg_current_wal_lsn() - '0/0'::pg_lsn";
+        let text = self.client("psql", &["-d", "postgres", "-Atc", query]);
+        text.trim().parse().expect("a number")
+    }
+
     /// Requests of pages that the server has counted, in all databases.
     fn requests(&self) -> u64 {
         // The server adds up what a session did some time after its end.
@@ -224,6 +231,7 @@ fn a_running_postgresql_is_captured_exactly_and_left_as_it_was() {
         return;
     };
     assert!(breakpoints(&pid) > 0);
+    let log = server.log_bytes();
     let own = server.requests();
     let between = server.requests();
     server.client(
@@ -255,6 +263,30 @@ fn a_running_postgresql_is_captured_exactly_and_left_as_it_was() {
     let named = |name: &str| objects.iter().any(|object| object["name"] == name);
     assert!(named("pg_class"), "{objects:?}");
     assert_eq!(facts["settings"]["shared_buffers"], 1000);
+    // What the server counts itself, to a page of the log and to what it did around the counted requests.
+    let written = &facts["written"];
+    let bytes = |field: &str| written[field].as_u64().expect("a number");
+    assert!(
+        written["seconds"]
+            .as_f64()
+            .is_some_and(|seconds| seconds > 0.0)
+    );
+    let log = server.log_bytes() - log;
+    assert!(
+        bytes("log_bytes") > 0 && bytes("log_bytes") <= log + 8192,
+        "{written} {log}"
+    );
+    assert!(bytes("log_bytes") + 65536 >= log, "{written} {log}");
+    assert!(bytes("page_bytes").is_multiple_of(8192));
+    assert_eq!(facts["checkpoint_seconds"], 300);
+    let command = stdout
+        .lines()
+        .find(|line| line.starts_with("ebbpool advise"));
+    let command = command.expect("a command");
+    assert!(
+        command.contains("checkpoint_timeout=300") && command.contains("--facts own.json"),
+        "{command}"
+    );
     assert!(stdout.contains("the bill"), "{stdout}");
     assert!(stdout.contains("ebbpool advise"), "{stdout}");
 

@@ -421,3 +421,72 @@ fn a_full_disk_is_an_error() {
     let status = ebbpool.command(&["policies"]).stdout(full).status();
     assert_eq!(status.expect("ebbpool starts").code(), Some(1));
 }
+
+#[test]
+fn checkpoints_write_all_dirty_pages_at_intervals() {
+    let ebbpool = Ebbpool::in_scratch();
+    // With a checkpoint before every other reference, 1 is written before the third and before the fifth, and never evicted
+    // dirty; without one in time, both of its dirty copies are evicted.
+    let trace = ebbpool.file("t.txt", "W 1\nR 2\nR 3\nW 1\nR 2\nR 3\n");
+    let counts = |policy: &str, more: &[&str]| {
+        let args = ["run", &trace, "--policy", policy, "--frames", "2"];
+        let found = ebbpool.json(&[&args[..], more].concat());
+        let count = |name: &str| found[name].as_u64().expect("a count");
+        (
+            count("writes"),
+            count("checkpoint_writes"),
+            found["checkpoints"].clone(),
+        )
+    };
+    let two = Value::from("2");
+    assert_eq!(counts("lru", &["--checkpoints", "2"]), (2, 2, two.clone()));
+    assert_eq!(
+        counts("lru", &["--checkpoints", "2", "--warmup", "3"]),
+        (1, 1, two.clone())
+    );
+    assert_eq!(counts("lru", &["--checkpoints", "100"]).0, 2);
+    assert_eq!(counts("lru", &[]), (2, 0, Value::Null));
+    assert_eq!(counts("lru", &["--checkpoints", "writes=1"]).1, 2);
+    // A policy with checkpoints of its own has no others.
+    let own = "postgres:checkpoint_writes=1000";
+    assert_eq!(counts(own, &["--checkpoints", "2"]), (2, 0, two));
+    let policies = [
+        "--policies",
+        "lru,clock",
+        "--frames",
+        "2",
+        "--asymmetry",
+        "8",
+        "--checkpoints",
+        "2",
+    ];
+    for row in ebbpool.rows(&[&["compare", &trace][..], &policies].concat()) {
+        assert_eq!(
+            (&row["checkpoint_writes"], &row["checkpoints"]),
+            (&Value::from(2), &Value::from("2"))
+        );
+    }
+    for row in ebbpool.rows(&[&["curve", &trace][..], &policies].concat()) {
+        assert_eq!(
+            (&row["checkpoint_writes"], &row["checkpoints"]),
+            (&Value::from(2), &Value::from("2"))
+        );
+    }
+    let refused = |checkpoints: &str, words: &[&str]| {
+        let args = [
+            "run",
+            &trace,
+            "--policy",
+            "lru",
+            "--frames",
+            "2",
+            "--checkpoints",
+            checkpoints,
+        ];
+        ebbpool.refused(&args, 2, words);
+    };
+    refused("5min", &["the trace has no times", "--checkpoints"]);
+    refused("0", &["'0' is no interval between checkpoints"]);
+    let pools = ["curve", &trace, "--clean-pools", "2", "--checkpoints", "2"];
+    ebbpool.refused(&pools, 2, &["without checkpoints"]);
+}

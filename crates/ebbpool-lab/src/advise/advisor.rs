@@ -7,16 +7,18 @@ use ebbpool_trace::{Metadata, Source};
 
 use super::assumptions::{assumed, budget, present};
 use super::breakeven::{Contest, break_evens};
+use super::checkpoint_knobs::{divided, placed};
 use super::clock::ArrivalRate;
 use super::knobs;
 use super::life::{LifeAnswer, LifeBasis, LifeOf};
-use super::load::{LoadTerms, SystemLoad, life_of, owes_most};
-use super::notes::{AdviceNote, NoteKind, WarningFacts};
+use super::load::{LoadTerms, MeasuredTerms, SystemLoad, life_of, owes_most};
+use super::notes::{AdviceNote, NoteKind, WarningFacts, duration};
 use super::question::{AdviceQuestion, QuestionKind};
 use super::request::{AdviseError, AdviseRequest};
 use super::server::ServerKind;
 use super::simulation::{JoinedEvents, Questioner, SimulatedCell};
 use super::{Advice, CANDIDATES, MemoryChoice, MemoryPoint, sizes, uncached};
+use crate::checkpoints::CheckpointSchedule;
 use crate::curve::CurveStudy;
 use crate::error::{LabError, RequestError};
 use crate::knee;
@@ -43,6 +45,8 @@ pub(super) struct Advisor<'a> {
     pub(super) server: ServerKind,
     pub(super) now: PolicySpec,
     candidates: Vec<PolicySpec>,
+    /// The checkpoints of the present system, which every candidate has, as the request or its policy says.
+    pub(super) schedule: Option<CheckpointSchedule>,
     pub(super) counting: CountingRules,
     /// LRU at every size, the facts of the trace, and the present size of the buffer.
     pub(super) facts: CurveStudy,
@@ -88,17 +92,9 @@ impl<'a> Advisor<'a> {
             false => server_of(name, source),
         });
         let now = request.now.as_deref().unwrap_or(server.policy());
-        let now = pricing.capabilities.policy(now)?;
-        let mut candidates = vec![now.clone()];
-        for candidate in CANDIDATES {
-            let candidate = pricing.capabilities.policy(candidate)?;
-            if candidates
-                .iter()
-                .all(|other| other.to_string() != candidate.to_string())
-            {
-                candidates.push(candidate);
-            }
-        }
+        let (now, own) = divided(pricing.capabilities.policy(now)?);
+        let schedule = request.counting.checkpoints.or(own);
+        let candidates = candidates(&now, &pricing)?;
         let budget = budget(request, &metadata)?;
         let present = present(request, server, &metadata, budget)?;
         let questioner = Questioner {
@@ -108,21 +104,25 @@ impl<'a> Advisor<'a> {
         };
         let mut counting = CountingRules {
             rate: None,
+            checkpoints: None,
             ..request.counting.clone()
         };
         let facts = questioner.facts(present.clone(), pricing.asymmetry, &counting)?;
         let recorded = source.recorded_arrivals(facts.warmup)?;
         let rate = ArrivalRate::stated(request.clock, recorded, facts.facts.references);
+        let (placed, left_out) = placed(schedule, rate);
+        counting.checkpoints = placed;
         if pricing.device.is_some() {
             // A text is the only way to a rate, and has all digits.
             counting.rate = rate.and_then(|it| it.references_per_second.to_string().parse().ok());
         }
         let present = facts.sizes.first().copied().unwrap_or(1);
         let present = uncached::usual_frames(request, &metadata, &facts).unwrap_or(present);
-        let assumptions = match uncached {
+        let mut assumptions: Vec<AdviceNote> = left_out.into_iter().collect();
+        assumptions.extend(match uncached {
             true => uncached::assumed(request),
             false => assumed(request, server, &now, present, budget, &metadata),
-        };
+        });
         Ok(Advisor {
             questioner,
             request,
@@ -132,6 +132,7 @@ impl<'a> Advisor<'a> {
             server,
             now,
             candidates,
+            schedule,
             counting,
             facts,
             present,
@@ -159,10 +160,10 @@ impl<'a> Advisor<'a> {
         let (breakevens, asked) = break_evens(&self.questioner, &contest)?;
         self.questions.extend(asked);
         let terms = self.terms(&systems.now)?;
-        let now = terms.load(&systems.now);
+        let now = terms.present_load(&systems.now);
         let then = terms.load(&systems.then);
         let curve = self.points(&study, &terms, &systems);
-        let (checkpoint_knobs, cause) = self.checkpoints(&terms, &now, &systems.now)?;
+        let (checkpoint_knobs, cause) = self.checkpoints(&terms, &now)?;
         let larger: Vec<SystemLoad> = systems.knobs.iter().map(|cell| terms.load(cell)).collect();
         let mut life = LifeAnswer::new(
             &terms,
@@ -174,6 +175,8 @@ impl<'a> Advisor<'a> {
                 larger: systems.larger.as_ref().map(|cell| terms.load(cell)),
                 curve: &curve,
                 checkpoints: cause,
+                not_counted: self.not_counted(&now),
+                measured: self.request.measured.as_ref(),
             },
         );
         let page_size = self.metadata.page_size;
@@ -193,6 +196,7 @@ impl<'a> Advisor<'a> {
             device: self.pricing.device_name.clone(),
             asymmetry: Number(self.pricing.asymmetry.ratio()),
             arrivals: terms.rate,
+            checkpoints: self.schedule.map(|schedule| schedule.to_string()),
             recommendation: MemoryChoice {
                 policy: then.policy.clone(),
                 frames: then.frames,
@@ -337,7 +341,7 @@ impl<'a> Advisor<'a> {
             .collect())
     }
 
-    fn compare(
+    pub(super) fn compare(
         &self,
         about: &'static str,
         policies: Vec<String>,
@@ -385,7 +389,48 @@ impl<'a> Advisor<'a> {
             rate: daily.or(self.rate),
             page_size,
             life: LifeBasis::of(&self.pricing),
+            measured: self
+                .request
+                .measured
+                .as_ref()
+                .map(|measured| MeasuredTerms::new(&measured.per_day(), writes)),
         })
+    }
+
+    /// What the bytes of the present system leave out, in words.
+    fn not_counted(&self, now: &SystemLoad) -> Vec<String> {
+        if self.uncached {
+            // A trace from below a cache has all writes of the device.
+            return Vec::new();
+        }
+        let mut causes = match &self.request.measured {
+            Some(measured) => measured.not_counted(),
+            None => vec!["the log and other files".into()],
+        };
+        let interval = self.schedule.and_then(|schedule| schedule.time);
+        let has_checkpoints = self.server.checkpoint_setting().is_some() || interval.is_some();
+        let seconds = self
+            .request
+            .measured
+            .as_ref()
+            .map(|measured| measured.seconds);
+        match (interval, seconds) {
+            (Some(interval), Some(seconds)) if interval.as_secs_f64() > seconds => {
+                causes.push(format!(
+                    "checkpoints, since one every {} takes longer than the capture of {}",
+                    CheckpointSchedule::every(interval),
+                    duration(seconds)
+                ));
+            }
+            (Some(_), Some(_)) => {}
+            (_, None) if self.counting.checkpoints.is_some() => {}
+            _ if has_checkpoints => causes.push("checkpoints".into()),
+            _ => {}
+        }
+        if seconds.is_none() && now.dirty_left > 0 {
+            causes.push("pages still dirty at the end".into());
+        }
+        causes
     }
 
     /// The point of a size at which policies ran over the whole trace; `None` if none did, or on a simulated device, whose
@@ -483,6 +528,7 @@ impl<'a> Advisor<'a> {
             references_per_second: terms.rate.map(|rate| rate.references_per_second),
             page_size: terms.page_size,
             below_cache: self.metadata.below_cache,
+            is_measured: terms.measured.is_some(),
             now,
             then,
         };
@@ -500,7 +546,12 @@ impl<'a> Advisor<'a> {
             warnings.push(AdviceNote::new(
                 NoteKind::ShortLife,
                 format!(
-                    "the device lives {} with the recommendation, and {} are required",
+                    "the device lives {}{} with the recommendation, and {} are required",
+                    if life.not_counted.is_empty() {
+                        ""
+                    } else {
+                        "at most "
+                    },
                     in_words(then.life()),
                     in_words(life_of(life.required_years, None))
                 ),
@@ -547,6 +598,21 @@ fn server_of(name: &str, source: &Source) -> ServerKind {
         ServerKind::Other => ServerKind::of_trace(source.label()),
         server => server,
     }
+}
+
+/// The policies to choose from: the present one first.
+fn candidates(now: &PolicySpec, pricing: &Pricing) -> Result<Vec<PolicySpec>, RequestError> {
+    let mut candidates = vec![now.clone()];
+    for candidate in CANDIDATES {
+        let candidate = pricing.capabilities.policy(candidate)?;
+        if candidates
+            .iter()
+            .all(|other| other.to_string() != candidate.to_string())
+        {
+            candidates.push(candidate);
+        }
+    }
+    Ok(candidates)
 }
 
 /// The smallest bill at each size.

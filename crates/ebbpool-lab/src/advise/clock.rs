@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::request::{AdviceClock, AdviseError, DailyWrites};
 
-const SECONDS_PER_DAY: f64 = 86_400.0;
+pub(super) const SECONDS_PER_DAY: f64 = 86_400.0;
 
 /// Days in a year, as in the warranties of devices.
 pub(super) const DAYS_PER_YEAR: f64 = 365.0;

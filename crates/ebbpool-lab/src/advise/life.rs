@@ -8,6 +8,7 @@ use serde::Serialize;
 
 use super::clock::DAYS_PER_YEAR;
 use super::load::{LoadTerms, SystemLoad, sure_years};
+use super::measured::{MeasuredDay, MeasuredWrites};
 use super::simulation::SimulatedCell;
 use super::{MemoryChoice, MemoryPoint};
 use crate::pricing::Pricing;
@@ -118,7 +119,11 @@ pub struct LifeAnswer {
     pub range: Option<[f64; 2]>,
     /// What the life rests on, or why it is not known, in a sentence.
     pub assumption: String,
-    /// The writes of the present system by cause.
+    /// What the present system wrote while the trace was captured, in bytes per day.
+    pub measured: Option<MeasuredDay>,
+    /// What is written besides, and in no figure: with an entry, every life is the longest possible one.
+    pub not_counted: Vec<String>,
+    /// The writes of pages of the present system by cause, by simulation.
     pub causes: Vec<WriteCause>,
     /// The life that the request asks for.
     pub required_years: Option<f64>,
@@ -142,6 +147,8 @@ pub(super) struct LifeOf<'a> {
     pub(super) larger: Option<SystemLoad>,
     pub(super) curve: &'a [MemoryPoint],
     pub(super) checkpoints: Option<WriteCause>,
+    pub(super) not_counted: Vec<String>,
+    pub(super) measured: Option<&'a MeasuredWrites>,
 }
 
 impl LifeAnswer {
@@ -177,6 +184,8 @@ impl LifeAnswer {
             host_bytes,
             range: terms.life.range(),
             assumption: terms.life.assumption(of.then_cell),
+            measured: of.measured.map(MeasuredWrites::per_day),
+            not_counted: of.not_counted,
             causes: causes(terms, of.now, of.checkpoints),
             required_years,
             reached_now: reaches(of.now),
@@ -194,7 +203,7 @@ fn causes(terms: &LoadTerms, now: &SystemLoad, checkpoints: Option<WriteCause>) 
         WriteCause {
             cause: cause.into(),
             writes_per_reference,
-            bytes_per_day: terms.bytes_per_day(writes_per_reference),
+            bytes_per_day: terms.bytes_of_pages(writes_per_reference),
             included,
         }
     };
@@ -211,7 +220,7 @@ fn causes(terms: &LoadTerms, now: &SystemLoad, checkpoints: Option<WriteCause>) 
     ];
     let of_server = [
         ("the background writer", now.background_writes),
-        ("checkpoints of the policy", now.checkpoint_writes),
+        ("checkpoints", now.checkpoint_writes),
     ];
     for (name, writes) in of_server {
         if writes > 0 {

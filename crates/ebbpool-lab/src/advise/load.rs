@@ -5,6 +5,7 @@ use serde::Serialize;
 
 use super::clock::{ArrivalRate, DAYS_PER_YEAR};
 use super::life::LifeBasis;
+use super::measured::MeasuredDay;
 use super::simulation::SimulatedCell;
 use crate::lifetime::DeviceLife;
 
@@ -60,6 +61,54 @@ pub(super) struct LoadTerms {
     pub(super) rate: Option<ArrivalRate>,
     pub(super) page_size: Option<u64>,
     pub(super) life: LifeBasis,
+    pub(super) measured: Option<MeasuredTerms>,
+}
+
+/// Measured bytes per day, from which simulated changes start.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct MeasuredTerms {
+    /// What the present system writes, and the most that it can have written.
+    total: f64,
+    most: f64,
+    /// Those of pages, where they were counted apart: no policy changes the others.
+    pages: Option<f64>,
+    /// The simulated page writes per reference of the present system.
+    writes_per_reference: f64,
+}
+
+/// Bytes that a system writes in a day.
+#[derive(Clone, Copy, Debug)]
+struct DailyBytes {
+    pages: f64,
+    /// The log and other files, and the most that these can be.
+    others: [f64; 2],
+}
+
+impl MeasuredTerms {
+    pub(super) fn new(day: &MeasuredDay, writes_per_reference: f64) -> Self {
+        MeasuredTerms {
+            total: day.total,
+            most: day.most.unwrap_or(day.total),
+            pages: day.pages,
+            writes_per_reference,
+        }
+    }
+
+    /// The bytes of a system with this number of page writes per reference. `None` for another system than the present one if its
+    /// pages were not counted apart, or if the present one writes none by simulation.
+    fn bytes(&self, writes_per_reference: f64) -> Option<DailyBytes> {
+        let pages = self.pages.unwrap_or(0.0);
+        let others = [self.total - pages, self.most - pages];
+        if writes_per_reference == self.writes_per_reference {
+            return Some(DailyBytes { pages, others });
+        }
+        self.pages.filter(|_| self.writes_per_reference > 0.0)?;
+        let change = writes_per_reference / self.writes_per_reference;
+        Some(DailyBytes {
+            pages: pages * change,
+            others,
+        })
+    }
 }
 
 /// True if more pages are dirty at the end than were written until then: most writes were put off beyond the end of the trace,
@@ -90,9 +139,21 @@ impl SystemLoad {
 }
 
 impl LoadTerms {
-    /// The bytes that this number of page writes per reference makes in a day.
-    pub(super) fn bytes_per_day(&self, writes_per_reference: f64) -> Option<f64> {
+    /// The bytes that this number of page writes per reference makes in a day, by simulation alone.
+    pub(super) fn bytes_of_pages(&self, writes_per_reference: f64) -> Option<f64> {
         Some(self.rate?.per_day(writes_per_reference) * self.page_size? as f64)
+    }
+
+    /// The bytes that a system with this number of page writes per reference writes in a day: the measured ones, with the pages
+    /// changed as in the simulation, or else the simulated pages.
+    pub(super) fn bytes_per_day(&self, writes_per_reference: f64) -> Option<f64> {
+        match &self.measured {
+            Some(measured) => {
+                let DailyBytes { pages, others } = measured.bytes(writes_per_reference)?;
+                Some(pages + others[0])
+            }
+            None => self.bytes_of_pages(writes_per_reference),
+        }
     }
 
     /// How long a device that takes `host_bytes` takes this number of page writes per reference.
@@ -102,13 +163,34 @@ impl LoadTerms {
         writes_per_reference: f64,
     ) -> Option<DeviceLife> {
         let bytes = self.life.written_bytes(self.page_size)? as f64;
-        let per_day = self.rate?.per_day(writes_per_reference) * bytes;
-        let years = |host_bytes: f64| host_bytes / per_day / DAYS_PER_YEAR;
+        let [per_day, most] = match (&self.measured, self.page_size) {
+            (Some(measured), Some(page_size)) => {
+                let DailyBytes { pages, others } = measured.bytes(writes_per_reference)?;
+                others.map(|others| pages * bytes / page_size as f64 + others)
+            }
+            _ => [self.rate?.per_day(writes_per_reference) * bytes; 2],
+        };
+        let years = |host_bytes: f64, per_day: f64| host_bytes / per_day / DAYS_PER_YEAR;
         let host_bytes = host_bytes.filter(|_| per_day > 0.0)?;
+        let range = match self.life.range() {
+            Some([low, high]) => Some([years(low, most), years(high, per_day)]),
+            None => (most > per_day).then(|| [most, per_day].map(|bytes| years(host_bytes, bytes))),
+        };
         Some(DeviceLife {
-            years: years(host_bytes),
-            range: self.life.range().map(|range| range.map(years)),
+            years: years(host_bytes, per_day),
+            range,
         })
+    }
+
+    /// The load of the present system, whose life does not depend on what the trace owes if its writes were measured.
+    pub(super) fn present_load(&self, cell: &SimulatedCell) -> SystemLoad {
+        let mut load = self.load(cell);
+        if self.measured.is_some() {
+            let life = self.life(self.life.host_bytes(cell), load.writes_per_reference);
+            load.life_years = life.map(|life| life.years);
+            load.life_range_years = life.and_then(|life| life.range);
+        }
+        load
     }
 
     /// The load of a simulated system.

@@ -8,12 +8,12 @@ mod advisor;
 mod assumptions;
 mod breakeven;
 mod checkpoint_knobs;
-mod checkpoints;
 mod clock;
 mod html;
 mod knobs;
 mod life;
 mod load;
+mod measured;
 mod notes;
 mod paragraphs;
 mod question;
@@ -38,6 +38,7 @@ pub use html::{AdvicePageParts, report_page};
 pub use knobs::Knob;
 pub use life::{LifeAnswer, WriteCause};
 pub use load::SystemLoad;
+pub use measured::{MeasuredDay, MeasuredDevice, MeasuredWrites};
 pub use notes::{AdviceNote, NoteKind};
 pub use paragraphs::{AdviceParagraph, AdviceTable};
 pub use question::{AdviceQuestion, QuestionKind};
@@ -123,6 +124,8 @@ pub struct Advice {
     pub asymmetry: Number,
     /// How fast references arrive.
     pub arrivals: Option<ArrivalRate>,
+    /// When all dirty pages are written, in every system of the advice, as `--checkpoints` spells it.
+    pub checkpoints: Option<String>,
     /// The policy to take, and its memory.
     pub recommendation: MemoryChoice,
     /// What the recommendation saves of the present bill, in per cent.

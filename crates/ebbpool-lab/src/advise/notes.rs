@@ -42,6 +42,8 @@ pub enum NoteKind {
     DeviceFailed,
     /// The trace was captured below a cache.
     BelowCache,
+    /// Checkpoints at an interval of time have no place in the trace.
+    Checkpoints,
 }
 
 /// A note on an advice. It serializes as its text.
@@ -91,6 +93,8 @@ pub(super) struct WarningFacts<'a> {
     pub(super) references_per_second: Option<f64>,
     pub(super) page_size: Option<u64>,
     pub(super) below_cache: bool,
+    /// What the present system writes was measured.
+    pub(super) is_measured: bool,
     pub(super) now: &'a SystemLoad,
     pub(super) then: &'a SystemLoad,
 }
@@ -148,7 +152,9 @@ impl WarningFacts<'_> {
                 "the trace does not state the size of a page, so that there are no bytes and no life of the device",
             ));
         }
-        notes.extend(self.owed("now", self.now));
+        if !self.is_measured {
+            notes.extend(self.owed("now", self.now));
+        }
         notes.extend(self.owed("with the recommendation", self.then));
         notes.extend(self.busy("now", self.now));
         notes.extend(self.busy("with the recommendation", self.then));

@@ -2,7 +2,8 @@
 
 use super::load::life_of;
 use super::notes::duration;
-use super::{Advice, BreakEven, ClockSource, Knob, SystemLoad};
+use super::{Advice, BreakEven, ClockSource, Knob, MeasuredDay, SystemLoad};
+use crate::checkpoints::CheckpointSchedule;
 use crate::knee::{self, WORTH_DOUBLING};
 use crate::lifetime::DeviceLife;
 use crate::numbers::{decimals, digits, frames_and_bytes, grouped, less_or_more, rounded, saving};
@@ -107,7 +108,8 @@ fn by_settings(advice: &Advice) -> Vec<String> {
             text.replace("-0 %", "+0 %")
         };
         let life = life_of(knob.life_years, knob.life_range_years);
-        let life = life.map_or_else(String::new, |life| format!(", life {life}"));
+        let at_most = longest(advice);
+        let life = life.map_or_else(String::new, |life| format!(", life {at_most}{life}"));
         Some(format!(
             "Set {} from {from} to {to}: reads {}, writes {}{life}",
             knob.setting,
@@ -227,7 +229,19 @@ fn rates(advice: &Advice) -> Vec<String> {
         ClockSource::TraceTimes => "by the times in the trace",
         ClockSource::DailyWrites => "at which the present system writes what it does in a day",
     };
-    vec![format!("{rate} references a second arrive, {source}")]
+    let mut sentences = vec![format!("{rate} references a second arrive, {source}")];
+    let schedule: Option<CheckpointSchedule> =
+        advice.checkpoints.as_ref().and_then(|it| it.parse().ok());
+    sentences.extend(schedule.map(|schedule| {
+        format!(
+            "Every system has the checkpoints of the present one, every {}",
+            schedule.in_words()
+        )
+    }));
+    if advice.life.measured.is_some() {
+        sentences.push("What is written a day is the measured log, and the measured pages, changed as in the simulation".into());
+    }
+    sentences
 }
 
 /// Bytes in a day in decimal units, as data sheets have them, with three digits.
@@ -244,6 +258,19 @@ pub(super) fn daily(bytes: f64) -> String {
         _ => 2,
     };
     format!("{number:.places$} {unit}")
+}
+
+/// What stands before a life that leaves writes out.
+fn longest(advice: &Advice) -> &'static str {
+    match advice.life.not_counted.is_empty() {
+        true => "",
+        false => "at most ",
+    }
+}
+
+/// The name of a column of lives.
+fn lives_column(advice: &Advice) -> String {
+    format!("lives {}", longest(advice)).trim_end().into()
 }
 
 pub(super) fn lives(life: Option<DeviceLife>) -> String {
@@ -264,12 +291,16 @@ fn loads(advice: &Advice) -> AdviceTable {
         "bill".into(),
     ];
     header.extend([format!("reads{per}"), format!("writes{per}")]);
-    let optional = [(bytes, "a day"), (busy, "busy"), (life, "lives")];
+    let optional = [
+        (bytes, "a day".to_string()),
+        (busy, "busy".into()),
+        (life, lives_column(advice)),
+    ];
     header.extend(
         optional
-            .iter()
+            .into_iter()
             .filter(|(shown, _)| *shown)
-            .map(|(_, name)| (*name).into()),
+            .map(|(_, name)| name),
     );
     let row = |name: &str, load: &SystemLoad| {
         let number = |second: Option<f64>, reference: f64| match second {
@@ -353,7 +384,7 @@ fn curve(advice: &Advice) -> AdviceTable {
         let saved = saving(writes, now);
         saved.map_or_else(|| "-".into(), |saved| format!("{saved:.0} %"))
     };
-    header.extend(life.then(|| "lives".into()));
+    header.extend(life.then(|| lives_column(advice)));
     let rows = advice.curve.iter().map(|point| {
         let mut cells = vec![grouped(point.frames)];
         let bytes = point
@@ -418,7 +449,8 @@ fn asymmetry(advice: &Advice) -> Vec<String> {
 
 fn life(advice: &Advice) -> Vec<String> {
     let life = &advice.life;
-    let mut sentences = vec![life.assumption.trim_end_matches('.').to_string()];
+    let mut sentences: Vec<String> = life.measured.iter().map(measured).collect();
+    sentences.push(life.assumption.trim_end_matches('.').to_string());
     if let Some([low, high]) = life.range {
         sentences.push(format!(
             "It may take {} to {} of writes",
@@ -444,11 +476,17 @@ fn life(advice: &Advice) -> Vec<String> {
     });
     let causes: Vec<String> = causes.collect();
     if !causes.is_empty() {
-        let left_out = match advice.uncached {
-            true => "",
-            false => "; the log and other files are not in the trace",
+        let begin = match advice.uncached {
+            true => "Now it writes",
+            false => "By simulation it writes these pages now",
         };
-        sentences.push(format!("Now it writes: {}{left_out}", causes.join(", ")));
+        sentences.push(format!("{begin}: {}", causes.join(", ")));
+    }
+    if !life.not_counted.is_empty() {
+        sentences.push(format!(
+            "Each life is the longest possible one, since these are not counted: {}",
+            life.not_counted.join("; ")
+        ));
     }
     if let Some(larger) = life
         .larger_buffer
@@ -456,14 +494,44 @@ fn life(advice: &Advice) -> Vec<String> {
         .filter(|it| it.life_years.is_some())
     {
         sentences.push(format!(
-            "With {} {} makes it live {}",
+            "With {} {} makes it live {}{}",
             memory(advice, larger.frames),
             larger.policy,
+            longest(advice),
             lives(larger.life())
         ));
     }
     sentences.extend(required_life(advice));
     sentences
+}
+
+/// What was written while the trace was captured.
+fn measured(day: &MeasuredDay) -> String {
+    let parts = [(day.pages, "pages"), (day.log, "log")];
+    let parts = parts.iter().filter_map(|(bytes, name)| {
+        let bytes = bytes.as_ref()?;
+        Some(format!("{} {name}", daily(*bytes)))
+    });
+    let parts: Vec<String> = parts.collect();
+    let mut sentence = format!(
+        "Measured in {}: the server writes {} a day",
+        duration(day.seconds),
+        daily(day.total),
+    );
+    if !parts.is_empty() {
+        sentence += &format!(", {}", parts.join(" and "));
+    }
+    if let Some(most) = day.most.filter(|most| *most > day.total) {
+        sentence += &format!(
+            "; with log that is written again, other files{} at most {}: the lower end of each life goes by that",
+            match &day.device_name {
+                Some(name) => format!(" and other programs on {name}"),
+                None => String::new(),
+            },
+            daily(most)
+        );
+    }
+    sentence
 }
 
 fn required_life(advice: &Advice) -> Vec<String> {
@@ -480,9 +548,11 @@ fn required_life(advice: &Advice) -> Vec<String> {
         Some(false) => "no",
         None => "not known",
     };
-    let judged = match life.range {
-        Some(_) => " (at the lower end of the range)",
-        None => "",
+    let judged = match (life.range, life.not_counted.is_empty()) {
+        (Some(_), true) => " (at the lower end of the range)",
+        (Some(_), false) => " (at the lower end of the range, without what is not counted)",
+        (None, true) => "",
+        (None, false) => " (without what is not counted)",
     };
     let mut sentence = format!(
         "A life of {required} is reached now: {}; with the recommendation: {}{judged}",
@@ -534,7 +604,7 @@ fn knobs(advice: &Advice) -> (Vec<String>, Option<AdviceTable>) {
     let rows: Vec<Vec<String>> = rows.collect();
     let columns = ["", "saves of bill", "reads", "writes"];
     let mut header: Vec<String> = columns.map(String::from).into();
-    header.extend(life.then(|| "lives".into()));
+    header.extend(life.then(|| lives_column(advice)));
     let table = (!rows.is_empty()).then_some(AdviceTable { header, rows });
     (sentences, table)
 }

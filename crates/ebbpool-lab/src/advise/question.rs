@@ -28,8 +28,6 @@ pub enum QuestionKind {
     Compare(Vec<PricingRequest>),
     /// [`Lab::curve`](crate::Lab::curve) at this asymmetry, from a sample of this share of the pages.
     Curve(Asymmetry, Option<f64>),
-    /// [`Lab::advise`](crate::Lab::advise) with this number of references per second: it alone simulates checkpoints.
-    Checkpoints(f64),
 }
 
 impl AdviceQuestion {

@@ -7,6 +7,7 @@ use ebbpool_device::arrivals::Rate;
 use ebbpool_device::changing::AsymmetrySpec;
 use ebbpool_policy::PolicySpec;
 
+use super::measured::MeasuredWrites;
 use super::server::ServerKind;
 use crate::error::RequestError;
 use crate::memory_size::MemorySize;
@@ -30,8 +31,11 @@ pub struct AdviseRequest {
     pub clock: Option<AdviceClock>,
     /// How long the device should live.
     pub life: Option<Duration>,
-    /// How references are counted; its rate is ignored, because `clock` has it.
+    /// How references are counted; its rate is ignored, because `clock` has it. Without checkpoints those of `now` are
+    /// charged to every candidate.
     pub counting: CountingRules,
+    /// What the present system wrote while the trace was captured.
+    pub measured: Option<MeasuredWrites>,
 }
 
 /// How fast references arrive.
@@ -87,6 +91,9 @@ pub enum AdviseError {
     /// The device failed in the runs that the advice needs.
     #[error("there is no advice on a device that fails: {0}; give one with more blocks")]
     DeviceFailed(String),
+    /// A file of facts without the bytes that were written.
+    #[error("there is no object 'written' with the bytes of a capture: {0}")]
+    NoMeasuredWrites(String),
     /// A life without a length.
     #[error("a device cannot live for no time; give a duration above 0, such as 5y")]
     NoLife,

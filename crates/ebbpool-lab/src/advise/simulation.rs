@@ -64,15 +64,14 @@ impl Questioner<'_> {
     pub(super) fn curve(&self, question: &AdviceQuestion) -> Result<CurveStudy, LabError> {
         let (asymmetry, sample) = match &question.kind {
             QuestionKind::Curve(asymmetry, sample) => (*asymmetry, *sample),
-            QuestionKind::Compare(_) | QuestionKind::Checkpoints(_) => {
-                (ebbpool_cost::PAPERS_BASE, None)
-            }
+            QuestionKind::Compare(_) => (ebbpool_cost::PAPERS_BASE, None),
         };
         let request = CurveRequest {
             sizes: question.sizes(),
             sample,
             warmup: question.counting.warmup,
             at_end: question.counting.at_end,
+            checkpoints: question.counting.checkpoints,
             ..CurveRequest::new(PolicySelection::lists(&question.policies), asymmetry)
         };
         self.lab.curve(self.source, &request)

@@ -79,6 +79,7 @@ pub(super) fn cell(
         facts: facts.facts,
         warmup: facts.warmup,
         at_end: facts.at_end,
+        checkpoints: None,
     };
     let mut result = RunResult::new(&trace, NONE.into(), 0, pricing.asymmetry, &counts);
     (result.hits, result.misses, result.hit_ratio) = (0, counts.references, 0.0);

@@ -120,6 +120,7 @@ fn row((policy, size): (usize, usize), frames: u64, references: u64, traffic: Tr
             dirty_left: traffic.dirty_left,
             end_writes: traffic.end_writes,
             dirty_before: traffic.dirty_before,
+            checkpoint_writes: traffic.checkpoint_writes,
             ..Counts::default()
         },
         time_line: None,

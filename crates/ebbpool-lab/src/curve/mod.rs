@@ -11,11 +11,12 @@ use ebbpool_cost::Asymmetry;
 use ebbpool_policy::PolicySpec;
 use ebbpool_sim::{
     AtEnd, CleanPool, CurveOptions, Curves, Estimate, GuestPolicy, LruCurve, Progress, SimError,
-    SimOptions, SimPolicy, Size, SmallestMemory, TraceFacts, Traffic, Warmup, check_policies,
+    SimPolicy, Size, SmallestMemory, TraceFacts, Traffic, Warmup, check_policies,
 };
 use ebbpool_trace::stats::TraceStatistics;
 use ebbpool_trace::{Metadata, Source};
 
+use crate::checkpoints::CheckpointSchedule;
 use crate::compare::Comparison;
 use crate::error::{LabError, RequestError};
 use crate::knee;
@@ -24,6 +25,7 @@ use crate::memory_size::MemorySize;
 use crate::numbers::{self, share};
 use crate::policy_selection::{BASELINE, PolicySelection};
 use crate::pricing::Capabilities;
+use crate::run::CountingRules;
 
 pub use rows::CurveRow;
 pub use target::{NotATarget, Target, TargetFigure};
@@ -58,6 +60,9 @@ pub struct CurveRequest {
     pub warmup: Warmup,
     /// Whether the pages that are dirty at the end are written and counted.
     pub at_end: AtEnd,
+    /// When all dirty pages are written, except for policies with checkpoints of their own. An interval of time is one of the
+    /// trace's times.
+    pub checkpoints: Option<CheckpointSchedule>,
     /// Whether the answer is for a report, which also describes the trace.
     pub for_report: bool,
 }
@@ -76,6 +81,7 @@ impl CurveRequest {
             clean_pools: None,
             warmup: Warmup::References(0),
             at_end: AtEnd::default(),
+            checkpoints: None,
             for_report: false,
         }
     }
@@ -94,6 +100,9 @@ impl CurveRequest {
             return Err(RequestError::Sample(share).into());
         }
         self.check_sizes(source)?;
+        if self.checkpoints.is_some() && self.clean_pools.is_some() {
+            return Err(SimError::CleanPoolsWithCheckpoints.into());
+        }
         let guests = self.guests.iter().cloned().map(SimPolicy::Guest);
         Ok(registered
             .into_iter()
@@ -134,6 +143,8 @@ pub struct CurveStudy {
     pub warmup: u64,
     /// The treatment of the pages that are dirty at the end.
     pub at_end: AtEnd,
+    /// When all dirty pages are written.
+    pub checkpoints: Option<CheckpointSchedule>,
     /// LRU at every size.
     pub lru: LruCurve,
     /// The share of the pages that is sampled at large sizes.
@@ -279,13 +290,14 @@ impl Lab<'_> {
         let baseline = capabilities.policy(&request.baseline.0)?;
         let policies = request.check(source, &capabilities, &baseline)?;
         let store = self.store(source);
+        let counting = CountingRules {
+            at_end: request.at_end,
+            checkpoints: request.checkpoints,
+            ..CountingRules::default()
+        };
         let options = CurveOptions {
             warmup: request.warmup,
-            options: SimOptions {
-                at_end: request.at_end,
-                threads: self.threads(),
-                ..SimOptions::default()
-            },
+            options: counting.options(self.threads(), source)?,
             asymmetry: request.asymmetry.ratio(),
             sample: request.sample,
         };
@@ -310,6 +322,7 @@ impl Lab<'_> {
             facts: curves.facts(),
             warmup: curves.warmup(),
             at_end: request.at_end,
+            checkpoints: request.checkpoints,
             lru: curves.lru().clone(),
             rate: curves.rate(),
             pages: curves.pages(),

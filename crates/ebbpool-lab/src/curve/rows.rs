@@ -61,6 +61,10 @@ result_row! {
         end_writes: u64 ["pages"],
         /// Pages that were dirty when the counting began; with `at_end` flush as many writes are not counted.
         dirty_before: u64 ["pages"],
+        /// Those of the writes that checkpoints made, or commits of the policy's server.
+        checkpoint_writes: u64 ["pages"],
+        /// When all dirty pages are written, as the request spells it; null without checkpoints.
+        checkpoints: Option<String> ["" key],
     }
 }
 
@@ -153,5 +157,7 @@ fn row(
         at_end: Some(study.at_end.name()),
         end_writes: traffic.end_writes,
         dirty_before: traffic.dirty_before,
+        checkpoint_writes: traffic.checkpoint_writes,
+        checkpoints: study.checkpoints.map(|schedule| schedule.to_string()),
     }
 }

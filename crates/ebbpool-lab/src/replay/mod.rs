@@ -472,6 +472,7 @@ impl ReplaySession<'_> {
             },
             warmup: self.survey.warmup,
             at_end: self.request.at_end,
+            checkpoints: None,
         };
         let (dirty_left, end_writes, not_counted) = match self.request.at_end {
             AtEnd::Free => (measurements.dirty_at_end, 0, 0),

@@ -130,6 +130,10 @@ impl Policy for Sqlite {
         }
     }
 
+    fn makes_checkpoints(&self) -> bool {
+        self.commit > 0
+    }
+
     #[inline]
     fn miss(&mut self, _page: Page, _ghost: Option<Ghost>, _access: Access) {
         self.since_commit += 1;

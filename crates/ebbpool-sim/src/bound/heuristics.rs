@@ -86,6 +86,7 @@ impl<'a> Schedules<'a> {
                 pages: &self.trace.pages,
                 classes: &[],
                 requests: &[],
+                checkpoints: &[],
             });
         }
         let counts = engine.finish(&self.trace.pages);

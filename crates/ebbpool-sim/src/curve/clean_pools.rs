@@ -24,12 +24,15 @@ impl Curves<'_> {
     ///
     /// # Errors
     ///
-    /// The errors of reading the trace.
+    /// The errors of reading the trace; [`SimError::CleanPoolsWithCheckpoints`].
     pub fn clean_pools(
         &self,
         frames: u64,
         progress: &Progress,
     ) -> Result<Vec<CleanPool>, SimError> {
+        if self.options.checkpoints.is_some() {
+            return Err(SimError::CleanPoolsWithCheckpoints);
+        }
         let frames = frames.min(self.lru.distinct_pages()).clamp(1, MOST_PAGES);
         let mut pools = CleanPools::new(frames as u32);
         for_each_part(
@@ -57,6 +60,7 @@ impl Curves<'_> {
                 end_writes: 0,
                 dirty_before: pool.dirty_before,
                 padding_reads: 0,
+                checkpoint_writes: 0,
             },
             AtEnd::Flush => Traffic {
                 reads: pool.reads,
@@ -65,6 +69,7 @@ impl Curves<'_> {
                 end_writes: pool.dirty_left,
                 dirty_before: pool.dirty_before,
                 padding_reads: 0,
+                checkpoint_writes: 0,
             },
         };
         let found = pools.finish().into_iter().map(|pool| CleanPool {

@@ -91,6 +91,7 @@ pub(crate) fn scaled_up(parts: &[PartTraffic], sample: &PageSample) -> Traffic {
         end_writes: sum(|traffic| traffic.end_writes),
         dirty_before: sum(|traffic| traffic.dirty_before),
         padding_reads: sum(|traffic| traffic.padding_reads),
+        checkpoint_writes: sum(|traffic| traffic.checkpoint_writes),
     }
 }
 

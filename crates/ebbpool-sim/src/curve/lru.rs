@@ -23,6 +23,9 @@ pub struct Traffic {
     /// Pages read only because their block was to be written whole; not among the reads.
     #[serde(default)]
     pub padding_reads: u64,
+    /// Those of the writes that checkpoints made, or the server's commits.
+    #[serde(default)]
+    pub checkpoint_writes: u64,
 }
 
 impl Traffic {
@@ -39,6 +42,7 @@ impl Traffic {
             end_writes: counts.end_writes,
             dirty_before: counts.dirty_before,
             padding_reads: counts.padding_reads,
+            checkpoint_writes: counts.checkpoint_writes,
         }
     }
 }
@@ -59,6 +63,11 @@ pub(crate) struct LruStack {
     write_backs: Vec<i64>,
     /// Pages that were dirty when the counting began, by their greatest depth until then.
     dirty_before: Vec<u64>,
+    /// Pages written since the last checkpoint.
+    written: Vec<u32>,
+    /// Pages that checkpoints found written, by their greatest depth until then: they were dirty in all buffers of at least as
+    /// many frames.
+    checkpointed: Vec<u64>,
 }
 
 impl LruStack {
@@ -71,6 +80,8 @@ impl LruStack {
             hits: vec![0],
             write_backs: vec![0],
             dirty_before: Vec::new(),
+            written: Vec::new(),
+            checkpointed: vec![0],
         }
     }
 
@@ -79,8 +90,28 @@ impl LruStack {
         self.deepest.resize(pages, 0);
         self.hits.resize(pages + 1, 0);
         self.write_backs.resize(pages + 1, 0);
-        for &reference in chunk.references {
+        self.checkpointed.resize(pages + 1, 0);
+        let mut checkpoints = chunk.checkpoints.iter().peekable();
+        for (at, &reference) in (chunk.start..).zip(chunk.references) {
+            while checkpoints.next_if(|&&it| it == at).is_some() {
+                self.checkpoint();
+            }
             self.serve(reference >> 1, reference & 1 == 1);
+        }
+        if checkpoints.next().is_some() {
+            self.checkpoint();
+        }
+    }
+
+    /// Each page written since the last checkpoint is written in every buffer: it was evicted from those of fewer frames than
+    /// its greatest depth, and is dirty in the others.
+    fn checkpoint(&mut self) {
+        for page in std::mem::take(&mut self.written) {
+            let deepest = &mut self.deepest[page as usize];
+            let depth = self.distances.depth(page).unwrap_or(0);
+            let deepest = std::mem::take(deepest).max(depth) as usize;
+            self.write_backs[deepest] += 1;
+            self.checkpointed[deepest] += 1;
         }
     }
 
@@ -94,8 +125,9 @@ impl LruStack {
             }
         }
         if write {
-            if *deepest > 0 {
-                self.write_backs[*deepest as usize] += 1;
+            match *deepest {
+                0 => self.written.push(page),
+                depth => self.write_backs[depth as usize] += 1,
             }
             *deepest = 1;
         }
@@ -106,6 +138,7 @@ impl LruStack {
         self.references = 0;
         self.hits.fill(0);
         self.write_backs.fill(0);
+        self.checkpointed.fill(0);
         self.settle_depths();
         self.dirty_before = vec![0; self.write_backs.len()];
         for &deepest in self.deepest.iter().filter(|&&deepest| deepest > 0) {
@@ -134,16 +167,17 @@ impl LruStack {
         let mut traffic = Vec::with_capacity(self.hits.len());
         let mut reads = self.references;
         let mut writes: i64 = self.write_backs.iter().sum();
-        let (mut dirty, mut dirty_before) = (0, 0);
+        let (mut dirty, mut dirty_before, mut checkpoint_writes) = (0, 0, 0);
         self.dirty_before.resize(stay.len(), 0);
-        let of_pages = stay.iter().zip(&self.dirty_before);
+        let of_pages = stay.iter().zip(&self.dirty_before).zip(&self.checkpointed);
         let by_depth = self.hits.iter().zip(&self.write_backs).zip(of_pages);
-        for ((hits, write_backs), (stay, before)) in by_depth {
+        for ((hits, write_backs), ((stay, before), checkpointed)) in by_depth {
             reads -= hits;
             writes -= write_backs;
             dirty += stay;
             dirty_before += before;
-            let written = u64::try_from(writes).unwrap_or(0);
+            checkpoint_writes += checkpointed;
+            let written = u64::try_from(writes).unwrap_or(0) + checkpoint_writes;
             traffic.push(match at_end {
                 AtEnd::Free => Traffic {
                     reads,
@@ -152,6 +186,7 @@ impl LruStack {
                     end_writes: 0,
                     dirty_before,
                     padding_reads: 0,
+                    checkpoint_writes,
                 },
                 AtEnd::Flush => Traffic {
                     reads,
@@ -160,6 +195,7 @@ impl LruStack {
                     end_writes: dirty,
                     dirty_before,
                     padding_reads: 0,
+                    checkpoint_writes,
                 },
             });
         }

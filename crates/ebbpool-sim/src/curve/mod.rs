@@ -364,15 +364,19 @@ fn plays_server(policy: &SimPolicy) -> bool {
 fn split<'a>(chunk: &Chunk<'a>, warm: usize) -> (Chunk<'a>, Chunk<'a>) {
     let (references, counted) = chunk.references.split_at(warm);
     let (requests, counted_requests) = chunk.requests.split_at(warm.min(chunk.requests.len()));
-    let part = |references, requests, start| Chunk {
+    let end = chunk.start + warm;
+    let checkpoints = chunk.checkpoints.partition_point(|&it| it < end);
+    let (checkpoints, counted_checkpoints) = chunk.checkpoints.split_at(checkpoints);
+    let part = |references, requests, checkpoints, start| Chunk {
         references,
         requests,
+        checkpoints,
         start,
         ..*chunk
     };
     (
-        part(references, requests, chunk.start),
-        part(counted, counted_requests, chunk.start + warm),
+        part(references, requests, checkpoints, chunk.start),
+        part(counted, counted_requests, counted_checkpoints, end),
     )
 }
 

@@ -86,6 +86,8 @@ struct SampledPart {
     references: Vec<u32>,
     /// The times and rings of the references; empty if the chunks have none.
     requests: Vec<Request>,
+    /// The positions, among the references of the part, before which there is a checkpoint.
+    checkpoints: Vec<usize>,
     /// References taken earlier.
     start: usize,
 }
@@ -112,6 +114,7 @@ impl Sampler {
             part.start += part.references.len();
             part.references.clear();
             part.requests.clear();
+            part.checkpoints.clear();
         }
         let known = self.numbers.len();
         for (at, &page) in (known..).zip(&chunk.pages[known..]) {
@@ -123,7 +126,13 @@ impl Sampler {
             });
             self.numbers.push(number.unwrap_or(OUTSIDE));
         }
+        let mut checkpoints = chunk.checkpoints.iter().peekable();
         for (at, &reference) in chunk.references.iter().enumerate() {
+            while checkpoints.next_if(|&&it| it == chunk.start + at).is_some() {
+                for part in &mut self.parts {
+                    part.checkpoints.push(part.start + part.references.len());
+                }
+            }
             let number = self.numbers[(reference >> 1) as usize];
             if number != OUTSIDE {
                 let part = &mut self.parts[(number % parts) as usize];
@@ -143,6 +152,7 @@ impl Sampler {
             pages: &part.pages,
             classes: &part.classes,
             requests: &part.requests,
+            checkpoints: &part.checkpoints,
         }
     }
 }
@@ -224,6 +234,7 @@ mod tests {
             bypass: 5,
         };
         let mut sampler = Sampler::new(sample);
+        let checkpoints = [0, 70, 149];
         let mut part_chunk = vec![Vec::new(); 4];
         // The second chunk has pages that the first one did not have.
         for (range, count) in [(0..150, 40), (150..400, 60)] {
@@ -232,6 +243,7 @@ mod tests {
                 .iter()
                 .map(|reference| reference % (2 * count))
                 .collect();
+            let checkpoints = checkpoints.map(|position| range.start + position);
             sampler.take(&Chunk {
                 references: &references,
                 start: range.start,
@@ -239,10 +251,21 @@ mod tests {
                 pages: &pages[..count as usize],
                 classes: &classes[..count as usize],
                 requests: &requests,
+                checkpoints: &checkpoints,
             });
             for (part, part_chunk) in part_chunk.iter_mut().enumerate() {
                 let chunk = sampler.part_chunk(part);
                 assert_eq!(chunk.start, part_chunk.len());
+                // Each checkpoint is before the same reference as in the whole trace, or at the end.
+                for (&found, position) in chunk.checkpoints.iter().zip(checkpoints) {
+                    let times = chunk
+                        .requests
+                        .iter()
+                        .map(|request| request.time_us as usize);
+                    let before = times.filter(|&time| time < position).count();
+                    assert_eq!(found, chunk.start + before);
+                }
+                assert_eq!(chunk.checkpoints.len(), checkpoints.len());
                 let expected = chunk.pages.iter().map(|page| *page as u32 + 7);
                 assert!(expected.eq(chunk.classes.iter().copied()));
                 assert_eq!(chunk.references.len(), chunk.requests.len());

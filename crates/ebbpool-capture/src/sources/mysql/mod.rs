@@ -22,6 +22,7 @@ use crate::recorder::Recorder;
 use crate::session::Source;
 use crate::target::{CaptureLock, Process};
 use crate::trace_file::{CapturedTrace, NamedObject};
+use crate::written::{KernelFiles, WriteCounters};
 
 use tablespaces::Tablespaces;
 
@@ -206,6 +207,17 @@ impl Source for MysqlSource {
 
     fn processor_time(&self) -> Option<Duration> {
         self.server.process.processor_time()
+    }
+
+    fn write_counters(&self) -> WriteCounters {
+        let process = self.server.process;
+        let kernel = KernelFiles::default();
+        let data = format!("{}{}", process.path("root"), self.server.data);
+        WriteCounters {
+            processes: kernel.written_by(&process.descendants()),
+            log_position: None,
+            device: kernel.device_below(Path::new(&data)),
+        }
     }
 
     fn sample_position(&self, object: &[u32; 4], page: u64) -> Option<u64> {

@@ -147,6 +147,8 @@ pub struct PostgresCounts {
     pub extensions: u64,
     /// Pages that became dirty without a request in the capture: a reference each.
     pub unrequested: u64,
+    /// Pages that were written from the buffer, by backends, the background writer and checkpoints.
+    pub flushes: u64,
 }
 
 /// Decodes events in the order in which they happened.
@@ -197,6 +199,7 @@ impl PostgresDecoder {
                     None => backend.gives_up = true,
                 }
             }
+            kind::FLUSH => self.counts.flushes += 1,
             kind::STATEMENT_END => {
                 let backend = self.backends.entry(event.process).or_default();
                 backend.pinned_by_scans.clear();

@@ -8,9 +8,11 @@ pub mod catalog;
 mod decoder;
 #[cfg(test)]
 mod golden;
+mod log_position;
 mod programs;
 mod server;
 
+use std::path::Path;
 use std::time::Duration;
 
 use hashbrown::HashMap;
@@ -24,18 +26,25 @@ use crate::recorder::Recorder;
 use crate::session::Source;
 use crate::target::{CaptureLock, Process};
 use crate::trace_file::{CapturedTrace, NamedObject};
+use crate::written::{CountedWrites, KernelFiles, WriteCounters};
 
 use catalog::DataDirectory;
+use log_position::log_position;
 use programs::{ReadOperands, kind};
 
 pub use decoder::{PostgresCounts, PostgresDecoder};
 pub use server::{BufferedPage, PostgresServer, PostgresSettings, servers};
+
+/// The probe behind the write of a page.
+const FLUSH_PROBE: &str = "buffer__flush__done";
 
 /// A server under capture.
 pub struct PostgresSource {
     /// The server.
     pub server: PostgresServer,
     decoder: PostgresDecoder,
+    /// Bytes of a page, where the build shows when a page is written.
+    flushed_page_bytes: Option<u64>,
     arch: Arch,
     _lock: CaptureLock,
 }
@@ -50,9 +59,15 @@ impl PostgresSource {
         let process = server::choose(pid)?;
         let server = PostgresServer::open(process)?;
         let major = server.major;
+        let mut flushes = server.program.probes("postgresql", FLUSH_PROBE);
+        let shows_flushes = flushes.next().is_some();
+        drop(flushes);
+        let directory = DataDirectory::new(process.path("cwd"), major);
+        let page_bytes = directory.page_size().unwrap_or(8192) as u64;
         Ok(PostgresSource {
             server,
             decoder: PostgresDecoder::new(major),
+            flushed_page_bytes: shows_flushes.then_some(page_bytes),
             arch: Arch::THIS,
             _lock: process.lock()?,
         })
@@ -146,6 +161,14 @@ impl PostgresSource {
                 name: "StrategyRejectBuffer".into(),
                 address,
                 code: programs::unlogged_victim(self.arch, maps, memory, server.major),
+            });
+        }
+        for probe in server.program.probes("postgresql", FLUSH_PROBE) {
+            let memory = probe.address.wrapping_add(server.displacement);
+            sites.push(Site {
+                name: FLUSH_PROBE.into(),
+                address: probe.address,
+                code: programs::flush(self.arch, maps, memory),
             });
         }
         let rings = [
@@ -276,6 +299,26 @@ impl Source for PostgresSource {
 
     fn processor_time(&self) -> Option<Duration> {
         Some(self.server.process.processor_time_of_all())
+    }
+
+    fn write_counters(&self) -> WriteCounters {
+        let process = self.server.process;
+        let kernel = KernelFiles::default();
+        WriteCounters {
+            processes: kernel.written_by(&process.descendants()),
+            log_position: log_position(Path::new(&process.file_in_root("cwd", "pg_wal"))),
+            device: kernel.device_below(Path::new(&process.path("cwd"))),
+        }
+    }
+
+    /// Pages that relations grow by are written, too, although no buffer is.
+    fn counted_writes(&self) -> CountedWrites {
+        let counts = self.decoder.counts;
+        let pages = counts.flushes + counts.extensions;
+        CountedWrites {
+            page_bytes: self.flushed_page_bytes.map(|bytes| pages * bytes),
+            log_bytes: None,
+        }
     }
 
     fn hits(&self) -> Option<(u64, u64)> {

@@ -22,6 +22,8 @@ pub(super) mod kind {
     pub(in super::super) const STATEMENT_END: u32 = 6;
     /// A backend finds a page whose log is not written yet, and may give it up.
     pub(in super::super) const UNLOGGED_VICTIM: u32 = 7;
+    /// A page was written from the buffer.
+    pub(in super::super) const FLUSH: u32 = 8;
 }
 
 /// In the detail of a `READ` event: the page is new; the page was in the buffer.
@@ -234,9 +236,19 @@ pub(super) fn unlogged_victim(arch: Arch, maps: Maps, address: u64, major: u32) 
 
 /// The end of a statement: the entry of `standard_ExecutorEnd`.
 pub(super) fn statement_end(arch: Arch, maps: Maps, address: u64) -> Vec<u64> {
+    bare(arch, maps, address, kind::STATEMENT_END)
+}
+
+/// A page that was written, by a backend, the background writer or a checkpoint: the USDT probe `buffer__flush__done`.
+pub(super) fn flush(arch: Arch, maps: Maps, address: u64) -> Vec<u64> {
+    bare(arch, maps, address, kind::FLUSH)
+}
+
+/// An event without any particulars.
+fn bare(arch: Arch, maps: Maps, address: u64, event_kind: u32) -> Vec<u64> {
     let mut program = Assembler::default();
     event::begin(&mut program, arch, address);
-    event::reserve(&mut program, maps, kind::STATEMENT_END);
+    event::reserve(&mut program, maps, event_kind);
     event::submit(&mut program, maps)
 }
 

@@ -18,6 +18,38 @@ pub struct SqliteCounts {
     pub commits: u64,
     /// Pages that became dirty without a request in the capture: a reference each.
     pub unrequested: u64,
+    /// Bytes that were written to databases.
+    pub database_bytes: u64,
+    /// Bytes that were written to logs (`-wal`) and journals.
+    pub log_bytes: u64,
+    /// Bytes that were written to other files, such as temporary ones.
+    pub other_bytes: u64,
+}
+
+/// What a file of SQLite is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum FileRole {
+    Database,
+    Log,
+    Other,
+}
+
+impl FileRole {
+    /// The role of the file with this path; files without one are temporary.
+    pub(super) fn of_path(path: Option<&str>) -> FileRole {
+        let Some(path) = path.filter(|path| path.starts_with('/')) else {
+            return FileRole::Other;
+        };
+        let name = path.rsplit('/').next().unwrap_or_default();
+        // A journal of several databases ends with -mj and digits.
+        if name.ends_with("-wal") || name.ends_with("-journal") || name.contains("-mj") {
+            return FileRole::Log;
+        }
+        match name.starts_with("etilqs_") {
+            true => FileRole::Other,
+            false => FileRole::Database,
+        }
+    }
 }
 
 /// Decodes events in the order in which they happened.
@@ -86,6 +118,16 @@ impl SqliteDecoder {
             _ => {}
         }
     }
+
+    /// Counts bytes that were written to a file.
+    pub(super) fn write(&mut self, role: FileRole, bytes: u32) {
+        let counter = match role {
+            FileRole::Database => &mut self.counts.database_bytes,
+            FileRole::Log => &mut self.counts.log_bytes,
+            FileRole::Other => &mut self.counts.other_bytes,
+        };
+        *counter += u64::from(bytes);
+    }
 }
 
 #[cfg(test)]
@@ -125,6 +167,7 @@ mod tests {
             writes: 1,
             commits: 1,
             unrequested: 1,
+            ..SqliteCounts::default()
         };
         assert_eq!(decoder.counts, expected);
         let found: Vec<(u64, bool)> = recorder
@@ -134,6 +177,27 @@ mod tests {
             .collect();
         assert_eq!(found, [(0, true), (0, false), (6, true), (0, false)]);
         assert_eq!(recorder.objects.len(), 1);
+    }
+
+    #[test]
+    fn written_bytes_are_divided_by_the_files_names() {
+        let mut decoder = SqliteDecoder::default();
+        for (path, bytes) in [
+            (Some("/home/a/shop.db"), 1),
+            (Some("/home/a/shop.db-wal"), 10),
+            (Some("/home/a/shop.db-journal"), 100),
+            (Some("/home/a/shop.db-mjF00D9"), 1000),
+            (Some("/var/tmp/etilqs_4f5a"), 10_000),
+            (Some("no path"), 100_000),
+            (None, 1_000_000),
+        ] {
+            decoder.write(FileRole::of_path(path), bytes);
+        }
+        let counts = decoder.counts;
+        assert_eq!(
+            (counts.database_bytes, counts.log_bytes, counts.other_bytes),
+            (1, 1110, 1_110_000)
+        );
     }
 
     #[test]

@@ -35,6 +35,12 @@ fn pointers(bytes: &[u8]) -> impl Iterator<Item = u64> {
         .filter(|word| ADDRESSES.contains(word))
 }
 
+/// The path at an address; `None` if there is no text.
+pub(super) fn path_at(process: Process, address: u64) -> Option<String> {
+    let text = text_at(process, address).filter(|text| !text.is_empty())?;
+    String::from_utf8(text).ok()
+}
+
 /// The text at an address, up to its NUL.
 fn text_at(process: Process, address: u64) -> Option<Vec<u8>> {
     // The memory may end behind the text's page.

@@ -10,6 +10,7 @@ mod programs;
 
 use std::fs::{self, File};
 use std::io::Read;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use hashbrown::HashMap;
@@ -24,7 +25,9 @@ use crate::recorder::Recorder;
 use crate::session::Source;
 use crate::target::{CaptureLock, Mapping, Process};
 use crate::trace_file::{CapturedTrace, NamedObject};
+use crate::written::{CountedWrites, KernelFiles, WriteCounters};
 
+use decoder::FileRole;
 use programs::kind;
 
 pub use decoder::{SqliteCounts, SqliteDecoder};
@@ -38,6 +41,9 @@ const DEFAULT_PAGE_SIZE: u64 = 4096;
 
 /// How often the pagers' databases are looked at again: a pager's memory may be used for another one.
 const LOOK: Duration = Duration::from_millis(200);
+
+/// The function through which all bytes of files are written.
+const WRITE: &str = "sqlite3OsWrite";
 
 /// A database of the process.
 #[derive(Clone, Debug, Default)]
@@ -60,6 +66,10 @@ pub struct SqliteSource {
     decoder: SqliteDecoder,
     databases: Vec<Database>,
     by_path: HashMap<Option<String>, u32>,
+    /// Roles of files by the addresses of their paths, since the last look.
+    roles: HashMap<u64, FileRole>,
+    /// True if the library shows what it writes.
+    shows_writes: bool,
     looked: Option<Instant>,
     _lock: CaptureLock,
 }
@@ -149,6 +159,8 @@ impl SqliteSource {
         Ok(SqliteSource {
             process,
             program,
+            roles: HashMap::new(),
+            shows_writes: found.program.exports(WRITE),
             library_file: found.file,
             library_path: found.mapping.path,
             library: found.program,
@@ -270,12 +282,30 @@ impl Source for SqliteSource {
                 code: programs::request(Arch::THIS, channel.maps(), memory, event_kind),
             });
         }
+        if let Some(address) = self.library.symbol(WRITE) {
+            let address = self.library.entry(address);
+            let memory = address.wrapping_add(self.displacement);
+            sites.push(Site {
+                name: WRITE.into(),
+                address,
+                code: programs::write(Arch::THIS, channel.maps(), memory),
+            });
+        }
         let process = Some(self.process.0);
         Probes::attach(channel, &self.library_file, &self.library, &sites, process)
     }
 
     fn take(&mut self, event: &[u8], recorder: &mut Recorder) {
         if let Some(event) = PageEvent::parse(event) {
+            if event.kind == kind::WRITE {
+                let path = decoder::pager(&event);
+                let process = self.process;
+                let role = self.roles.entry(path).or_insert_with(|| {
+                    FileRole::of_path(memory::path_at(process, path).as_deref())
+                });
+                self.decoder.write(*role, event.detail);
+                return;
+            }
             let pager = decoder::pager(&event);
             if !self.decoder.knows(pager) {
                 let files = open_files(self.process);
@@ -290,6 +320,8 @@ impl Source for SqliteSource {
             return;
         }
         self.looked = Some(Instant::now());
+        // Another file's path may be at the address of one that was closed.
+        self.roles.clear();
         let files = open_files(self.process);
         for pager in self.decoder.pagers() {
             self.look_at(pager, &files);
@@ -302,6 +334,27 @@ impl Source for SqliteSource {
 
     fn processor_time(&self) -> Option<Duration> {
         self.process.processor_time()
+    }
+
+    fn write_counters(&self) -> WriteCounters {
+        let kernel = KernelFiles::default();
+        let files = open_files(self.process);
+        let is_database = |file: &&OpenFile| stated_page_size(&file.link).is_some();
+        let database = files.iter().find(is_database);
+        let below = database.map_or_else(|| self.process.path("cwd"), |file| file.link.clone());
+        WriteCounters {
+            processes: kernel.written_by(&[self.process]),
+            log_position: None,
+            device: kernel.device_below(Path::new(&below)),
+        }
+    }
+
+    fn counted_writes(&self) -> CountedWrites {
+        let counts = self.decoder.counts;
+        CountedWrites {
+            page_bytes: self.shows_writes.then_some(counts.database_bytes),
+            log_bytes: self.shows_writes.then_some(counts.log_bytes),
+        }
     }
 
     fn sample_position(&self, _object: &[u32; 4], page: u64) -> Option<u64> {

@@ -12,6 +12,8 @@ pub(super) mod kind {
     pub(in super::super) const DIRTY: u32 = 2;
     /// A transaction that writes commits.
     pub(in super::super) const COMMIT: u32 = 3;
+    /// Bytes are written to a file.
+    pub(in super::super) const WRITE: u32 = 4;
 }
 
 /// `struct PgHdr` of `pcache.h`: its pager and its page number, the same since 2007.
@@ -38,5 +40,20 @@ pub(super) fn request(arch: Arch, maps: Maps, address: u64, event_kind: u32) -> 
     if event_kind != kind::COMMIT {
         event::sample(p, maps);
     }
+    event::submit(p, maps)
+}
+
+/// `struct unixFile` of `os_unix.c`: the address of its path, on 64-bit machines the same since 2011.
+const FILE_PATH: i32 = 56;
+
+/// The entry of `sqlite3OsWrite(file, bytes, count, position)`. The first two words of an event's object are the address of the
+/// file's path, its detail is the number of bytes.
+pub(super) fn write(arch: Arch, maps: Maps, address: u64) -> Vec<u64> {
+    let mut program = Assembler::default();
+    let p = &mut program;
+    event::begin(p, arch, address);
+    event::reserve(p, maps, kind::WRITE);
+    event::copy_memory(p, field::OBJECT, 8, arch.argument(0), FILE_PATH);
+    event::copy_register(p, field::DETAIL, arch.argument(2));
     event::submit(p, maps)
 }

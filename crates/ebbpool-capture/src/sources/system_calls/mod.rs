@@ -29,6 +29,7 @@ use crate::recorder::Recorder;
 use crate::session::Source;
 use crate::target::{CaptureLock, Process};
 use crate::trace_file::{CapturedTrace, NamedObject};
+use crate::written::{KernelFiles, WriteCounters};
 
 use programs::{FileLayout, Followed, RingLayout};
 
@@ -325,6 +326,13 @@ impl Source for ProcessSource {
     fn is_alive(&self) -> bool {
         let mut processes = self.processes().into_iter();
         processes.any(Process::is_alive)
+    }
+
+    fn write_counters(&self) -> WriteCounters {
+        WriteCounters {
+            processes: KernelFiles::default().written_by(&self.processes()),
+            ..WriteCounters::default()
+        }
     }
 
     fn event_cost(&self, probed: EventCost) -> EventCost {

@@ -48,6 +48,11 @@ impl Checkpointer {
         }
     }
 
+    /// True if time or references that write cause checkpoints.
+    pub(super) fn is_on(&self) -> bool {
+        self.timeout_us > 0 || self.most_written > 0
+    }
+
     /// When it next has something to do, in µs.
     pub(super) fn next_us(&self) -> u64 {
         self.next_us

@@ -207,6 +207,10 @@ impl Policy for Postgres {
         }
     }
 
+    fn makes_checkpoints(&self) -> bool {
+        self.checkpointer.is_on()
+    }
+
     #[inline]
     fn miss(&mut self, _page: Page, _ghost: Option<Ghost>, access: Access) {
         self.clock.serve();

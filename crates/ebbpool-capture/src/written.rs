@@ -1,0 +1,264 @@
+//! What a target and the device below its files write, by the kernel's own counters.
+//!
+//! The counters are sampled when a capture begins and when it ends. `write_bytes` of `/proc/PID/io` counts the bytes of pages
+//! that a process made dirty in the page cache, each once until the kernel writes it; that of a parent contains those of
+//! children that have ended and for whose end it has asked. `cancelled_write_bytes` are those that never reach a device, because their
+//! file was truncated or removed before.
+
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use serde::Serialize;
+
+use crate::target::Process;
+
+/// Bytes of a sector in the kernel's counters, whatever the device's own sectors are.
+const SECTOR: u64 = 512;
+
+/// Counters of the kernel at one moment. What cannot be read is `None`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct WriteCounters {
+    /// Bytes that the target's processes have sent to files.
+    pub processes: Option<u64>,
+    /// The position up to which the target's log is written, in bytes.
+    pub log_position: Option<u64>,
+    /// The block device below the target's files, and the bytes that it has taken.
+    pub device: Option<WrittenDevice>,
+}
+
+/// A block device, and the bytes that it has taken.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct WrittenDevice {
+    /// The kernel's name.
+    pub name: String,
+    /// Bytes.
+    pub bytes: u64,
+}
+
+/// What a source counts by its events.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CountedWrites {
+    /// Bytes of pages that were written.
+    pub page_bytes: Option<u64>,
+    /// Bytes that were written to logs and journals.
+    pub log_bytes: Option<u64>,
+}
+
+/// What was written in the seconds of a capture: the object `written` of the file of facts. What is not counted is `None`.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct WrittenBytes {
+    /// The seconds.
+    pub seconds: f64,
+    /// Bytes of pages that the target wrote.
+    pub page_bytes: Option<u64>,
+    /// Bytes by which its log grew, or that it wrote to logs and journals.
+    pub log_bytes: Option<u64>,
+    /// Bytes that its processes sent to files.
+    pub process_bytes: Option<u64>,
+    /// The block device below its files, and the bytes that it took from all programs.
+    pub device: Option<WrittenDevice>,
+}
+
+impl WrittenBytes {
+    /// What was written between two moments, `time` apart.
+    pub fn between(
+        before: &WriteCounters,
+        after: &WriteCounters,
+        counted: CountedWrites,
+        time: Duration,
+    ) -> WrittenBytes {
+        let grown = |before: Option<u64>, after: Option<u64>| after?.checked_sub(before?);
+        let device = after.device.as_ref().and_then(|after| {
+            let before = before.device.as_ref().filter(|it| it.name == after.name)?;
+            Some(WrittenDevice {
+                name: after.name.clone(),
+                bytes: after.bytes.checked_sub(before.bytes)?,
+            })
+        });
+        let log = grown(before.log_position, after.log_position);
+        WrittenBytes {
+            seconds: time.as_secs_f64(),
+            page_bytes: counted.page_bytes,
+            log_bytes: counted.log_bytes.or(log),
+            process_bytes: grown(before.processes, after.processes),
+            device,
+        }
+    }
+}
+
+/// Where the kernel shows its counters.
+#[derive(Clone, Debug)]
+pub struct KernelFiles {
+    /// The directory of processes, usually `/proc`.
+    pub processes: PathBuf,
+    /// The directory of devices, usually `/sys`.
+    pub devices: PathBuf,
+}
+
+impl Default for KernelFiles {
+    fn default() -> Self {
+        KernelFiles {
+            processes: "/proc".into(),
+            devices: "/sys".into(),
+        }
+    }
+}
+
+impl KernelFiles {
+    /// The bytes that these processes have sent to files; `None` if the first cannot be looked at. One of the others that
+    /// has ended meanwhile is in its parent's counter.
+    pub fn written_by(&self, processes: &[Process]) -> Option<u64> {
+        let written = |process: &Process| {
+            let file = self.processes.join(process.0.to_string()).join("io");
+            written_bytes(&fs::read_to_string(file).ok()?)
+        };
+        let (first, others) = processes.split_first()?;
+        let others: u64 = others.iter().filter_map(written).sum();
+        Some(written(first)? + others)
+    }
+
+    /// The block device with this number, as `stat` has it, and the bytes that it has taken. `None` for file systems that are on no
+    /// single block device.
+    pub fn device(&self, number: u64) -> Option<WrittenDevice> {
+        let (major, minor) = (libc::major(number), libc::minor(number));
+        let directory = self.devices.join(format!("dev/block/{major}:{minor}"));
+        let sectors = written_sectors(&fs::read_to_string(directory.join("stat")).ok()?)?;
+        let target = fs::canonicalize(&directory).ok()?;
+        Some(WrittenDevice {
+            name: target.file_name()?.to_string_lossy().into_owned(),
+            bytes: sectors.saturating_mul(SECTOR),
+        })
+    }
+
+    /// The same for the device below a file.
+    pub fn device_below(&self, path: &Path) -> Option<WrittenDevice> {
+        self.device(fs::metadata(path).ok()?.dev())
+    }
+}
+
+/// The bytes that a process has sent to files, by the text of `/proc/PID/io`.
+fn written_bytes(text: &str) -> Option<u64> {
+    let field = |name: &str| -> Option<u64> {
+        let value = text.lines().find_map(|line| line.strip_prefix(name))?;
+        value.trim().parse().ok()
+    };
+    let cancelled = field("cancelled_write_bytes:").unwrap_or(0);
+    Some(field("write_bytes:")?.saturating_sub(cancelled))
+}
+
+/// The sectors that a device has taken, by the text of its `stat`: the seventh number (`Documentation/block/stat.rst`).
+fn written_sectors(text: &str) -> Option<u64> {
+    text.split_ascii_whitespace().nth(6)?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn files() -> (tempfile::TempDir, KernelFiles) {
+        let root = tempfile::tempdir().expect("a directory");
+        let files = KernelFiles {
+            processes: root.path().join("proc"),
+            devices: root.path().join("sys"),
+        };
+        (root, files)
+    }
+
+    fn io(files: &KernelFiles, process: i32, written: u64, cancelled: u64) {
+        let directory = files.processes.join(process.to_string());
+        fs::create_dir_all(&directory).expect("a directory");
+        let text = format!(
+            "rchar: 5\nwchar: 7\nsyscr: 1\nsyscw: 1\nread_bytes: 0\nwrite_bytes: {written}\ncancelled_write_bytes: {cancelled}\n"
+        );
+        fs::write(directory.join("io"), text).expect("a file");
+    }
+
+    #[test]
+    fn processes_are_added_up_and_those_that_have_ended_are_in_their_parent() {
+        let (_root, files) = files();
+        io(&files, 10, 8192, 0);
+        io(&files, 11, 4096, 0);
+        let all = [10, 11, 12].map(Process);
+        assert_eq!(files.written_by(&all), Some(12_288));
+        // 11 ends, and its parent takes its counter.
+        fs::remove_dir_all(files.processes.join("11")).expect("removed");
+        io(&files, 10, 20_480, 4096);
+        assert_eq!(files.written_by(&all), Some(16_384));
+        assert_eq!(files.written_by(&[Process(99)]), None);
+        assert_eq!(files.written_by(&[]), None);
+        fs::write(files.processes.join("10/io"), "wchar: 7\n").expect("a file");
+        assert_eq!(files.written_by(&all), None);
+    }
+
+    #[test]
+    fn a_device_has_its_name_and_the_bytes_that_it_took() {
+        let (_root, files) = files();
+        let disk = files.devices.join("devices/virtual/block/vdb1");
+        fs::create_dir_all(&disk).expect("a directory");
+        let stat = "  332836    12398 18185090   425844    75327   117064 59660032   241539        0    28576   674640\n";
+        fs::write(disk.join("stat"), stat).expect("a file");
+        let links = files.devices.join("dev/block");
+        fs::create_dir_all(&links).expect("a directory");
+        std::os::unix::fs::symlink(&disk, links.join("254:17")).expect("a link");
+        let found = files.device(libc::makedev(254, 17)).expect("a device");
+        assert_eq!(
+            (found.name.as_str(), found.bytes),
+            ("vdb1", 59_660_032 * 512)
+        );
+        assert_eq!(files.device(libc::makedev(254, 18)), None);
+        fs::write(disk.join("stat"), "1 2 3\n").expect("a file");
+        assert_eq!(files.device(libc::makedev(254, 17)), None);
+    }
+
+    #[test]
+    fn bytes_are_those_between_two_moments() {
+        let counters = |processes, log_position, name: &str, bytes| WriteCounters {
+            processes,
+            log_position,
+            device: Some(WrittenDevice {
+                name: name.into(),
+                bytes,
+            }),
+        };
+        let before = counters(Some(100), Some(50), "vda", 512);
+        let time = Duration::from_millis(2500);
+        let counted = CountedWrites {
+            page_bytes: Some(8192),
+            log_bytes: None,
+        };
+        let after = counters(Some(300), Some(90), "vda", 2048);
+        let found = WrittenBytes::between(&before, &after, counted, time);
+        assert_eq!((found.seconds, found.page_bytes), (2.5, Some(8192)));
+        assert_eq!(
+            (found.log_bytes, found.process_bytes),
+            (Some(40), Some(200))
+        );
+        assert_eq!(found.device.map(|device| device.bytes), Some(1536));
+        // Nothing is made up where a counter is missing or was set back, or where the file system has moved.
+        let after = counters(None, Some(10), "vdb", 2048);
+        let found = WrittenBytes::between(&before, &after, CountedWrites::default(), time);
+        assert_eq!((found.log_bytes, found.process_bytes), (None, None));
+        assert_eq!((found.page_bytes, found.device), (None, None));
+        // What events counted goes before the position.
+        let counted = CountedWrites {
+            log_bytes: Some(7),
+            ..counted
+        };
+        let found = WrittenBytes::between(&before, &before, counted, time);
+        assert_eq!(found.log_bytes, Some(7));
+    }
+
+    #[test]
+    fn this_process_and_its_device_are_found() {
+        let files = KernelFiles::default();
+        // Containers may hide either.
+        if let Some(before) = files.written_by(&[Process::this()]) {
+            assert!(files.written_by(&[Process::this()]) >= Some(before));
+        }
+        if let Some(device) = files.device_below(Path::new(".")) {
+            assert!(!device.name.is_empty() && device.bytes > 0);
+        }
+    }
+}

@@ -1,0 +1,193 @@
+//! What a server and its device wrote while the trace was captured.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::clock::SECONDS_PER_DAY;
+use super::request::AdviseError;
+
+/// Bytes that were written in the seconds of a capture, as the kernel and the server count them: the object `written` of a
+/// capture's file of facts. What was not counted is `None`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct MeasuredWrites {
+    /// The seconds of the capture.
+    pub seconds: f64,
+    /// Bytes of the pages that the server wrote.
+    pub page_bytes: Option<u64>,
+    /// Bytes by which the log grew.
+    pub log_bytes: Option<u64>,
+    /// Bytes that the server's processes sent to files, as the kernel counts them (`write_bytes` of `/proc/PID/io`).
+    pub process_bytes: Option<u64>,
+    /// What the block device below the server's files took, from all programs.
+    pub device: Option<MeasuredDevice>,
+}
+
+/// A block device in the seconds of a capture.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct MeasuredDevice {
+    /// The kernel's name of the device.
+    pub name: String,
+    /// Bytes that it took.
+    pub bytes: u64,
+}
+
+/// What a server wrote, in bytes per day.
+#[derive(Clone, Debug, PartialEq, JsonSchema, Serialize)]
+pub struct MeasuredDay {
+    /// The seconds in which it was measured.
+    pub seconds: f64,
+    /// What the server wrote by its own counters, pages and log; where neither is known, `most`.
+    pub total: f64,
+    /// The most that it can have written: the smaller one of `processes` and `device`, but at least `total`. More than `total` it is by
+    /// parts of the log that were written again, by other files, and by other programs. `None` where neither is known.
+    pub most: Option<f64>,
+    /// Pages.
+    pub pages: Option<f64>,
+    /// The log.
+    pub log: Option<f64>,
+    /// What the server's processes sent to files by the kernel's count, which may be far too high where the kernel's page cache
+    /// has units larger than a page.
+    pub processes: Option<f64>,
+    /// What the device took, from all programs.
+    pub device: Option<f64>,
+    /// The kernel's name of the device.
+    pub device_name: Option<String>,
+}
+
+impl MeasuredWrites {
+    /// Reads the object `written` of a file of facts.
+    ///
+    /// # Errors
+    ///
+    /// [`AdviseError::NoMeasuredWrites`] if the text is no JSON object with such an object, or if its seconds are not above 0.
+    pub fn of_facts(facts: &str) -> Result<Self, AdviseError> {
+        #[derive(Deserialize)]
+        struct Facts {
+            written: MeasuredWrites,
+        }
+        let wrong = |why: String| AdviseError::NoMeasuredWrites(why);
+        let facts: Facts = serde_json::from_str(facts).map_err(|error| wrong(error.to_string()))?;
+        let seconds = facts.written.seconds;
+        match seconds.is_finite() && seconds > 0.0 {
+            true => Ok(facts.written),
+            false => Err(wrong(format!(
+                "nothing can be written in {seconds} seconds"
+            ))),
+        }
+    }
+
+    /// The same in bytes per day.
+    pub(super) fn per_day(&self) -> MeasuredDay {
+        let daily = |bytes: u64| bytes as f64 * (SECONDS_PER_DAY / self.seconds);
+        let device = self.device.as_ref().map(|device| device.bytes);
+        let limit = self.process_bytes.into_iter().chain(device).min();
+        let parts = self.page_bytes.into_iter().chain(self.log_bytes);
+        let total = parts.reduce(|sum, part| sum.saturating_add(part));
+        let total = total.or(limit).unwrap_or(0);
+        MeasuredDay {
+            seconds: self.seconds,
+            total: daily(total),
+            most: limit.map(|limit| daily(limit.max(total))),
+            pages: self.page_bytes.map(daily),
+            log: self.log_bytes.map(daily),
+            processes: self.process_bytes.map(daily),
+            device: device.map(daily),
+            device_name: self.device.as_ref().map(|device| device.name.clone()),
+        }
+    }
+
+    /// What the figures leave out.
+    pub(super) fn not_counted(&self) -> Vec<String> {
+        let has_limit = self.process_bytes.is_some() || self.device.is_some();
+        let missing = match (self.page_bytes, self.log_bytes) {
+            (Some(_), None) => Some("the log"),
+            (None, Some(_)) => Some("pages"),
+            (Some(_), Some(_)) if !has_limit => Some("files other than pages and log"),
+            (None, None) if !has_limit => Some("pages, log and other files"),
+            _ => None,
+        };
+        missing.into_iter().map(String::from).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn written(page: Option<u64>, log: Option<u64>, process: Option<u64>) -> MeasuredWrites {
+        MeasuredWrites {
+            // Half a day.
+            seconds: 43_200.0,
+            page_bytes: page,
+            log_bytes: log,
+            process_bytes: process,
+            device: None,
+        }
+    }
+
+    #[test]
+    fn bytes_of_a_day_are_divided() {
+        let day = written(Some(100), Some(50), Some(170)).per_day();
+        assert_eq!(
+            (day.total, day.most, day.pages, day.log),
+            (300.0, Some(340.0), Some(200.0), Some(100.0))
+        );
+        // The kernel has joined several writes of a page.
+        let joined = written(Some(100), Some(50), Some(120)).per_day();
+        assert_eq!((joined.total, joined.most), (300.0, Some(300.0)));
+        // The kernel counts large units of its cache, and the device does not.
+        let with_device = |bytes, measured| MeasuredWrites {
+            device: Some(MeasuredDevice {
+                name: "vda".into(),
+                bytes,
+            }),
+            ..measured
+        };
+        let limited = with_device(180, written(Some(100), Some(50), Some(9000))).per_day();
+        assert_eq!((limited.total, limited.most), (300.0, Some(360.0)));
+        // Only sums are known.
+        let of_process = written(None, None, Some(120));
+        assert_eq!(
+            (of_process.per_day().total, of_process.per_day().most),
+            (240.0, Some(240.0))
+        );
+        assert_eq!(
+            with_device(512, written(None, None, None)).per_day().total,
+            1024.0
+        );
+    }
+
+    #[test]
+    fn what_is_not_counted_has_a_name() {
+        let missing = |page, log, process| written(page, log, process).not_counted();
+        assert!(
+            missing(Some(1), Some(1), Some(1)).is_empty()
+                && missing(None, None, Some(1)).is_empty()
+        );
+        assert_eq!(missing(Some(1), None, Some(1)), ["the log"]);
+        assert_eq!(missing(None, Some(1), Some(1)), ["pages"]);
+        assert_eq!(
+            missing(Some(1), Some(1), None),
+            ["files other than pages and log"]
+        );
+        assert_eq!(missing(None, None, None), ["pages, log and other files"]);
+    }
+
+    #[test]
+    fn facts_without_measured_bytes_are_refused() {
+        let text = r#"{"source": "postgresql", "written": {"seconds": 2.5, "page_bytes": 8192, "log_bytes": null,
+            "process_bytes": 9000, "device": {"name": "vda", "bytes": 12288}}}"#;
+        let found = MeasuredWrites::of_facts(text).expect("facts");
+        assert_eq!((found.page_bytes, found.log_bytes), (Some(8192), None));
+        assert_eq!(found.device.map(|device| device.bytes), Some(12288));
+        for text in [
+            "",
+            "[]",
+            "{}",
+            "{\"written\": 1}",
+            "{\"written\": {\"seconds\": 0.0}}",
+        ] {
+            assert!(MeasuredWrites::of_facts(text).is_err(), "{text}");
+        }
+    }
+}
