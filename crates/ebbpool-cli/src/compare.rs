@@ -8,7 +8,9 @@ pub(crate) mod table;
 use std::io::{self, IsTerminal, Write};
 
 use ebbpool_lab::several::{Summary, TraceGroup, TraceSet};
-use ebbpool_lab::{Comparison, DetailedResult, RunResult, report, schema};
+use ebbpool_lab::{
+    CompareRequest, Comparison, DetailedResult, Lab, LabError, RunResult, report, schema,
+};
 use ebbpool_trace::Source;
 use ebbpool_trace::output::OutputFile;
 
@@ -33,36 +35,52 @@ pub(crate) fn compare(args: &CompareArgs) -> Result<(), Failure> {
     let lab = results::lab(&console, args.common.threads.count(), !args.no_cache);
     // The report file is created first: an unwritable path must not waste the simulations.
     let report_file = args.report.as_ref().map(OutputFile::create).transpose()?;
-    let mut comparisons = Vec::new();
-    for source in sources {
-        comparisons.push(lab.compare(source, &request)?);
-        if comparisons.last().is_some_and(|last| last.interrupted) {
-            break;
-        }
-    }
+    let (comparisons, error) = compare_each(&lab, sources, &request);
+    let error = match error {
+        Some(error) if comparisons.is_empty() => return Err(error.into()),
+        error => error,
+    };
     if let Some(file) = report_file {
         report::write(file, &comparisons, &traces.groups, &report_options())?;
     }
     print(args.format, &comparisons, &traces)?;
     print_report_hint(args);
-    match comparisons.last() {
-        Some(last) if last.interrupted => Err(Failure::Interrupted {
-            done: comparisons.iter().flat_map(Comparison::finished).count(),
-            all: sources.len() * last.results.len(),
+    let finished = || comparisons.iter().flat_map(Comparison::finished);
+    let interrupted = error.as_ref().is_some_and(LabError::is_interrupted)
+        || comparisons.last().is_some_and(|last| last.interrupted);
+    match error {
+        _ if interrupted => Err(Failure::Interrupted {
+            done: finished().count(),
+            all: sources.len() * comparisons.last().map_or(0, |last| last.results.len()),
             hint: match args.no_cache {
                 true => "",
                 false => "; the same command goes on from there",
             },
         }),
-        _ if comparisons
-            .iter()
-            .flat_map(Comparison::finished)
-            .all(|result| result.failed) =>
-        {
-            Err(Failure::AllFailed)
-        }
-        _ => Ok(()),
+        Some(error) => Err(error.into()),
+        None if finished().all(|result| result.failed) => Err(Failure::AllFailed),
+        None => Ok(()),
     }
+}
+
+/// The comparisons on the traces up to the first that has none, and why that has none; an interruption ends with the results
+/// finished by then.
+fn compare_each(
+    lab: &Lab<'_>,
+    sources: &[Source],
+    request: &CompareRequest,
+) -> (Vec<Comparison>, Option<LabError>) {
+    let mut comparisons = Vec::new();
+    for source in sources {
+        match lab.compare(source, request) {
+            Ok(comparison) => comparisons.push(comparison),
+            Err(error) => return (comparisons, Some(error)),
+        }
+        if comparisons.last().is_some_and(|last| last.interrupted) {
+            break;
+        }
+    }
+    (comparisons, None)
 }
 
 /// The traces that the arguments name.

@@ -160,7 +160,9 @@ from_lab_errors!(
 fn replay_hint(error: &ReplayError) -> &'static str {
     match error {
         ReplayError::PageSize(_) => "; give --page-size",
-        ReplayError::Offline(_) => "; ebbpool run simulates it",
+        ReplayError::Offline(_)
+        | ReplayError::WritesInBackground(_)
+        | ReplayError::AsksRequests { .. } => "; ebbpool run simulates it",
         ReplayError::TooLarge(_) => ", or use --file in place of --memory",
         ReplayError::Missing { .. } | ReplayError::Empty(_) => "; add --create to make it",
         ReplayError::OtherTrace { .. } => ", or add --create to replace this one",

@@ -5,7 +5,7 @@ use ebbpool_sim::AtEnd;
 use crate::advice::is_online;
 use crate::compare::Comparison;
 use crate::curve::{CurveRow, CurveStudy};
-use crate::numbers::less_or_more;
+use crate::numbers::{less_or_more, rounded};
 use crate::run_result::RunResult;
 
 /// A change of a bill, as a share of it, that the output states.
@@ -18,15 +18,41 @@ struct BillEitherWay<'a> {
     at: String,
     cost: f64,
     otherwise: f64,
+    /// `otherwise` is an estimate.
+    estimated: bool,
 }
 
 impl BillEitherWay<'_> {
     fn change(&self) -> f64 {
-        match self.cost > 0.0 {
-            true => (self.otherwise / self.cost - 1.0).abs(),
-            false => 0.0,
+        match (self.cost > 0.0, self.otherwise > 0.0) {
+            (true, _) => (self.otherwise / self.cost - 1.0).abs(),
+            (false, true) => f64::INFINITY,
+            (false, false) => 0.0,
         }
     }
+
+    /// The other bill beside this one.
+    fn beside(&self) -> String {
+        let about = if self.estimated { "about " } else { "" };
+        match self.cost > 0.0 {
+            true => format!("{about}{}", less_or_more(self.otherwise, self.cost)),
+            false => format!("{about}{} instead of 0", rounded(self.otherwise)),
+        }
+    }
+}
+
+/// A difference of two bills, as a share of them, that is a rounding error.
+const ROUNDING: f64 = 1e-9;
+
+/// True if none of the policies with the least bill has the least one with the other treatment, too.
+fn best_changes(bills: &[&BillEitherWay]) -> bool {
+    let least = |figure: fn(&BillEitherWay) -> f64| {
+        let least = bills.iter().map(|bill| figure(bill));
+        least.fold(f64::INFINITY, f64::min) * (1.0 + ROUNDING)
+    };
+    let (cost, otherwise) = (least(|bill| bill.cost), least(|bill| bill.otherwise));
+    let best_in_both = |bill: &&BillEitherWay| bill.cost <= cost && bill.otherwise <= otherwise;
+    !bills.iter().any(best_in_both)
 }
 
 /// What the other treatment would change in a comparison, in a sentence: the largest change of a bill, and in how many
@@ -52,6 +78,7 @@ pub fn of_comparison(comparison: &Comparison) -> Option<String> {
                     },
                     cost: result.cost,
                     otherwise: result.cost_otherwise(),
+                    estimated: result.otherwise_is_estimated(),
                 });
             }
         }
@@ -66,6 +93,7 @@ pub fn of_run(result: &RunResult) -> Option<String> {
         at: format!("{} frames", result.frames),
         cost: result.cost,
         otherwise: result.cost_otherwise(),
+        estimated: result.otherwise_is_estimated(),
     };
     sentence(result.at_end?, &[bill])
 }
@@ -81,6 +109,7 @@ pub fn of_study(study: &CurveStudy) -> Option<String> {
             at: format!("{} frames", row.frames),
             cost: row.cost,
             otherwise: cost_otherwise(row),
+            estimated: false,
         })
         .collect();
     sentence(study.at_end.name(), &bills)
@@ -116,12 +145,10 @@ fn sentence(at_end: &str, bills: &[BillEitherWay]) -> Option<String> {
     let mut places: Vec<&str> = online.iter().map(|bill| bill.at.as_str()).collect();
     places.sort_unstable();
     places.dedup();
-    let best = |at: &str, figure: fn(&BillEitherWay) -> f64| {
-        let here = online.iter().filter(|bill| bill.at == at);
-        here.min_by(|a, b| figure(a).total_cmp(&figure(b)))
-            .map(|bill| bill.policy)
+    let changes = |at: &&&str| {
+        let here = online.iter().filter(|bill| bill.at == **at);
+        best_changes(&here.copied().collect::<Vec<_>>())
     };
-    let changes = |at: &&&str| best(at, |bill| bill.cost) != best(at, |bill| bill.otherwise);
     let changed = places.iter().filter(changes).count();
     if largest.change() <= NOTABLE && changed == 0 {
         return None;
@@ -141,7 +168,7 @@ fn sentence(at_end: &str, bills: &[BillEitherWay]) -> Option<String> {
         "--at-end {} would {what}: the bill of {} would be {} (at {}){best}",
         other.name(),
         largest.policy,
-        less_or_more(largest.otherwise, largest.cost),
+        largest.beside(),
         largest.at
     ))
 }
@@ -156,7 +183,46 @@ mod tests {
             at: at.into(),
             cost,
             otherwise,
+            estimated: false,
         }
+    }
+
+    /// Two policies that share the first place before share it with another one afterwards.
+    #[test]
+    fn a_best_policy_that_stays_among_the_best_is_no_change() {
+        let stays = [
+            bill("lru", "a", 1.0, 0.9),
+            bill("casa", "a", 1.0, 0.8),
+            bill("cflru", "a", 1.5, 0.8 * (1.0 + 1e-15)),
+        ];
+        let stated = sentence("flush", &stays).expect("the bills change by 47 %");
+        assert!(!stated.contains("another policy"), "{stated}");
+        let mut changes = stays;
+        changes[1].otherwise = 0.81;
+        let stated = sentence("flush", &changes).expect("the bills change by 47 %");
+        assert!(
+            stated.ends_with("; another policy would be the best"),
+            "{stated}"
+        );
+    }
+
+    #[test]
+    fn a_bill_that_was_zero_is_stated() {
+        let stated = sentence("free", &[bill("lru", "20 frames", 0.0, 32.0)]);
+        assert_eq!(
+            stated.as_deref(),
+            Some(
+                "--at-end flush would count the pages that are dirty at the end: the bill of lru would be 32 instead of 0 (at \
+                 20 frames)"
+            )
+        );
+        assert_eq!(sentence("free", &[bill("lru", "a", 0.0, 0.0)]), None);
+        let estimated = BillEitherWay {
+            estimated: true,
+            ..bill("lru", "a", 1.0, 2.0)
+        };
+        let stated = sentence("free", &[estimated]).expect("a notable change");
+        assert!(stated.contains("about 100 % more"), "{stated}");
     }
 
     #[test]

@@ -5,7 +5,7 @@ use ebbpool_device::changing::AsymmetrySpec;
 use ebbpool_device::flash::FlashConfig;
 use ebbpool_device::profiles::{Endurance, PagedProfile};
 use ebbpool_device::{AnyDevice, ChangingDevice, DeviceProfile, FlashDevice};
-use ebbpool_policy::{Entry, PolicySpec};
+use ebbpool_policy::{Entry, PolicySpec, registry};
 use ebbpool_sim::DeviceAtStart;
 use ebbpool_trace::{Metadata, Source};
 use serde::Serialize;
@@ -22,12 +22,23 @@ pub struct Capabilities {
     counts_erases: bool,
     /// The number of the trace's pages in an erase block.
     block_pages: Option<u64>,
+    /// A pool takes the place of the simulator: it does nothing that a server does beside replacement.
+    is_pool: bool,
 }
 
 impl Capabilities {
-    /// True if the device has all the information that the policy needs.
-    pub fn supports(&self, entry: &Entry) -> bool {
-        self.counts_erases || !entry.asks_erase_counts
+    /// Those of a pool on a file.
+    pub(crate) fn of_pool() -> Self {
+        Capabilities {
+            is_pool: true,
+            ..Self::default()
+        }
+    }
+
+    /// True if the device has all the information that the policy needs. A pool supports no policy of a server.
+    pub fn supports(&self, entry: &'static Entry) -> bool {
+        let is_server = registry::writes_in_background(&PolicySpec::of(entry));
+        (self.counts_erases || !entry.asks_erase_counts) && !(self.is_pool && is_server)
     }
 
     /// Parses a policy, and refuses one that needs information which the device does not have.
@@ -230,6 +241,7 @@ impl Pricing {
             capabilities: Capabilities {
                 device: profile.as_ref().map(|profile| profile.name.clone()),
                 counts_erases: false,
+                is_pool: false,
                 block_pages: paged.as_ref().and_then(PagedProfile::erase_block_pages),
             },
             device_name: profile.as_ref().map(|profile| profile.name.clone()),
@@ -252,6 +264,7 @@ impl Pricing {
             capabilities: Capabilities {
                 device: Some(config.to_string()),
                 counts_erases: true,
+                is_pool: false,
                 block_pages: FlashDevice::pages_per_block(config, trace.page_size),
             },
             device_name: Some(config.to_string()),

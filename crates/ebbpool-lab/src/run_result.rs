@@ -55,9 +55,9 @@ result_row! {
         cost: f64 ["page reads per reference"],
         /// The device's time per reference, if the device's costs are times.
         cost_us: Option<f64> ["µs per reference" restated],
-        /// References that go to another cluster of pages than the one before (PPE).
+        /// Page writes that go to another cluster of pages than the one before (PPE), also those of `dirty_before`.
         cluster_switches: u64 ["references"],
-        /// The same of the reads and writes, over that of the references (PPE).
+        /// The same, over that of the references (PPE).
         cluster_switch_factor: f64 ["" restated],
         /// Wall time of the run.
         seconds: Option<f64> ["s" measured],
@@ -85,6 +85,9 @@ result_row! {
     also {
         /// The device failed during the run, so that the figures cover a part of the trace only.
         failed: bool,
+        /// The bill per reference with the other treatment of dirty pages at the end, if a device has served the run and did not
+        /// fail.
+        cost_otherwise_on_device: Option<f64>,
     }
 }
 
@@ -118,7 +121,7 @@ pub struct DetailedResult<'a> {
 /// The internal figures of a simulated flash device, in units of its own pages.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct FlashFigures {
-    /// Pages that the host wrote.
+    /// Pages that the host wrote, also those of `dirty_before`.
     pub host_writes: u64,
     /// Pages programmed.
     pub programs: u64,
@@ -223,6 +226,7 @@ impl RunResult {
             references_per_second: None,
             padding_reads: counts.padding_reads,
             failed: false,
+            cost_otherwise_on_device: None,
             joules_per_reference: None,
             lower_bound: None,
             background_writes: counts.background_writes,
@@ -234,9 +238,15 @@ impl RunResult {
         }
     }
 
-    /// The bill per reference if the pages that are dirty at the end were treated the other way. On a device, or where R changes,
-    /// it is an estimate: each of these writes costs the `asymmetry` of the result.
+    /// The bill per reference if the pages that are dirty at the end were treated the other way; that of a run whose device failed
+    /// does not change. It is an estimate if [`otherwise_is_estimated`](Self::otherwise_is_estimated).
     pub fn cost_otherwise(&self) -> f64 {
+        if let Some(cost) = self.cost_otherwise_on_device {
+            return cost;
+        }
+        if self.failed {
+            return self.cost;
+        }
         let owed = dirty_end::owed(
             self.at_end,
             self.end_writes,
@@ -246,6 +256,11 @@ impl RunResult {
         self.cost + owed * self.asymmetry.0 / self.references as f64
     }
 
+    /// True if `cost_otherwise` has writes that the device has not served, whose cost may depend on earlier writes.
+    pub fn otherwise_is_estimated(&self) -> bool {
+        self.device.is_some() && self.at_end == Some(AtEnd::Free.name())
+    }
+
     /// Replaces the costs of the asymmetry by those of the device.
     pub fn charge_device(&mut self, pricing: &Pricing, device: &DeviceOutcome) {
         let bill = device.report.bill();
@@ -253,6 +268,9 @@ impl RunResult {
         self.device.clone_from(&pricing.device_name);
         self.failed = device.failed.is_some();
         self.cost = pricing.in_page_reads(bill.amount) / references;
+        let otherwise = device.cost_otherwise;
+        self.cost_otherwise_on_device =
+            otherwise.map(|amount| pricing.in_page_reads(amount) / references);
         if bill.unit == Unit::Microseconds {
             self.cost_us = Some(bill.amount / references);
         }

@@ -301,6 +301,13 @@ pub trait Policy: Send {
         false
     }
 
+    /// True if the policy, with the parameters that it has, may append to `background_writes` even where the driver reports
+    /// no [`request`](Self::request). A driver that does not call `background_writes` counts fewer writes of such a policy
+    /// than the simulator.
+    fn writes_in_background(&self) -> bool {
+        Self::WRITES_IN_BACKGROUND
+    }
+
     /// Offline policies only: the future of the page about to be referenced, as far as the policy's
     /// [`Foresight`] requires. Called before `hit` and `miss`.
     fn next_use(&mut self, _next: NextUse) {}
@@ -404,6 +411,7 @@ dispatch! { $ self
     fn request(&mut; request: Request);
     fn background_writes(&mut; writes: &mut Vec<BackgroundWrite>);
     fn makes_checkpoints(&;) -> bool;
+    fn writes_in_background(&;) -> bool;
     fn next_use(&mut; next: NextUse);
     fn prices(&mut; prices: Arc<[f64]>);
     fn probabilities(&mut; probabilities: Arc<PageProbabilities>);

@@ -177,7 +177,7 @@ pub(crate) trait Drive: Send {
     /// As `advance`, and adds a moment to `line` every 1,000 references of the trace.
     fn advance_sampled(&mut self, chunk: &Chunk, line: &mut TimeLine);
     /// Ends the warm-up now, whatever its configured length.
-    fn start_counting(&mut self);
+    fn start_counting(&mut self, pages: &[u64]);
     /// The columns of the trace that the policy asks for.
     fn columns(&self) -> OptionalColumns;
     fn finish(&mut self, pages: &[u64]) -> Counts;
@@ -622,6 +622,20 @@ impl<P: Policy, O: Observer> Driver for MissDriver<'_, P, O> {
 }
 
 impl<P: Policy, O: Observer> Engine<P, O> {
+    /// The dirty pages in ascending order.
+    fn dirty_pages(&self, pages: &[u64]) -> Vec<u64> {
+        let occupants = self.occupants.iter().zip(0..);
+        let dirty = occupants.filter(|&(&occupant, frame)| {
+            let entry = self.table[(occupant >> 1) as usize];
+            occupant & 1 == 1 && entry.frame() == Some(frame)
+        });
+        let mut dirty: Vec<u64> = dirty
+            .map(|(&occupant, _)| pages[(occupant >> 1) as usize])
+            .collect();
+        dirty.sort_unstable();
+        dirty
+    }
+
     /// Serves a chunk up to its next checkpoint, to `line`'s next moments and to the end of the warm-up, in their order.
     fn serve_chunk(&mut self, chunk: &Chunk, mut line: Option<&mut TimeLine>) {
         self.table.resize(chunk.pages.len(), PageEntry::NOWHERE);
@@ -659,7 +673,7 @@ impl<P: Policy, O: Observer> Engine<P, O> {
                 line.sample(&self.state_after(served + count));
             }
             if count == to_counting {
-                self.start_counting();
+                self.start_counting(chunk.pages);
                 if let Some(line) = &mut line {
                     line.counting();
                 }
@@ -687,7 +701,7 @@ impl<P: Policy, O: Observer> Drive for Engine<P, O> {
         }
     }
 
-    fn start_counting(&mut self) {
+    fn start_counting(&mut self, pages: &[u64]) {
         self.setup.warmup = 0;
         self.written.clear();
         self.counts = Counts {
@@ -697,6 +711,11 @@ impl<P: Policy, O: Observer> Drive for Engine<P, O> {
         self.clean_hits = 0;
         self.last_cluster = None;
         self.observer.counting();
+        if O::LISTENS {
+            for page in self.dirty_pages(pages) {
+                self.observer.dirty_before(page);
+            }
+        }
     }
 
     fn finish(&mut self, pages: &[u64]) -> Counts {
@@ -705,10 +724,8 @@ impl<P: Policy, O: Observer> Drive for Engine<P, O> {
             _ if self.observer.stopped() => self.counts.dirty_left = self.dirty,
             AtEnd::Free => self.counts.dirty_left = self.dirty,
             AtEnd::Flush => {
-                let dirty = self.dirty_frames();
-                let dirty = dirty.into_iter().map(|frame| self.page_in(frame, pages));
-                let mut dirty: Vec<u64> = dirty.collect();
-                dirty.sort_unstable();
+                self.observer.ending();
+                let dirty = self.dirty_pages(pages);
                 self.write_pages(&dirty, pages);
                 self.counts.end_writes = dirty.len() as u64;
                 self.counts.writes -= self.counts.dirty_before;

@@ -224,8 +224,8 @@ impl Drive for HostedEngine<'_> {
         self.engine.columns()
     }
 
-    fn start_counting(&mut self) {
-        self.engine.start_counting();
+    fn start_counting(&mut self, pages: &[u64]) {
+        self.engine.start_counting(pages);
     }
 
     fn finish(&mut self, pages: &[u64]) -> Counts {

@@ -8,6 +8,8 @@ use crate::observer::{Observer, Sample};
 /// [`Observer`] behind dynamic dispatch.
 pub(crate) trait DynObserver: Send {
     fn counting(&mut self);
+    fn dirty_before(&mut self, page: u64);
+    fn ending(&mut self);
     fn costs(&mut self, reference: u64) -> Option<Costs>;
     fn stopped(&self) -> bool;
     fn pages(&self) -> u64;
@@ -50,6 +52,8 @@ macro_rules! forward {
 
 forward! {
     counting(&mut self);
+    dirty_before(&mut self, page: u64);
+    ending(&mut self);
     costs(&mut self, reference: u64) -> Option<Costs>;
     note_moves(&mut self);
     take_moved(&mut self, moved: &mut Vec<u64>);

@@ -36,6 +36,10 @@ pub trait Observer: Send {
     const LISTENS: bool;
     /// Counting begins.
     fn counting(&mut self);
+    /// The page is dirty when counting begins; called after `counting`, once for each such page.
+    fn dirty_before(&mut self, _page: u64) {}
+    /// The trace has ended, and the pages that are dirty are written next.
+    fn ending(&mut self) {}
     /// The costs from this reference on, where the first is 0, if they have changed.
     fn costs(&mut self, _reference: u64) -> Option<Costs> {
         None

@@ -6,6 +6,7 @@ use ebbpool_device::energy::Energy;
 use ebbpool_device::flash::{ConfigError, FlashConfig, FlashReport};
 use ebbpool_device::{AnyDevice, Device, DeviceFailed, DeviceReport, FlashDevice};
 use ebbpool_policy::Costs;
+use hashbrown::HashSet;
 use serde::{Deserialize, Serialize};
 
 use crate::engine::{AtEnd, Counts};
@@ -111,6 +112,12 @@ pub struct DeviceObserver<O> {
     /// The first reference at which the device's costs may change.
     next_epoch: u64,
     failed: Option<DeviceFailed>,
+    /// Pages that were dirty when the counting began, and are not written since.
+    owed: HashSet<u64>,
+    /// The cost of the first write of each other page that was dirty then.
+    owed_cost: f64,
+    /// The cost of the reads and writes up to the end of the trace, once the end writes the dirty pages.
+    before_end: Option<f64>,
     /// The other observer.
     pub inner: O,
 }
@@ -128,6 +135,11 @@ pub struct DeviceOutcome {
     pub energy: Option<Energy>,
     /// The internal operations of a simulated flash device.
     pub flash: Option<FlashReport>,
+    /// What the other treatment of the pages that are dirty at the end would cost, in the unit of `report`; `None` if the
+    /// device failed. From [`AtEnd::Free`] it is an estimate where the cost of a write depends on other writes: each page that
+    /// is left dirty costs what the device last reported to the policy.
+    #[serde(default)]
+    pub cost_otherwise: Option<f64>,
     /// Why the device failed, and the simulation ended early.
     pub failed: Option<String>,
 }
@@ -143,23 +155,30 @@ impl<O> DeviceObserver<O> {
             reported: None,
             next_epoch: 0,
             failed: None,
+            owed: HashSet::new(),
+            owed_cost: 0.0,
+            before_end: None,
             inner,
         }
     }
 
     /// The device's results, and the other observer. Where the run leaves writes out of `counts` that the device has
-    /// served, because their pages were dirty when the counting began, it leaves out their share of the cost, too.
+    /// served, because their pages were dirty when the counting began, it leaves out what they cost, too: the first write of each such
+    /// page.
     pub fn finish(mut self, counts: &Counts, at_end: AtEnd) -> (DeviceOutcome, O) {
         let mut report = self.device.report();
-        let left_out = match (at_end, &self.failed) {
-            (AtEnd::Flush, None) => counts.dirty_before,
-            _ => 0,
+        let cost_otherwise = match (at_end, &self.failed) {
+            (_, Some(_)) => None,
+            (AtEnd::Flush, None) => self.before_end,
+            (AtEnd::Free, None) => {
+                let more = counts.dirty_left as f64 - self.owed.len() as f64;
+                let more = more * self.device.costs().write - self.owed_cost;
+                Some((report.bill().amount + more).max(0.0))
+            }
         };
-        let served = counts.writes + left_out;
-        if left_out > 0 && served > 0 {
-            let share = counts.writes as f64 / served as f64;
-            report.writes = (report.writes as f64 * share).round() as u64;
-            report.write_cost *= share;
+        if at_end == AtEnd::Flush && self.failed.is_none() {
+            report.writes = report.writes.saturating_sub(counts.dirty_before);
+            report.write_cost = (report.write_cost - self.owed_cost).max(0.0);
         }
         let bill = report.bill();
         let idle_us = match bill.unit {
@@ -174,6 +193,7 @@ impl<O> DeviceObserver<O> {
                 AnyDevice::Flash(flash) => Some(flash.flash_report()),
                 AnyDevice::Plain(_) | AnyDevice::Changing(_) => None,
             },
+            cost_otherwise,
             failed: self.failed.map(|failed| failed.to_string()),
         };
         (outcome, self.inner)
@@ -200,6 +220,16 @@ impl<O: Observer> Observer for DeviceObserver<O> {
             arrivals.reset_counters();
         }
         self.inner.counting();
+    }
+
+    fn dirty_before(&mut self, page: u64) {
+        self.owed.insert(page);
+        self.inner.dirty_before(page);
+    }
+
+    fn ending(&mut self) {
+        self.before_end = Some(self.device.report().bill().amount);
+        self.inner.ending();
     }
 
     #[inline]
@@ -256,6 +286,12 @@ impl<O: Observer> Observer for DeviceObserver<O> {
     #[inline]
     fn write(&mut self, page: u64) {
         let served = self.device.write(page);
+        if !self.owed.is_empty()
+            && self.owed.remove(&page)
+            && let Ok(cost) = &served
+        {
+            self.owed_cost += cost;
+        }
         self.note(served);
         self.inner.write(page);
     }

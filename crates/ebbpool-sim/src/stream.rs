@@ -474,8 +474,8 @@ impl Drive for Sampled<'_> {
         self.engine.columns()
     }
 
-    fn start_counting(&mut self) {
-        self.engine.start_counting();
+    fn start_counting(&mut self, pages: &[u64]) {
+        self.engine.start_counting(pages);
         Observer::counting(self.line);
     }
 

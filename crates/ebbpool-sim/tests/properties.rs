@@ -637,6 +637,71 @@ fn policies_follow_costs_that_change() {
     }
 }
 
+/// A device with R of the first column from the reference of the second column on.
+fn of_epochs(rows: &str) -> AnyDevice {
+    let directory = tempfile::tempdir().expect("a directory");
+    let changes = directory.path().join("changes.csv");
+    std::fs::write(&changes, rows).expect("a file");
+    let spec: AsymmetrySpec = format!("file:{}", changes.display())
+        .parse()
+        .expect("a file");
+    ChangingDevice::new(spec.load(PAPERS_BASE).expect("changes")).into()
+}
+
+/// Also where R changes: each run states what the other treatment costs.
+#[test]
+fn a_device_knows_the_bill_of_the_other_treatment() {
+    let (_directory, source) = file(&workload(24, 6000, 150), "t.txt");
+    for rows in ["0,1000\n5990,0.1\n", "0,0.1\n5990,1000\n", "0,8\n"] {
+        for warmup in [0, 700] {
+            let run = |at_end| {
+                let options = SimOptions {
+                    warmup,
+                    at_end,
+                    ..SimOptions::default()
+                };
+                let (_, did, _) =
+                    on_device(&source, &cell("lru", 40, 1.0), &options, of_epochs(rows));
+                (
+                    did.report.bill().amount,
+                    did.cost_otherwise.expect("no failure"),
+                )
+            };
+            let (flush, if_free) = run(AtEnd::Flush);
+            let (free, if_flush) = run(AtEnd::Free);
+            assert!(flush != free, "{rows}: {flush}");
+            for (stated, computed) in [(if_free, free), (if_flush, flush)] {
+                assert!(
+                    (stated / computed - 1.0).abs() < 1e-9,
+                    "{rows} after {warmup}: {stated} and {computed}"
+                );
+            }
+        }
+    }
+}
+
+/// The example of docs/billing.md with another R from the fifth reference on. The write of page 17, which was dirty after the
+/// warm-up, is the only one before.
+#[test]
+fn the_write_of_a_page_dirty_before_is_left_out_at_its_own_price() {
+    let references = "R 1\nW 17\nW 1\nR 33\nW 2\nW 33\nR 3\n";
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join("example.txt");
+    std::fs::write(&path, references).expect("a file");
+    let source = Source::parse(path.to_str().expect("UTF-8"), None).expect("a trace");
+    for (at_end, bill) in [(AtEnd::Flush, 6.0), (AtEnd::Free, 14.0)] {
+        let options = SimOptions {
+            warmup: 2,
+            at_end,
+            ..SimOptions::default()
+        };
+        let device = of_epochs("0,9\n4,1\n");
+        let (counts, did, _) = on_device(&source, &cell("lru", 2, 1.0), &options, device);
+        assert_eq!((counts.writes, did.report.writes), (3, 3));
+        assert_eq!(did.report.bill().amount, bill);
+    }
+}
+
 #[test]
 fn a_device_that_waits_draws_its_idle_power() {
     let (_directory, source) = file(&workload(23, 4000, 150), "t.txt");

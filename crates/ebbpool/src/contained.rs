@@ -308,6 +308,9 @@ impl DynPolicy for ContainedPolicy {
     }
     /// The pool has a background writer of its own.
     fn background_writes(&mut self, _writes: &mut Vec<BackgroundWrite>) {}
+    fn writes_in_background(&self) -> bool {
+        false
+    }
     fn next_use(&mut self, next: NextUse) {
         self.call(|policy| policy.next_use(next));
     }

@@ -7,7 +7,7 @@ use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::record::Field;
 use serde_json::{Map, Value};
 
-use crate::harness::{Ebbpool, SMALL_FLASH, TABLE_2, data_of, errors, sample, succeeded};
+use crate::harness::{Ebbpool, SMALL_FLASH, TABLE_2, data_of, errors, failed, sample, succeeded};
 
 #[test]
 fn compare_has_the_same_results_with_any_number_of_threads() {
@@ -51,6 +51,68 @@ fn compare_has_the_same_results_with_any_number_of_threads() {
     ] {
         assert_eq!(rows[7][field], lru[field], "{field}");
     }
+}
+
+/// What is finished is printed before the error of a later trace.
+#[test]
+fn a_bad_trace_leaves_the_answers_on_those_before_it() {
+    let ebbpool = Ebbpool::in_scratch();
+    fs::write(ebbpool.path("good.txt"), "W 1\nW 2\nW 3\nW 1\n").expect("a trace");
+    fs::write(ebbpool.path("bad.txt"), "W 1\nnonsense\n").expect("a trace");
+    let rules = [
+        "--policies",
+        "lru,fifo",
+        "--frames",
+        "2",
+        "--asymmetry",
+        "8",
+    ];
+    let of = |traces: &[&'static str], more: &[&'static str]| {
+        [&["compare"], traces, &rules, more].concat()
+    };
+    let alone = ebbpool.stdout(&of(&["good.txt"], &[]));
+    let output = ebbpool.run(&of(&["good.txt", "bad.txt", "good.txt"], &[]));
+    failed(&output, 1, &["bad.txt"]);
+    assert_eq!(String::from_utf8_lossy(&output.stdout), alone);
+    let output = ebbpool.run(&of(&["good.txt", "bad.txt"], &["--format", "json"]));
+    failed(&output, 1, &["bad.txt"]);
+    let rows: Vec<Value> = serde_json::from_slice(&output.stdout).expect("JSON");
+    assert_eq!(rows.len(), 2);
+    let output = ebbpool.run(&of(&["bad.txt", "good.txt"], &[]));
+    failed(&output, 1, &["bad.txt"]);
+    assert!(output.stdout.is_empty());
+}
+
+/// The line prices each write at the R of its time: where R is nearly 0 at the end, nothing changes, and where it is large only there,
+/// nearly all does.
+#[test]
+fn the_other_treatment_is_priced_at_the_asymmetry_of_the_end() {
+    let ebbpool = Ebbpool::in_scratch();
+    fs::write(ebbpool.path("cheap.csv"), "0,1000\n1990,0.1\n").expect("a file");
+    fs::write(ebbpool.path("dear.csv"), "0,0.1\n1990,1000\n").expect("a file");
+    let trace = "zipf:pages=500,refs=2000,write=0.5";
+    let base = ["run", trace, "--policy", "lru", "--frames", "100"];
+    let of = |changes: &'static str, at_end: &'static str| {
+        [&base[..], &["--asymmetry", changes, "--at-end", at_end]].concat()
+    };
+    for at_end in ["flush", "free"] {
+        let table = ebbpool.stdout(&of("file:cheap.csv", at_end));
+        assert!(!table.contains("--at-end"), "{table}");
+    }
+    let bill = |at_end| {
+        ebbpool.json(&of("file:dear.csv", at_end))["cost"]
+            .as_f64()
+            .expect("a bill")
+    };
+    let (flush, free) = (bill("flush"), bill("free"));
+    let less = (100.0 * (1.0 - free / flush)).round();
+    let table = ebbpool.stdout(&of("file:dear.csv", "flush"));
+    let expected = format!("the bill of lru would be {less} % less (at 100 frames)");
+    assert!(table.contains(&expected), "{expected}: {table}");
+    let more = (100.0 * (flush / free - 1.0)).round();
+    let table = ebbpool.stdout(&of("file:dear.csv", "free"));
+    let expected = format!("the bill of lru would be {more} % more (at 100 frames)");
+    assert!(table.contains(&expected), "{expected}: {table}");
 }
 
 #[test]

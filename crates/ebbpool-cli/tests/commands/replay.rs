@@ -117,6 +117,83 @@ fn one_thread_on_a_real_file_has_the_counts_of_run() {
     assert!(pages >= 500, "{pages}");
 }
 
+/// A pool does not do what a server does beside replacement: `replay` refuses a policy that does, and has the counts of `run` with the
+/// same policy where it does nothing of the kind.
+#[test]
+fn policies_of_servers_are_refused_where_they_write_by_themselves() {
+    let ebbpool = Ebbpool::in_scratch();
+    let base = ["--memory", "--frames", "40", "--asymmetry", "8"];
+    for policy in [
+        "innodb",
+        "sqlite:commit=20",
+        "postgres:checkpoint_writes=500",
+        "postgres:rate=1000",
+        "postgres:bgwriter_lru_maxpages=0,checkpoint_timeout=2,rate=1000",
+    ] {
+        let listed = format!("lru,{policy}");
+        let replay = [&["replay", TRACE, "--policies", &listed], &base[..]].concat();
+        ebbpool.refused(&replay, 2, &[policy, "ebbpool run simulates it"]);
+    }
+    for policy in [
+        "innodb:max_dirty_pages_pct=100",
+        "sqlite",
+        "postgres",
+        "postgres:rate=1000,bgwriter_lru_maxpages=0",
+    ] {
+        let shared = ["--policy", policy, "--frames", "40", "--asymmetry", "8"];
+        same_as_run(&ebbpool, &shared, &["--memory"]);
+    }
+    let timed = "time,page,op\n0,1,w\n1,2,r\n2,3,w\n3,1,w\n";
+    fs::write(ebbpool.path("timed.csv"), timed).expect("a trace");
+    let columns = "page=page,write=op:w,time=time";
+    let replay = ["replay", "timed.csv", "--columns", columns, "--memory"];
+    let replay = [&replay[..], &["--frames", "2", "--policy"]].concat();
+    ebbpool.refused(
+        &[&replay[..], &["postgres"]].concat(),
+        2,
+        &["times and rings of timed.csv", "ebbpool run simulates it"],
+    );
+    ebbpool.stdout(&[&replay[..], &["clock"]].concat());
+}
+
+#[test]
+fn all_policies_of_a_pool_leave_out_those_of_servers() {
+    let ebbpool = Ebbpool::in_scratch();
+    let trace = "uniform:pages=50,refs=300,write=0.5";
+    let replay = ["replay", trace, "--memory", "--frames", "20"];
+    let rows = ebbpool.json(&[&replay[..], &["--policies", "all"]].concat());
+    let rows = rows.as_array().expect("an array");
+    assert!(rows.len() > 30, "{}", rows.len());
+    let of_server = |row: &&Value| {
+        ["innodb", "postgres", "sqlite"]
+            .map(Value::from)
+            .contains(&row["policy"])
+    };
+    assert_eq!(rows.iter().find(of_server), None);
+}
+
+/// The time of the write of a page that the warm-up left dirty is left out, as the write is.
+#[test]
+fn the_time_on_the_bill_is_that_of_the_writes_on_the_bill() {
+    let ebbpool = Ebbpool::in_scratch();
+    let example = "R 1\nW 17\nW 1\nR 33\nW 2\nW 33\nR 3\n";
+    fs::write(ebbpool.path("example.txt"), example).expect("a trace");
+    let replay = ["replay", "example.txt", "--memory", "--policy", "lru"];
+    let more = ["--frames", "2", "--warmup", "2", "--asymmetry", "32"];
+    let result = ebbpool.json(&[&replay[..], &more].concat());
+    let figure = |name: &str| result[name].as_f64().expect(name);
+    assert_eq!((figure("reads"), figure("writes")), (3.0, 3.0));
+    let written = result["pages_written"].as_object().expect("by cause");
+    let written: u64 = written.values().filter_map(Value::as_u64).sum();
+    assert_eq!(written, 4);
+    let expected = figure("reads") * figure("read_us") + figure("writes") * figure("write_us");
+    let found = figure("cost_us") * figure("references");
+    assert!(
+        (found / expected - 1.0).abs() < 1e-9,
+        "{found} and {expected}"
+    );
+}
+
 #[test]
 fn other_storages_and_sizes_have_the_same_counts() {
     let ebbpool = Ebbpool::in_scratch();

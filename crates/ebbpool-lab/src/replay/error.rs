@@ -63,6 +63,21 @@ pub enum ReplayError {
         "{0} needs to know future references, which a pool does not; only a simulation can run it"
     )]
     Offline(String),
+    /// A policy of a server that writes by itself.
+    #[error(
+        "{0} writes pages in the background, at checkpoints or at commits, which a pool does not; only a simulation can run it"
+    )]
+    WritesInBackground(String),
+    /// A policy of a server that uses times and rings, on a trace that has them.
+    #[error(
+        "{policy} uses the times and rings of {trace}, which a pool does not have; only a simulation can run it"
+    )]
+    AsksRequests {
+        /// The policy.
+        policy: String,
+        /// The trace.
+        trace: String,
+    },
     /// A page size that a pool cannot have.
     #[error(
         "pages of {0} bytes cannot be replayed; the page size must be a power of two and at least {LEAST_PAGE_SIZE}"

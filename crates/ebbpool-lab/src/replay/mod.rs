@@ -22,7 +22,7 @@ use ebbpool_cost::{OperationCosts, PAPERS_BASE};
 use ebbpool_policy::{DynPolicy, PolicySpec, registry};
 use ebbpool_sim::{AtEnd, Counts, SimPolicy, TraceFacts, check_guest, guest_policy};
 use ebbpool_trace::output::OutputFile;
-use ebbpool_trace::{Metadata, Source};
+use ebbpool_trace::{Batch, Metadata, OptionalColumns, Source};
 
 use crate::error::LabError;
 use crate::lab::Lab;
@@ -110,6 +110,9 @@ impl Lab<'_> {
     ) -> Result<ReplayStudy, LabError> {
         let policies = policies_of(request)?;
         let survey = survey::survey(self, request, source)?;
+        for policy in &policies {
+            check_policy(policy, &survey, source)?;
+        }
         let page_size = page_size(request, &survey.metadata)?;
         let extent = PageExtent {
             page_size,
@@ -169,7 +172,7 @@ impl Lab<'_> {
 
 /// The policies of the request; an error if a pool cannot run one of them.
 fn policies_of(request: &ReplayRequest) -> Result<Vec<SimPolicy>, LabError> {
-    let capabilities = Capabilities::default();
+    let capabilities = Capabilities::of_pool();
     let specs = request
         .policies
         .resolve_with(&request.guests, &capabilities)?;
@@ -178,6 +181,35 @@ fn policies_of(request: &ReplayRequest) -> Result<Vec<SimPolicy>, LabError> {
     }
     let guests = request.guests.iter().cloned().map(SimPolicy::Guest);
     Ok(specs.into_iter().map(Into::into).chain(guests).collect())
+}
+
+/// An error if a pool reads or writes other pages with the policy than a simulation, because it leaves out what a server does beside
+/// replacement.
+fn check_policy(policy: &SimPolicy, survey: &TraceSurvey, source: &Source) -> Result<(), LabError> {
+    let made = match policy {
+        SimPolicy::Registered(spec) => registry::boxed(spec, survey.pool_frames),
+        SimPolicy::Guest(guest) => guest_policy(&**guest, survey.pool_frames)?,
+    };
+    let policy = policy.to_string();
+    if made.writes_in_background() {
+        return Err(ReplayError::WritesInBackground(policy).into());
+    }
+    if made.asks_requests() && records_requests(source)? {
+        let trace = source.label().into();
+        return Err(ReplayError::AsksRequests { policy, trace }.into());
+    }
+    Ok(())
+}
+
+/// True if the trace has times or rings.
+fn records_requests(source: &Source) -> Result<bool, LabError> {
+    let mut reader = source.open_with(OptionalColumns {
+        classes: false,
+        requests: true,
+    })?;
+    let mut batch = Batch::with_capacity(1);
+    reader.next_batch(&mut batch, 1)?;
+    Ok(!batch.requests.is_empty())
 }
 
 fn page_size(request: &ReplayRequest, metadata: &Metadata) -> Result<usize, ReplayError> {
@@ -506,7 +538,8 @@ impl ReplaySession<'_> {
             let cost = asymmetry.bill(result.reads + result.padding_reads, result.writes);
             result.cost = cost / result.references as f64;
         }
-        result.cost_us = Some(measured.total_us() / result.references as f64);
+        let micros = measured.total_us() - not_counted as f64 * measured.write_us().unwrap_or(0.0);
+        result.cost_us = Some(micros.max(0.0) / result.references as f64);
         result.seconds = Some(measurements.seconds);
         result.references_per_second = Some(replayed.references as f64 / measurements.seconds);
         result

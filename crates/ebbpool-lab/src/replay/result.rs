@@ -27,7 +27,7 @@ pub struct ReplayResult {
     pub real_seconds: f64,
     /// Pages read for each cause, read-ahead and padding included.
     pub pages_read: BTreeMap<&'static str, u64>,
-    /// Pages written for each cause.
+    /// Pages written for each cause, also those of `dirty_before`, which `writes` and `cost_us` leave out.
     pub pages_written: BTreeMap<&'static str, u64>,
     /// Write calls to the storage.
     #[schemars(extend("x-role" = "measured"))]

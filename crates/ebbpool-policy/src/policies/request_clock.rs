@@ -24,6 +24,11 @@ impl RequestClock {
         }
     }
 
+    /// True if time passes without times of the trace.
+    pub(super) fn has_rate(&self) -> bool {
+        self.rate > 0
+    }
+
     /// The next request has the time of the trace. Requests of several processors may be a little out of order; the
     /// clock does not go back.
     #[inline]

@@ -162,7 +162,11 @@ impl Wave {
                     advance(&mut runs, &mut stacks, &samplers, &scans, progress);
                 }),
                 TraceStep::StartCounting => {
-                    runs.iter_mut().for_each(|run| run.engine.start_counting());
+                    for run in &mut runs {
+                        let (sampler, part) = run.from;
+                        let pages = samplers[sampler].part_chunk(part).pages;
+                        run.engine.start_counting(pages);
+                    }
                     stacks.values_mut().for_each(LruStack::start_counting);
                 }
             }

@@ -35,6 +35,7 @@ fn day(writes: u64, busy_seconds: f64, failed: Option<&str>) -> DeviceOutcome {
         idle_us: Some((86_400.0 - busy_seconds) * 1e6),
         energy: None,
         flash: None,
+        cost_otherwise: None,
         failed: failed.map(String::from),
     }
 }

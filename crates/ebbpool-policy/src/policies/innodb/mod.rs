@@ -235,6 +235,10 @@ impl Policy for Innodb {
         }
     }
 
+    fn writes_in_background(&self) -> bool {
+        self.most_dirty < self.frames
+    }
+
     #[inline]
     fn miss(&mut self, _page: Page, _ghost: Option<Ghost>, _access: Access) {
         let now = self.clock.now();

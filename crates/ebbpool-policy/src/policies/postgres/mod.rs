@@ -211,6 +211,12 @@ impl Policy for Postgres {
         self.checkpointer.is_on()
     }
 
+    fn writes_in_background(&self) -> bool {
+        let never = u64::MAX;
+        let by_time = self.cleaner.next_us() != never || self.checkpointer.next_us() != never;
+        by_time && self.clock.has_rate() || self.checkpointer.next_written() != never
+    }
+
     #[inline]
     fn miss(&mut self, _page: Page, _ghost: Option<Ghost>, access: Access) {
         self.clock.serve();
