@@ -1,6 +1,6 @@
 //! Frames of SQLite's WAL without a valid checksum, and frames that come after their commit.
 //!
-//! SQLite before 3.54 leaves frames without checksum where it has rolled back to a savepoint after a frame got another content
+//! SQLite 3.40 leaves frames without checksum where it has rolled back to a savepoint after a frame got another content
 //! (wal.c: `sqlite3WalSavepointUndo` kept `iReCksum`). The one in this program does not, so a VFS above does it.
 
 #![allow(unsafe_code)]

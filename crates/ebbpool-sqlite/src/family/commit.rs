@@ -142,7 +142,7 @@ impl Family {
     }
 
     /// Takes commits that the index of the WAL has, although no write has completed them: a VFS above has changed the order of writes.
-    /// Where the WAL does not have them either, no further one is acknowledged, and other processes are told.
+    /// Where the WAL does not have them either, no further one is acknowledged, and `status` says so.
     fn take_missed(&mut self) {
         let taken = self.wal_taken.as_ref().map_or(0, |taken| taken.frames);
         let committed = self.index.last_frame();
@@ -424,7 +424,7 @@ impl Family {
 /// Moves a position in SQLite's WAL behind the last frame of a transaction, and returns its frames and where their contents begin;
 /// `None` if one has not been written: a VFS above holds it back.
 ///
-/// The WAL is this process's memory, and needs no checksum to be whole. SQLite before 3.54 leaves frames without one where it has rolled
+/// The WAL is this process's memory, and needs no checksum to be whole. SQLite 3.40 leaves frames without one where it has rolled
 /// back to a savepoint after a frame got another content (wal.c: `sqlite3WalSavepointUndo` kept `iReCksum`), and goes on with those that
 /// follow from a sum that is not in the file. They get the right ones: who makes the index of the WAL anew stops at the first other one.
 fn complete_frames(
