@@ -100,7 +100,7 @@ fn the_page_fits_a_screen() {
         "5y",
     ]);
     let (page, commands) = page.split_once("Commands").expect("commands");
-    assert!(page.lines().count() <= 60, "{page}");
+    assert!(page.lines().count() <= 64, "{page}");
     assert!(
         page.lines().all(|line| line.chars().count() <= 104),
         "{page}"
