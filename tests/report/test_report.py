@@ -646,7 +646,7 @@ class ReportTest(unittest.TestCase):
         self.assertIn("is the one to take", answers[0])
         self.assertTrue(answers[1].startswith("On this device and with 3 % of the database "), answers)
         expected = f"cflru:window=1 makes this device live {times:.1f} times as long as lru"
-        self.assertIn(expected, answers[2])
+        self.assertTrue(any(expected in answer for answer in answers), answers)
         wear = self.section("Wear and lifetime")
         heads = [head.text.replace("\n", " ") for head in wear.find_elements("css selector", ".wear thead th")]
         shown = {}
