@@ -183,10 +183,10 @@ mod tests {
     fn written_bytes_are_divided_by_the_files_names() {
         let mut decoder = SqliteDecoder::default();
         for (path, bytes) in [
-            (Some("/home/a/shop.db"), 1),
-            (Some("/home/a/shop.db-wal"), 10),
-            (Some("/home/a/shop.db-journal"), 100),
-            (Some("/home/a/shop.db-mjF00D9"), 1000),
+            (Some("/srv/shop.db"), 1),
+            (Some("/srv/shop.db-wal"), 10),
+            (Some("/srv/shop.db-journal"), 100),
+            (Some("/srv/shop.db-mjF00D9"), 1000),
             (Some("/var/tmp/etilqs_4f5a"), 10_000),
             (Some("no path"), 100_000),
             (None, 1_000_000),
