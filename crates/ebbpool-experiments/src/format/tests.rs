@@ -148,6 +148,36 @@ fn inconsistent_files_are_refused() {
         ),
         (
             "order = [\"best static\", \"LRU\"]",
+            "improvement = { of = \"LRU\", over = \"LRU\", percent = [9, 3] }",
+            "line 26: a range goes from the smaller to the larger number",
+        ),
+        (
+            "order = [\"best static\", \"LRU\"]",
+            "improvement = { of = \"LRU\", over = \"LRU\", percent = -3, take = \"most\" }",
+            "line 26: a limit of an improvement (take) is a number above 0",
+        ),
+        (
+            "order = [\"best static\", \"LRU\"]",
+            "trend = { policy = \"LRU\", over = \"LRU\", along = \"write\", goes = \"up\", by = 3 }",
+            "line 26: by is a change of the policy's own metric, without over",
+        ),
+        (
+            "order = [\"best static\", \"LRU\"]",
+            "depends = { policy = \"LRU\", along = \"write\", on = \"write\" }",
+            "line 26: the best value of a parameter depends on another parameter",
+        ),
+        (
+            "order = [\"best static\", \"LRU\"]",
+            "depends = { policy = \"LRU\", along = \"write\", on = \"frames\" }",
+            "line 26: 'frames' does not vary here",
+        ),
+        (
+            "order = [\"best static\", \"LRU\"]",
+            "no-winner = [\"LRU\"]",
+            "line 26: an order has at least two policies",
+        ),
+        (
+            "order = [\"best static\", \"LRU\"]",
             "rank = { policy = \"LRU\", is = 0 }",
             "the best rank is 1",
         ),
