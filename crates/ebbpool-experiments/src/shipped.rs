@@ -220,7 +220,7 @@ mod tests {
     fn words_of_limits_are_judged_as_limits() {
         for (name, claim) in claims_of_papers() {
             let paper = claim.paper.as_deref().unwrap_or_default();
-            let words = format!("{} {paper}", claim.says);
+            let words = format!("{} {paper}", claim.says).replace("no more than", "at most");
             let take = claim.improvement.as_ref().map(|it| it.take);
             let is_limit = claim.bound.is_some() || claim.near.is_some() || claim.flat.is_some();
             let has = |text: &str| words.contains(text);
@@ -232,8 +232,14 @@ mod tests {
                 let is_limit = is_limit || take == Some(PointAggregate::Most);
                 assert!(is_limit, "{name}: {says}");
             }
-            if has("at least ") || has("costs more than ") {
-                let is_limit = take == Some(PointAggregate::Least) || claim.trend.is_some();
+            let has_figure_after = |text: &str| {
+                let mut parts = words.split(text).skip(1);
+                parts.any(|rest| rest.starts_with(|first: char| first.is_ascii_digit()))
+            };
+            if has_figure_after("more than ") {
+                assert_eq!(take, Some(PointAggregate::Least), "{name}: {says}");
+            }
+            if has_figure_after("less than ") && !paper.contains("we look at") {
                 assert!(is_limit, "{name}: {says}");
             }
             if has("considerable") {
