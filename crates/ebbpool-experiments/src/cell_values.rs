@@ -31,10 +31,6 @@ pub(crate) fn measured(
     };
     put_counts(&result, &mut put);
     put_moments(&moments, row.frames as f64, &mut put);
-    put(
-        Metric::CleanFollowsReads,
-        follows_reads(&moments, asymmetry.ratio()),
-    );
     if let Some(device) = &row.device {
         put_device(device, result.writes as f64, &mut put);
     }
@@ -110,63 +106,4 @@ fn spread(moments: &[Moment], mean: f64) -> f64 {
         .iter()
         .map(|moment| (moment.clean as f64 - mean).powi(2));
     (squares.sum::<f64>() / moments.len().max(1) as f64).sqrt()
-}
-
-/// The correlation of the clean pages at each moment with the reads' share of the cost since the moment before. `None` if one of
-/// them is always the same, or R changes.
-fn follows_reads(moments: &[Moment], asymmetry: f64) -> Option<f64> {
-    if moments.iter().any(|moment| moment.bill.is_some()) {
-        return None;
-    }
-    let both = moments.windows(2).filter_map(|pair| {
-        let reads = (pair[1].reads - pair[0].reads) as f64;
-        let writes = (pair[1].writes - pair[0].writes) as f64 * asymmetry;
-        (reads + writes > 0.0).then(|| (pair[1].clean as f64, reads / (reads + writes)))
-    });
-    let both: Vec<(f64, f64)> = both.collect();
-    let count = both.len() as f64;
-    let (clean, share) = both
-        .iter()
-        .fold((0.0, 0.0), |sums, one| (sums.0 + one.0, sums.1 + one.1));
-    let (clean, share) = (clean / count, share / count);
-    let sum = |of: fn(f64, f64) -> f64| -> f64 {
-        let products = both.iter().map(|one| of(one.0 - clean, one.1 - share));
-        products.sum()
-    };
-    let together = sum(|clean, share| clean * share);
-    let apart = sum(|clean, _| clean * clean) * sum(|_, share| share * share);
-    (apart > 0.0).then(|| together / apart.sqrt())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn moments(clean: [u64; 4]) -> Vec<Moment> {
-        // Between the moments 10 reads and 1, 0 and 1 writes.
-        let counted = [(0, 0), (10, 1), (20, 1), (30, 2)].into_iter().zip(clean);
-        let moment = |((reads, writes), clean)| Moment {
-            references: 0,
-            reads,
-            writes,
-            bill: None,
-            clean,
-            dirty: 0,
-            target: None,
-        };
-        counted.map(moment).collect()
-    }
-
-    #[test]
-    fn clean_pages_may_follow_the_reads_share() {
-        let near = |ours: Option<f64>, expected: f64| {
-            let ours = ours.expect("a correlation");
-            assert!((ours - expected).abs() < 1e-12, "{ours}");
-        };
-        near(follows_reads(&moments([0, 5, 9, 5]), 2.0), 1.0);
-        near(follows_reads(&moments([0, 5, 1, 5]), 2.0), -1.0);
-        near(follows_reads(&moments([0, 1, 2, 3]), 2.0), 0.0);
-        assert_eq!(follows_reads(&moments([0, 5, 5, 5]), 2.0), None);
-        assert_eq!(follows_reads(&[], 2.0), None);
-    }
 }

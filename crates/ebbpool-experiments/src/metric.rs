@@ -37,8 +37,6 @@ pub(crate) enum Metric {
     TargetShare,
     /// Standard deviation over time of the clean pages as a share of the frames.
     CleanSpread,
-    /// Correlation over time of the clean pages with the reads' share of the cost.
-    CleanFollowsReads,
     /// Total device time, in s.
     Seconds,
     /// Device time per page write, in µs.
@@ -91,9 +89,6 @@ impl Metric {
             Metric::CleanShare => "clean pages (share of the buffer)",
             Metric::TargetShare => "target of the clean pool (share)",
             Metric::CleanSpread => "spread of the clean share over time",
-            Metric::CleanFollowsReads => {
-                "correlation of clean pages with the reads' share of the cost"
-            }
             Metric::Seconds => "device time (s)",
             Metric::UsPerWrite => "time per page write (µs)",
             Metric::ReadInWrites => "time of a page read (page writes)",
@@ -124,10 +119,7 @@ impl Metric {
     pub(crate) fn more_is_better(self) -> bool {
         matches!(
             self,
-            Metric::HitRatio
-                | Metric::PagesPerSwitch
-                | Metric::CleanFollowsReads
-                | Metric::PerSecond
+            Metric::HitRatio | Metric::PagesPerSwitch | Metric::PerSecond
         )
     }
 
@@ -140,11 +132,7 @@ impl Metric {
     pub(crate) fn needs_time_line(self) -> bool {
         matches!(
             self,
-            Metric::Clean
-                | Metric::CleanShare
-                | Metric::TargetShare
-                | Metric::CleanSpread
-                | Metric::CleanFollowsReads
+            Metric::Clean | Metric::CleanShare | Metric::TargetShare | Metric::CleanSpread
         )
     }
 

@@ -15,6 +15,7 @@ use super::format::{
     ValueCheck,
 };
 use super::metric::Metric;
+use super::ordered::Text;
 use super::plan::PointCoordinates;
 use super::point::Point;
 use super::seeds::{self, Estimate, Stated};
@@ -440,18 +441,29 @@ impl<'a> ClaimJudge<'a> {
     }
 
     fn near(&self, it: &NearCheck) -> Option<ClaimFinding> {
-        let differences = self.improvements(&it.policy, &it.to);
-        let most = differences
+        let policies = it.policy.values();
+        let differences: Vec<(&str, PolicyComparison)> = policies
             .iter()
-            .max_by(|a, b| a.value().abs().total_cmp(&b.value().abs()))?;
+            .flat_map(|Text(policy)| {
+                let found = self.improvements(policy, &it.to).into_iter();
+                found.map(move |one| (policy.as_str(), one))
+            })
+            .collect();
+        let (policy, most) = differences
+            .iter()
+            .max_by(|a, b| a.1.value().abs().total_cmp(&b.1.value().abs()))?;
         let yes = differences
             .iter()
-            .filter(|one| one.value().abs() <= it.percent)
+            .filter(|(_, one)| one.value().abs() <= it.percent)
             .count();
+        let of_policy = match policies.len() {
+            1 => String::new(),
+            _ => format!("{policy}, "),
+        };
         Some(ClaimFinding {
             paper: format!("within {} %", number(it.percent)),
             ours: format!(
-                "{yes} of {}; {} at {}",
+                "{yes} of {}; {} at {of_policy}{}",
                 differences.len(),
                 most.mean.text(" %"),
                 most.place.says()

@@ -196,11 +196,11 @@ pub(crate) struct ValueCheck {
     pub(crate) about: Option<f64>,
 }
 
-/// Two policies differ by at most this many per cent.
+/// A policy, or each of several, differs from another by at most this many per cent.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(crate) struct NearCheck {
-    pub(crate) policy: String,
+    pub(crate) policy: OneOrMore,
     pub(crate) to: String,
     pub(crate) percent: f64,
 }
@@ -382,7 +382,14 @@ impl<'a> Check<'a> {
                 .map(String::as_str)
                 .collect(),
             Check::Value(it) => vec![&it.policy],
-            Check::Near(it) => vec![&it.policy, &it.to],
+            Check::Near(it) => {
+                let policies = it
+                    .policy
+                    .values()
+                    .iter()
+                    .map(|Text(policy)| policy.as_str());
+                policies.chain([it.to.as_str()]).collect()
+            }
             Check::Bound(it) => [Some(&it.policy), it.over.as_ref()]
                 .into_iter()
                 .flatten()

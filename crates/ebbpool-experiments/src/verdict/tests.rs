@@ -325,6 +325,14 @@ fn bounds_are_one_sided_and_nearness_is_not() {
     };
     assert_eq!(near(1), Verdict::DoesNot);
     assert_eq!(near(25), Verdict::Holds);
+    // Each of several policies is compared.
+    assert_eq!(
+        verdict(
+            r#"near = { policy = ["B", "A"], to = "B", percent = 22 }"#,
+            &A_BETTER
+        ),
+        (Verdict::InPart, "10 of 12; 25 % at A, two, frames 2".into())
+    );
     assert_eq!(
         verdict(r#"bound = { policy = "A", at-most = 8 }"#, &A_BETTER).0,
         Verdict::InPart
