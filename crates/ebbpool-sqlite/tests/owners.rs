@@ -257,7 +257,7 @@ fn a_journal_that_is_deleted_meanwhile_is_no_error() {
                 }
             });
         }
-        let opened = (0..2000).try_for_each(|_| {
+        let opened = (0..400).try_for_each(|_| {
             let database = open(&path, "")?;
             match database.query_row("SELECT count(*) FROM t", [], |_| Ok(())) {
                 Err(error) if error.sqlite_error_code() != Some(ErrorCode::DatabaseBusy) => {
