@@ -110,8 +110,13 @@ fn by_settings(advice: &Advice) -> Vec<String> {
         let life = life_of(knob.life_years, knob.life_range_years);
         let at_most = longest(advice);
         let life = life.map_or_else(String::new, |life| format!(", life {at_most}{life}"));
+        let is_interval = advice.server.checkpoint_setting() == Some(knob.setting.as_str());
+        let default = match is_interval && advice.checkpoints.is_none() {
+            true => format!(", {server}'s default,"),
+            false => String::new(),
+        };
         Some(format!(
-            "Set {} from {from} to {to}: reads {}, writes {}{life}",
+            "Set {} from {from}{default} to {to}: reads {}, writes {}{life}",
             knob.setting,
             change(knob.saves_reads),
             change(knob.saves_writes)
