@@ -1,5 +1,7 @@
 //! An advice in sections for a page: sentences and tables.
 
+use ebbpool_cost::one_line;
+
 use super::load::life_of;
 use super::notes::duration;
 use super::{Advice, BreakEven, ClockSource, Knob, MeasuredDay, SystemLoad};
@@ -257,6 +259,9 @@ pub(super) fn daily(bytes: f64) -> String {
         _ => (1e6, "MB"),
     };
     let number = bytes / scale;
+    if number >= 1e6 {
+        return format!("{} {unit}", decimals(number, 0));
+    }
     let places = match number {
         number if number >= 100.0 => 0,
         number if number >= 10.0 => 1,
@@ -622,7 +627,7 @@ impl Advice {
             .map(|arrivals| format!(" in {}", duration(arrivals.seconds)));
         format!(
             "{}: {} references{}, {} distinct pages",
-            self.trace,
+            one_line(&self.trace),
             grouped(self.references + self.warmup),
             time.unwrap_or_default(),
             grouped(self.distinct_pages)
