@@ -437,6 +437,24 @@ fn the_recommendation_costs_at_most_as_much_as_now() {
 }
 
 #[test]
+fn a_small_saving_is_not_no_less() {
+    let request = AdviseRequest {
+        now: Some("arc".into()),
+        frames: Some(MemorySize::frames(900)),
+        ..AdviseRequest::new(r("2"))
+    };
+    let trace = source("zipf:pages=1000,refs=20000,write=0");
+    let advice = advised(&trace, &request);
+    let saves = advice.saves.expect("a share");
+    assert!(saves > 0.05 && saves < 0.5, "{saves}");
+    let answer = advice.paragraphs().swap_remove(0).sentences.join("\n");
+    let words = format!("the bill is {saves:.1} % less than now");
+    assert!(answer.starts_with("Take ") && answer.contains(&words), "{answer}");
+    let page = report_page(&advice, &AdvicePageParts::default());
+    assert!(page.contains(&words) && !page.contains("no less"));
+}
+
+#[test]
 fn a_budget_gives_the_knee_up_to_itself() {
     let trace = paged("zipf:pages=5000,refs=60000,write=0.3", 4096);
     let of = |frames: u64, budget: u64| {

@@ -62,13 +62,11 @@ pub(crate) fn delete(base: BaseVfs, path: &str, durable: bool) -> Answer<()> {
 fn is_same(real: &[u8], bytes: &[u8]) -> bool {
     const SEAL: std::ops::Range<usize> = 8..24;
     let content = real.len().checked_sub(wal_log::FRAME as usize);
-    let compared = match content.is_some_and(is_page_size) {
-        true => vec![0..SEAL.start, SEAL.end..real.len()],
-        false => vec![0..real.len()],
-    };
-    compared
-        .into_iter()
-        .all(|range| real[range.clone()] == bytes[range])
+    if !content.is_some_and(is_page_size) {
+        return real == bytes;
+    }
+    let [real, bytes] = [real, bytes].map(|frame| (&frame[..SEAL.start], &frame[SEAL.end..]));
+    real == bytes
 }
 
 /// The real file of one handle, if there is one.

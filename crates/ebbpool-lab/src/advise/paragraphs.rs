@@ -105,7 +105,7 @@ fn by_settings(advice: &Advice) -> Vec<String> {
     let knobs = advice.knobs.iter().filter(|knob| knob.simulated);
     let settings = knobs.filter_map(|knob| {
         let (from, to) = (knob.from.as_deref()?, knob.to.as_deref()?);
-        let change = |saved: Option<f64>| {
+        let changed = |saved: Option<f64>| {
             let text = saved.map_or_else(|| "-".into(), |saved| format!("{:+.0} %", -saved));
             text.replace("-0 %", "+0 %")
         };
@@ -120,8 +120,8 @@ fn by_settings(advice: &Advice) -> Vec<String> {
         Some(format!(
             "Set {} from {from}{default} to {to}: reads {}, writes {}{life}",
             knob.setting,
-            change(knob.saves_reads),
-            change(knob.saves_writes)
+            changed(knob.saves_reads),
+            changed(knob.saves_writes)
         ))
     });
     std::iter::once(enough).chain(settings).collect()
@@ -171,6 +171,15 @@ fn below_cache(advice: &Advice) -> Vec<String> {
     sentences
 }
 
+/// As [`less_or_more`], and with a decimal below one half per cent: an advice that saves so little does not say "no less".
+pub(super) fn change(value: f64, baseline: f64) -> String {
+    match saving(value, baseline) {
+        Some(saved) if saved > 0.0 && saved < 0.05 => "less than 0.1 % less".into(),
+        Some(saved) if saved >= 0.05 && saved < 0.5 => format!("{saved:.1} % less"),
+        _ => less_or_more(value, baseline),
+    }
+}
+
 fn assumed(advice: &Advice) -> Option<String> {
     let assumptions = advice.assumptions.iter().map(|note| note.text.clone());
     let assumptions: Vec<String> = assumptions.collect();
@@ -198,7 +207,7 @@ fn answer(advice: &Advice) -> Vec<String> {
         ));
     }
     let with = memory(advice, then.frames);
-    let costs = less_or_more(then.cost, now.cost);
+    let costs = change(then.cost, now.cost);
     sentences.push(match (same_policy, then.frames == now.frames) {
         (true, true) => format!(
             "Stay with {} and {with}: no policy costs less with this memory",
@@ -218,7 +227,7 @@ fn answer(advice: &Advice) -> Vec<String> {
             "With the present {} {} alone costs {}",
             memory(advice, now.frames),
             then.policy,
-            less_or_more(same_memory.cost, now.cost)
+            change(same_memory.cost, now.cost)
         ));
     }
     sentences.extend(assumed(advice));
