@@ -6,7 +6,7 @@ use maud::{Markup, PreEscaped, html};
 
 use super::paragraphs::{change, daily, lives};
 use super::{Advice, AdviceParagraph, AdviceTable, SystemLoad};
-use crate::numbers::{decimals, digits, less_or_more, rounded};
+use crate::numbers::{decimals, digits, rounded};
 use crate::report::html::{document, style_sheet};
 use crate::report::{self, ReportOptions, chart, figure_tools};
 
