@@ -175,7 +175,7 @@ fn below_cache(advice: &Advice) -> Vec<String> {
 pub(super) fn change(value: f64, baseline: f64) -> String {
     match saving(value, baseline) {
         Some(saved) if saved > 0.0 && saved < 0.05 => "less than 0.1 % less".into(),
-        Some(saved) if saved >= 0.05 && saved < 0.5 => format!("{saved:.1} % less"),
+        Some(saved) if (0.05..0.5).contains(&saved) => format!("{saved:.1} % less"),
         _ => less_or_more(value, baseline),
     }
 }
