@@ -16,7 +16,7 @@ def test_checkpoints_are_those_of_the_command(command: Any) -> None:
     words = ["--policies", "lru,clock", "--frames", "50", "--asymmetry", "8", "--checkpoints", "3000,writes=500"]
     for function, name in ((ebbpool.compare, "compare"), (ebbpool.curve, "curve")):
         theirs = command(name, trace, *words)
-        ours = function(trace, ["lru", "clock"], frames=50, asymmetry=8, checkpoints="3000,writes=500")  # type: ignore[operator]
+        ours = function(trace, ["lru", "clock"], frames=50, asymmetry=8, checkpoints="3000,writes=500")
         assert without_times(json.loads(ours.to_json())) == without_times(theirs), name
         assert all(row.checkpoint_writes > 0 and row.checkpoints == "3000,writes=500" for row in ours)
     assert ebbpool.run(trace, "lru", 50, asymmetry=8, checkpoints=3000).result.checkpoints == "3000"
