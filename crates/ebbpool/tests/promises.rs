@@ -55,6 +55,27 @@ fn that_fibonacci_hashing_maps_to_neighbours() -> impl Iterator<Item = u64> {
     (1..).map(move |n: u64| inverse.wrapping_mul(n))
 }
 
+/// A pool makes its own checkpoints: a parameter that asks for some would have no effect.
+#[test]
+fn policies_with_checkpoints_of_their_own_are_refused() {
+    for spec in [
+        "sqlite:commit=20",
+        "postgres:checkpoint_timeout=30",
+        "postgres:checkpoint_writes=500",
+    ] {
+        let Err(PoolError::Options(text)) = PoolOptions::new(10).policy(spec) else {
+            panic!("{spec} is no error of an option");
+        };
+        assert!(
+            text.starts_with(spec) && text.contains("makes its own"),
+            "{text}"
+        );
+    }
+    for spec in ["sqlite", "postgres", "innodb"] {
+        assert!(PoolOptions::new(10).policy(spec).is_ok(), "{spec}");
+    }
+}
+
 #[test]
 fn no_choice_of_page_numbers_loses_a_change() {
     let strides = [75_025, 121_393, 196_418, 1_346_269, 1 << 32, 1 << 52];
