@@ -283,7 +283,7 @@ impl<'a> Advisor<'a> {
         let cells = self.questioner.compare(&question)?;
         self.questions.push(question);
         let at = |frames: u64| {
-            let served = cells.iter().filter(|cell| !cell.result.failed);
+            let served = cells.iter().filter(|cell| cell.result.failed.is_none());
             served.filter(move |cell| cell.result.frames == frames)
         };
         let now = self.now.to_string();
@@ -318,7 +318,7 @@ impl<'a> Advisor<'a> {
             knobs: self.larger_buffers()?,
             exact: cells
                 .into_iter()
-                .filter(|cell| !cell.result.failed)
+                .filter(|cell| cell.result.failed.is_none())
                 .collect(),
             ..systems
         })
@@ -350,7 +350,7 @@ impl<'a> Advisor<'a> {
         self.questions.push(question);
         Ok(cells
             .into_iter()
-            .filter(|cell| !cell.result.failed)
+            .filter(|cell| cell.result.failed.is_none())
             .collect())
     }
 
