@@ -929,6 +929,7 @@ fn a_life_starts_from_measured_bytes() {
         log_bytes: Some(10_000),
         process_bytes: Some(80_000),
         device: None,
+        lost: 0.0,
     };
     let request = AdviseRequest {
         now: Some("lru".into()),
@@ -1002,6 +1003,7 @@ fn a_life_starts_from_measured_bytes() {
         log_bytes: None,
         process_bytes: Some(50_000),
         device: None,
+        lost: 0.0,
     });
     less.now = Some("lru".into());
     let advice = advised(&trace, &less);

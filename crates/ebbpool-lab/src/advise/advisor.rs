@@ -12,6 +12,7 @@ use super::clock::ArrivalRate;
 use super::knobs;
 use super::life::{LifeAnswer, LifeBasis, LifeOf};
 use super::load::{LoadTerms, MeasuredTerms, SystemLoad, life_of, owes_most};
+use super::measured::MeasuredWrites;
 use super::notes::{AdviceNote, NoteKind, WarningFacts, duration};
 use super::question::{AdviceQuestion, QuestionKind};
 use super::request::{AdviseError, AdviseRequest};
@@ -532,7 +533,9 @@ impl<'a> Advisor<'a> {
             now,
             then,
         };
-        let mut warnings = facts.warnings();
+        let measured = self.request.measured.as_ref();
+        let lost = measured.and_then(MeasuredWrites::lost_events);
+        let mut warnings: Vec<AdviceNote> = lost.into_iter().chain(facts.warnings()).collect();
         if then.frames < now.frames {
             warnings.push(AdviceNote::new(
                 NoteKind::LessMemory,

@@ -4,6 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::clock::SECONDS_PER_DAY;
+use super::notes::{AdviceNote, NoteKind};
 use super::request::AdviseError;
 
 /// Bytes that were written in the seconds of a capture, as the kernel and the server count them: the object `written` of a
@@ -20,6 +21,9 @@ pub struct MeasuredWrites {
     pub process_bytes: Option<u64>,
     /// What the block device below the server's files took, from all programs.
     pub device: Option<MeasuredDevice>,
+    /// The share of the capture's events that found no room, which the trace lacks.
+    #[serde(skip)]
+    pub lost: f64,
 }
 
 /// A block device in the seconds of a capture.
@@ -64,16 +68,36 @@ impl MeasuredWrites {
         #[derive(Deserialize)]
         struct Facts {
             written: MeasuredWrites,
+            #[serde(default)]
+            events: u64,
+            #[serde(default)]
+            lost: u64,
         }
         let wrong = |why: String| AdviseError::NoMeasuredWrites(why);
         let facts: Facts = serde_json::from_str(facts).map_err(|error| wrong(error.to_string()))?;
         let seconds = facts.written.seconds;
         match seconds.is_finite() && seconds > 0.0 {
-            true => Ok(facts.written),
+            true => Ok(MeasuredWrites {
+                lost: facts.lost as f64 / facts.events.saturating_add(facts.lost).max(1) as f64,
+                ..facts.written
+            }),
             false => Err(wrong(format!(
                 "nothing can be written in {seconds} seconds"
             ))),
         }
+    }
+
+    /// What the trace lacks, if it is more than figures bear.
+    pub(super) fn lost_events(&self) -> Option<AdviceNote> {
+        /// A capture refuses to write a trace if a larger share was lost, unless it is forced to.
+        const MOST_LOST: f64 = 0.01;
+        let lost = Some(100.0 * self.lost).filter(|_| self.lost > MOST_LOST)?;
+        Some(AdviceNote::new(
+            NoteKind::LostEvents,
+            format!(
+                "{lost:.0} % of the capture's events were lost, so that the trace has gaps, rates are too low, and every figure may be far off: capture again with a larger --ring"
+            ),
+        ))
     }
 
     /// The same in bytes per day.
@@ -122,7 +146,23 @@ mod tests {
             log_bytes: log,
             process_bytes: process,
             device: None,
+            lost: 0.0,
         }
+    }
+
+    #[test]
+    fn lost_events_are_noted_above_a_hundredth() {
+        let note = |events: u64, lost: u64| {
+            let facts = format!(
+                r#"{{"events": {events}, "lost": {lost}, "written": {{"seconds": 1.0, "page_bytes": 1, "log_bytes": 1, "process_bytes": 1, "device": null}}}}"#
+            );
+            MeasuredWrites::of_facts(&facts)
+                .expect("facts")
+                .lost_events()
+        };
+        assert_eq!((note(99, 1), note(0, 0)), (None, None));
+        let text = note(11, 89).expect("a note").text;
+        assert!(text.starts_with("89 % of the capture's events"), "{text}");
     }
 
     #[test]
