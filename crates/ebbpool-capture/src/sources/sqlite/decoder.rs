@@ -77,6 +77,13 @@ impl SqliteDecoder {
         }
     }
 
+    /// The pager at that address has ended, or begins: what comes is of another one.
+    pub fn forget(&mut self, pager: u64) {
+        if self.databases.remove(&pager).is_some() {
+            self.latest.retain(|page, _| page.0 != pager);
+        }
+    }
+
     /// True if the database of the pager is known.
     pub fn knows(&self, pager: u64) -> bool {
         self.databases.contains_key(&pager)
@@ -98,8 +105,9 @@ impl SqliteDecoder {
             kind::READ => {
                 self.counts.requests += 1;
                 let object = recorder.object([database, 0, 0, 0]);
-                let position = recorder.reference(object, index, false, 0);
-                self.latest.insert(page, position);
+                if let Some(position) = recorder.reference(object, index, false, 0) {
+                    self.latest.insert(page, position);
+                }
             }
             kind::DIRTY => match self.latest.get(&page) {
                 Some(&position) => {
@@ -110,8 +118,9 @@ impl SqliteDecoder {
                 None => {
                     self.counts.unrequested += 1;
                     let object = recorder.object([database, 0, 0, 0]);
-                    let position = recorder.reference(object, index, true, 0);
-                    self.latest.insert(page, position);
+                    if let Some(position) = recorder.reference(object, index, true, 0) {
+                        self.latest.insert(page, position);
+                    }
                 }
             },
             kind::COMMIT => self.counts.commits += 1,
@@ -211,5 +220,11 @@ mod tests {
         assert_eq!(recorder.objects[1].key, [2, 0, 0, 0]);
         assert!(decoder.knows(8) && !decoder.knows(9));
         assert_eq!(decoder.pagers(), [8]);
+        // The connection closes, and the next one is at the same address and has the same database.
+        decoder.forget(8);
+        assert!(!decoder.knows(8));
+        decoder.set_database(8, 2);
+        decoder.take(&event(kind::DIRTY, 8, 2), &mut recorder);
+        assert_eq!(decoder.counts.unrequested, 2);
     }
 }
