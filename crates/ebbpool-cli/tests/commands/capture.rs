@@ -35,6 +35,11 @@ struct Server {
 impl Server {
     /// `None` if no server can be started here.
     fn start() -> Option<Server> {
+        Server::start_with(&[])
+    }
+
+    /// The same; `prefix` is a program with arguments that runs the server.
+    fn start_with(prefix: &[&str]) -> Option<Server> {
         let user = Command::new("id").arg("-u").output().ok()?;
         if String::from_utf8_lossy(&user.stdout).trim() != "0" {
             let _ = writeln!(std::io::stderr(), "skipped: captures need root");
@@ -70,10 +75,8 @@ impl Server {
             "-c listen_addresses= -c unix_socket_directories={} -c shared_buffers=1000 -c fsync=off -c autovacuum=off -c bgwriter_lru_maxpages=0",
             path.display()
         );
-        server.as_owner(
-            "pg_ctl",
-            &["-D", &data, "-l", &log, "-w", "-o", &options, "start"],
-        );
+        let start = ["-D", &data, "-l", &log, "-w", "-o", &options, "start"];
+        server.run_as_owner(prefix, "pg_ctl", &start);
         server.client("createdb", &["bench"]);
         server.client("pgbench", &["-i", "-q", "-s", "2", "bench"]);
         Some(server)
@@ -84,8 +87,13 @@ impl Server {
     }
 
     fn as_owner(&self, program: &str, arguments: &[&str]) {
+        self.run_as_owner(&[], program, arguments);
+    }
+
+    fn run_as_owner(&self, prefix: &[&str], program: &str, arguments: &[&str]) {
         let done = Command::new("runuser")
             .args(["-u", "postgres", "--"])
+            .args(prefix)
             .arg(self.bin.join(program))
             .args(arguments)
             .current_dir("/")
@@ -387,4 +395,125 @@ fn wrong_targets_are_refused_with_a_remedy() {
         assert!(text.contains(message), "{arguments:?}: {text}");
     }
     assert!(ebbpool.names().is_empty());
+}
+
+/// Captures an idle server while another one works, and returns the requests, or 0 if there was none.
+fn requests_beside(idle: &Server, busy: &Server, ebbpool: &Ebbpool) -> Option<(u64, String)> {
+    let pid = idle.pid();
+    let words = [
+        "capture",
+        "postgres",
+        "--pid",
+        &pid,
+        "-o",
+        "idle.parquet",
+        "--at-most",
+        "1000%",
+    ];
+    let child = attached(ebbpool, &words)?;
+    busy.client("pgbench", &["-n", "-S", "-c", "2", "-t", "1000", "bench"]);
+    let done = Command::new("kill")
+        .args(["-INT", &child.id().to_string()])
+        .status();
+    assert!(done.expect("kill").success());
+    let output = child.wait_with_output().expect("an output");
+    let message = errors(&output);
+    match output.status.success() {
+        true => Some((facts(ebbpool, "idle.json")["requests"].as_u64()?, message)),
+        false => {
+            assert!(message.contains("nothing was requested"), "{message}");
+            Some((0, message))
+        }
+    }
+}
+
+#[test]
+fn a_server_without_random_addresses_is_captured_apart_from_another_one() {
+    let prefix = ["setarch", "-R"];
+    let (Some(one), Some(other)) = (Server::start_with(&prefix), Server::start_with(&prefix))
+    else {
+        return;
+    };
+    let ebbpool = Ebbpool::with_no_results();
+    let Some((requests, message)) = requests_beside(&one, &other, &ebbpool) else {
+        return;
+    };
+    assert!(
+        requests < 500,
+        "{requests} requests of an idle server: {message}"
+    );
+    assert!(
+        message.contains("other servers that run the same file"),
+        "{message}"
+    );
+    // Its own are captured.
+    let Some((requests, message)) = requests_beside(&one, &one, &ebbpool) else {
+        return;
+    };
+    assert!(requests > 2 * 2000, "{requests}: {message}");
+    // A backend is no server.
+    let backend = fs::read_to_string(format!("/proc/{0}/task/{0}/children", one.pid()));
+    let backend = backend.expect("children");
+    let backend = backend.split(' ').next().expect("a child");
+    let output = ebbpool
+        .command(&["capture", "postgres", "--pid", backend])
+        .output();
+    let message = errors(&output.expect("an output"));
+    let expected = format!("its server is --pid {}", one.pid());
+    assert!(message.contains(&expected), "{message}");
+}
+
+/// A process in `folder` that looks like a server.
+fn called_postgres(folder: &Path) -> Child {
+    let program = folder.join("postgres");
+    fs::copy("/bin/sleep", &program).expect("copied");
+    let child = Command::new(program).arg("60").current_dir(folder).spawn();
+    let child = child.expect("a process");
+    let started = Instant::now();
+    let name = || fs::read_to_string(format!("/proc/{}/comm", child.id()));
+    while name().is_ok_and(|name| name.trim() != "postgres") {
+        assert!(started.elapsed() < Duration::from_secs(10));
+    }
+    child
+}
+
+#[test]
+fn names_that_a_terminal_obeys_are_printed_harmless() {
+    let scratch = tempfile::tempdir().expect("a folder");
+    let folder = scratch.path().join("data\u{1b}]0;title\u{7}");
+    fs::create_dir(&folder).expect("a folder");
+    let mut child = called_postgres(&folder);
+    fs::write(folder.join("postmaster.pid"), format!("{}\n", child.id())).expect("written");
+    let output = Ebbpool::in_scratch().command(&["capture", "list"]).output();
+    let output = output.expect("an output");
+    child.kill().expect("killed");
+    child.wait().expect("its end");
+    let text = String::from_utf8(output.stdout).expect("UTF-8");
+    assert!(text.contains(r"data\u{1b}]0;title\u{7}"), "{text}");
+    assert!(!text.contains('\u{1b}'), "{text}");
+}
+
+#[test]
+fn a_file_without_an_end_does_not_hold_the_list_up() {
+    let scratch = tempfile::tempdir().expect("a folder");
+    let made = Command::new("mkfifo")
+        .arg(scratch.path().join("postmaster.pid"))
+        .status();
+    assert!(made.expect("mkfifo").success());
+    let mut child = called_postgres(scratch.path());
+    let mut list = Ebbpool::in_scratch()
+        .command(&["capture", "list"])
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("ebbpool starts");
+    let started = Instant::now();
+    while list.try_wait().expect("a state").is_none() {
+        if started.elapsed() > Duration::from_secs(20) {
+            list.kill().expect("killed");
+            panic!("the list waits for a process of another user");
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    child.kill().expect("killed");
+    child.wait().expect("its end");
 }

@@ -205,7 +205,7 @@ impl PostgresSource {
             arch: self.arch,
             maps: channel.maps(),
             address: address.wrapping_add(self.server.displacement),
-            owner: Some(self.server.owner),
+            owner: self.server.owner,
         }
     }
 

@@ -49,8 +49,9 @@ pub struct PostgresServer {
     pub(super) displacement: u64,
     /// The address of the descriptors of all buffers.
     pub(super) descriptors: u64,
-    /// What the postmaster writes into its memory when it starts, and its children inherit.
-    pub(super) owner: Owner,
+    /// What the postmaster writes into its memory when it starts, and its children inherit; `None` where no other server can have
+    /// the same addresses. To look at it costs a seventh of an event.
+    pub(super) owner: Option<Owner>,
 }
 
 /// Postmasters: processes with `postgres` as their program and a `postmaster.pid` of theirs in their working directory.
@@ -142,12 +143,15 @@ impl PostgresServer {
         if postmaster.is_some_and(|number| process.own_number() != Some(number.to_string())) {
             return Err(no_postmaster(process));
         }
-        let owner = memory.owner().ok_or_else(|| {
-            refused(
-                "it has no symbols PgStartTime and PostmasterPid".into(),
-                "use a build whose dynamic symbols are not stripped, such as Debian's or PGDG's",
-            )
-        })?;
+        let owner = match are_random(process, displacement) && !shares_addresses(process, &memory, &file) {
+            true => None,
+            false => Some(memory.owner().ok_or_else(|| {
+                refused(
+                    "it has no symbols PgStartTime and PostmasterPid, and without address randomisation nothing else shows which server a process belongs to".into(),
+                    "use a build whose dynamic symbols are not stripped, such as Debian's or PGDG's",
+                )
+            })?),
+        };
         Ok(PostgresServer {
             process,
             major,
@@ -169,6 +173,42 @@ impl PostgresServer {
             owner,
         })
     }
+}
+
+/// True if the kernel has chosen the addresses of a process at random, so that those of other servers differ.
+fn are_random(process: Process, displacement: u64) -> bool {
+    /// `ADDR_NO_RANDOMIZE`, which `setarch -R` sets.
+    const NOT_RANDOM: u32 = 0x4_0000;
+    /// Where Linux puts programs on x86-64 then (`ELF_ET_DYN_BASE`), also if the setting was changed since.
+    const USUAL: u64 = 0x5555_5555_4000;
+    let text = |path: &str| foreign::kernel_text(path).unwrap_or_default();
+    let personality = text(&process.path("personality"));
+    let personality = u32::from_str_radix(personality.trim(), 16).unwrap_or(NOT_RANDOM);
+    let setting = text("/proc/sys/kernel/randomize_va_space");
+    // A program that is linked to fixed addresses has no displacement.
+    let is_fixed = displacement == 0 || displacement == USUAL;
+    !is_fixed && personality & NOT_RANDOM == 0 && setting.trim() != "0"
+}
+
+/// True if a process of another server runs the same file at the same addresses.
+fn shares_addresses(process: Process, memory: &ServerMemory, file: &ProgramFile) -> bool {
+    let others = others(process, file).into_iter();
+    let mut displacements = others.filter_map(|other| {
+        let program = other.program().ok()?;
+        other.displacement(memory.program, &program)
+    });
+    displacements.any(|displacement| displacement == memory.displacement)
+}
+
+/// Processes of other servers that run the same file.
+fn others(process: Process, file: &ProgramFile) -> Vec<Process> {
+    let own = process.descendants();
+    let mut all = Process::all();
+    all.retain(|process| {
+        let identity = foreign::identity_behind(&process.path("exe"));
+        identity == Some(file.identity()) && !own.contains(process)
+    });
+    all
 }
 
 /// A process of PostgreSQL that is no postmaster, such as a backend.
@@ -279,13 +319,7 @@ impl PostgresServer {
 
     /// Processes of other servers that run the same file.
     pub fn others(&self) -> Vec<Process> {
-        let own = self.process.descendants();
-        let mut all = Process::all();
-        all.retain(|process| {
-            let identity = foreign::identity_behind(&process.path("exe"));
-            identity == Some(self.file.identity()) && !own.contains(process)
-        });
-        all
+        others(self.process, &self.file)
     }
 
     /// The pages in the shared buffer, in its order. The server runs on meanwhile, so that a page may be missing or double.
