@@ -8,7 +8,7 @@ use maud::{Markup, PreEscaped, html};
 use super::format::{Paper, Scale};
 use super::parts::{IndexPart, IndexParts};
 use super::study::ExperimentResult;
-use super::verdict::{GuestFinding, JudgedClaim, Verdict, counted_apart};
+use super::verdict::{CountedApart, GuestFinding, JudgedClaim, Verdict, counted_apart};
 
 const STYLE: &str = include_str!("page.css");
 const SCRIPT: &str = include_str!("page.js");
@@ -183,8 +183,7 @@ fn runs(scales: impl Iterator<Item = Scale>) -> String {
     }
 }
 
-/// The totals of the verdicts in a sentence. Circular verdicts and those on computing time, which vary from run to run,
-/// are counted apart.
+/// The totals of the verdicts in a sentence.
 fn totals<'a>(
     judged: impl Iterator<Item = &'a JudgedClaim>,
     experiments: usize,
@@ -225,22 +224,29 @@ fn mark(part: &IndexPart, parts: &[IndexPart]) -> String {
     }
 }
 
-/// What the page shows as verdicts, and in words how many claims have them. Circular verdicts and those on computing time
-/// are apart.
-const CLASSES: [(&str, &str); 6] = [
+/// What the page shows as verdicts, and in words how many claims have them. Those that are counted apart are apart.
+const CLASSES: [(&str, &str); 8] = [
     ("holds", "hold"),
     ("part", "hold in part"),
     ("not", "do not hold"),
     ("unknown", "cannot be judged"),
     ("circular", "are circular"),
+    ("unclaimed", "are not claimed by a paper"),
+    ("repeated", "repeat another paper's"),
     ("varies", "vary with computing time"),
 ];
 
 /// The class of a claim in [`CLASSES`].
 pub(crate) fn class(judged: &JudgedClaim) -> &'static str {
+    if let Some(why) = judged.counted_apart() {
+        return match why {
+            CountedApart::Circular => "circular",
+            CountedApart::Unclaimed => "unclaimed",
+            CountedApart::Repeated => "repeated",
+            CountedApart::ComputingTime => "varies",
+        };
+    }
     match judged.verdict {
-        _ if judged.circular.is_some() => "circular",
-        _ if judged.computing_time => "varies",
         Verdict::Holds => "holds",
         Verdict::InPart => "part",
         Verdict::DoesNot => "not",

@@ -13,7 +13,7 @@ use super::point::Point;
 use super::ranking::RankingTable;
 use super::seeds;
 use super::study::ExperimentResult;
-use super::verdict::{GuestFinding, JudgedClaim};
+use super::verdict::GuestFinding;
 
 /// Points beyond which a table says less than the figure.
 const MOST_ROWS: usize = 40;
@@ -86,7 +86,7 @@ fn claims(done: &ExperimentResult) -> Markup {
                         div { dt { (claimed) } dd { (prose(&judged.paper)) } }
                         div { dt { "ours" } dd { (prose(&judged.ours)) } }
                     }
-                    @for reason in reasons(judged) { p.why { (prose(reason)) } }
+                    @for reason in judged.all_reasons() { p.why { (prose(&reason)) } }
                     @for guest in &judged.guests {
                         p.small { (prose(&guest.says())) ": " (prose(&guest.ours)) "; " (GuestFinding::NO_VERDICT) "." }
                     }
@@ -94,13 +94,6 @@ fn claims(done: &ExperimentResult) -> Markup {
             }
         } }
     }
-}
-
-fn reasons(judged: &JudgedClaim) -> impl Iterator<Item = &str> {
-    let reasons = [&judged.circular, &judged.why].into_iter().flatten();
-    reasons
-        .map(String::as_str)
-        .filter(|reason| !reason.is_empty())
 }
 
 /// Where the experiment is from, how our figures compare with the paper's, and how to run it again.

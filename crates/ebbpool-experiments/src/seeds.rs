@@ -58,7 +58,7 @@ pub(crate) fn geometric_mean<'a>(all: impl Iterator<Item = &'a [f64]> + Clone) -
 }
 
 /// For each seed, the mean of `counts` over the values of all series.
-fn means<'a>(
+pub(crate) fn means<'a>(
     all: impl Iterator<Item = &'a [f64]> + Clone,
     counts: impl Fn(f64) -> f64,
 ) -> Vec<f64> {

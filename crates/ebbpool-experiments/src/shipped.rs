@@ -87,7 +87,7 @@ pub(crate) fn position(id: &str) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::{BTreeSet, HashSet};
+    use std::collections::{BTreeSet, HashMap, HashSet};
     use std::fs;
     use std::path::Path;
 
@@ -95,7 +95,7 @@ mod tests {
 
     use super::*;
     use crate::contenders::{self, PolicyChoice};
-    use crate::format::{Experiment, Paper, Scale};
+    use crate::format::{Claim, Experiment, Paper, PointAggregate, Scale};
     use crate::plan::{self, RunSelection};
     use crate::traces::Traces;
 
@@ -205,5 +205,98 @@ mod tests {
                 }
             }
         }
+    }
+
+    /// The claims of the papers, each with the name of its file.
+    fn claims_of_papers() -> impl Iterator<Item = (&'static str, Claim)> {
+        let published = all().filter(|(_, experiment)| experiment.paper.is_published());
+        published.flat_map(|(name, experiment)| {
+            let claims: Vec<Claim> = experiment.claims().cloned().collect();
+            claims.into_iter().map(move |claim| (name, claim))
+        })
+    }
+
+    #[test]
+    fn words_of_limits_are_judged_as_limits() {
+        for (name, claim) in claims_of_papers() {
+            let paper = claim.paper.as_deref().unwrap_or_default();
+            let words = format!("{} {paper}", claim.says).replace("no more than", "at most");
+            let take = claim.improvement.as_ref().map(|it| it.take);
+            let is_limit = claim.bound.is_some() || claim.near.is_some() || claim.flat.is_some();
+            let has = |text: &str| words.contains(text);
+            let says = &claim.says;
+            if has("up to ") {
+                assert_eq!(take, Some(PointAggregate::Most), "{name}: {says}");
+            }
+            if has("at most ") && !paper.contains("we take it as") {
+                let is_limit = is_limit || take == Some(PointAggregate::Most);
+                assert!(is_limit, "{name}: {says}");
+            }
+            let has_figure_after = |text: &str| {
+                let mut parts = words.split(text).skip(1);
+                parts.any(|rest| rest.starts_with(|first: char| first.is_ascii_digit()))
+            };
+            if has_figure_after("more than ") {
+                assert_eq!(take, Some(PointAggregate::Least), "{name}: {says}");
+            }
+            if has_figure_after("less than ") && !paper.contains("we look at") {
+                assert!(is_limit, "{name}: {says}");
+            }
+            if has("considerable") {
+                let by = claim.trend.as_ref().and_then(|trend| trend.by);
+                assert!(by.is_some(), "{name}: {says}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_no_paper_claims_is_marked() {
+        let mut marked = 0;
+        for (name, claim) in claims_of_papers() {
+            let paper = claim.paper.as_deref().unwrap_or_default();
+            let is_claimed = !paper.starts_with("not claimed");
+            assert_eq!(
+                claim.unclaimed.is_none(),
+                is_claimed,
+                "{name}: {}",
+                claim.says
+            );
+            marked += usize::from(!is_claimed);
+        }
+        assert!(marked >= 3, "{marked}");
+    }
+
+    #[test]
+    fn an_example_of_two_papers_is_counted_once() {
+        /// All that the result of a claim follows from.
+        fn example(experiment: &Experiment, claim: &Claim) -> String {
+            let workloads = experiment.workloads.0.iter();
+            let workloads: Vec<_> = workloads.map(|(_, it)| it.get_ref()).collect();
+            let policies = experiment.policies.0.iter();
+            let policies: Vec<_> = policies.map(|(_, it)| it.get_ref()).collect();
+            let varied: Vec<_> = experiment.varied(Scale::Quick).collect();
+            let metric = claim.metric.unwrap_or(experiment.metric);
+            let asked = (metric, &claim.at, claim.check());
+            format!(
+                "{workloads:?} {policies:?} {:?} {varied:?} {asked:?}",
+                experiment.setting
+            )
+        }
+        let mut first: HashMap<String, String> = HashMap::new();
+        let mut repeated = 0;
+        for (name, experiment) in all() {
+            for claim in experiment.claims() {
+                let at = example(&experiment, claim);
+                let earlier = first.get(&at);
+                assert_eq!(claim.repeats.as_ref(), earlier, "{name}: {}", claim.says);
+                match earlier {
+                    Some(_) => repeated += 1,
+                    None => {
+                        first.insert(at, experiment.id().to_string());
+                    }
+                }
+            }
+        }
+        assert!(repeated > 0);
     }
 }

@@ -69,8 +69,8 @@ impl ExperimentResult {
         judged.filter(|judged| judged.verdict == verdict).count()
     }
 
-    /// The numbers of circular claims and of claims about computing time, in words after a semicolon; empty if there are
-    /// none.
+    /// The numbers of the claims that are counted apart, such as circular ones, in words after a semicolon; empty if there
+    /// are none.
     pub fn counted_apart(&self) -> String {
         verdict::counted_apart(self.judged.iter())
     }

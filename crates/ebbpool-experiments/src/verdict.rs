@@ -1,17 +1,18 @@
 //! Judges whether a claim holds, by the rules in `docs/reproduction.md`.
 
+mod course;
 mod orders;
 mod ratios;
+mod rules;
 mod settings;
 
-use ebbpool_sim::Moment;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::contenders;
 use super::format::{
-    BestAtCheck, BoundCheck, Check, Claim, Experiment, FlatCheck, ImprovementCheck, NearCheck,
-    PeakCheck, Percent, PointAggregate, REFERENCES, TrendCheck, TrendDirection, ValueCheck,
+    BoundCheck, Check, Claim, Experiment, ImprovementCheck, NearCheck, Percent, PointAggregate,
+    ValueCheck,
 };
 use super::metric::Metric;
 use super::ordered::Text;
@@ -69,6 +70,12 @@ pub struct JudgedClaim {
     /// nothing about the policies and are counted apart.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub circular: Option<String>,
+    /// Why it is judged although the paper does not claim it, if so. Such verdicts are counted apart.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unclaimed: Option<String>,
+    /// The experiment on another paper that has the same claim, and the same result; it is counted there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub repeats: Option<String>,
     /// The policies that the user has added, beside the policy that the claim is about. They take no part in the verdict.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub guests: Vec<GuestFinding>,
@@ -95,58 +102,105 @@ impl GuestFinding {
     }
 }
 
-impl JudgedClaim {
-    /// The verdict in words, marked if it varies from run to run or is circular.
-    pub fn verdict_text(&self) -> String {
-        let says = self.verdict.says();
-        match (&self.circular, self.computing_time) {
-            (Some(_), _) => format!("{says} (circular)"),
-            (None, true) => format!("{says} (varies)"),
-            (None, false) => says.into(),
+/// Why a verdict is counted apart from the others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum CountedApart {
+    /// The result could not have been another one.
+    Circular,
+    /// The paper does not claim it.
+    Unclaimed,
+    /// An experiment on another paper has the same claim.
+    Repeated,
+    /// Computing times vary from run to run.
+    ComputingTime,
+}
+
+impl CountedApart {
+    const ALL: [CountedApart; 4] = [
+        CountedApart::Circular,
+        CountedApart::Unclaimed,
+        CountedApart::Repeated,
+        CountedApart::ComputingTime,
+    ];
+
+    /// The mark of such a verdict.
+    fn mark(self) -> &'static str {
+        match self {
+            CountedApart::Circular => "circular",
+            CountedApart::Unclaimed => "not claimed",
+            CountedApart::Repeated => "repeated",
+            CountedApart::ComputingTime => "varies",
         }
     }
 
-    /// Why the verdict is circular, and why the results differ, as far as known.
+    /// What follows the number of such verdicts in a sentence.
+    fn says(self) -> &'static str {
+        match self {
+            CountedApart::Circular => "circular, which show nothing",
+            CountedApart::Unclaimed => "that no paper claims",
+            CountedApart::Repeated => "that repeat another paper's",
+            CountedApart::ComputingTime => "of computing time, which vary",
+        }
+    }
+}
+
+impl JudgedClaim {
+    /// The verdict in words, marked if it is counted apart.
+    pub fn verdict_text(&self) -> String {
+        let says = self.verdict.says();
+        match self.counted_apart() {
+            Some(why) => format!("{says} ({})", why.mark()),
+            None => says.into(),
+        }
+    }
+
+    /// Why the verdict is counted apart, and why the results differ, as far as known.
+    pub(crate) fn all_reasons(&self) -> Vec<String> {
+        let repeats = self.repeats.as_ref();
+        let repeats =
+            repeats.map(|id| format!("The same example as in `{id}`, where it is counted."));
+        let apart = [&self.circular, &self.unclaimed, &repeats];
+        let reasons = apart.into_iter().chain([&self.why]).flatten();
+        let reasons = reasons.filter(|reason| !reason.is_empty());
+        reasons.cloned().collect()
+    }
+
+    /// Why the verdict is counted apart, and why the results differ, in one text.
     pub fn reasons(&self) -> String {
-        let reasons = [&self.circular, &self.why].into_iter().flatten();
-        let reasons: Vec<&str> = reasons.map(String::as_str).collect();
-        reasons.join(" ")
+        self.all_reasons().join(" ")
+    }
+
+    /// Why the verdict is counted apart; `None` if it is not.
+    pub(crate) fn counted_apart(&self) -> Option<CountedApart> {
+        if self.circular.is_some() {
+            Some(CountedApart::Circular)
+        } else if self.unclaimed.is_some() {
+            Some(CountedApart::Unclaimed)
+        } else if self.repeats.is_some() {
+            Some(CountedApart::Repeated)
+        } else {
+            self.computing_time.then_some(CountedApart::ComputingTime)
+        }
     }
 
     /// False if the verdict is counted apart.
     pub(crate) fn is_counted(&self) -> bool {
-        !self.computing_time && self.circular.is_none()
+        self.counted_apart().is_none()
     }
 }
 
 /// The numbers of verdicts that are counted apart, in words after a semicolon; empty if there are none.
 pub(crate) fn counted_apart<'a>(judged: impl Iterator<Item = &'a JudgedClaim>) -> String {
-    let apart: Vec<&JudgedClaim> = judged.filter(|judged| !judged.is_counted()).collect();
-    let circular = apart
-        .iter()
-        .filter(|judged| judged.circular.is_some())
-        .count();
-    let kinds = [
-        (circular, "circular, which show nothing"),
-        (apart.len() - circular, "of computing time, which vary"),
-    ];
-    let kinds = kinds.into_iter().filter(|(count, _)| *count > 0);
-    kinds
-        .map(|(count, words)| format!("; {count} {words}"))
-        .collect()
+    let apart: Vec<CountedApart> = judged.filter_map(JudgedClaim::counted_apart).collect();
+    let of_kind = |kind: CountedApart| {
+        let count = apart.iter().filter(|one| **one == kind).count();
+        (count > 0).then(|| format!("; {count} {}", kind.says()))
+    };
+    CountedApart::ALL.into_iter().filter_map(of_kind).collect()
 }
 
 /// Relative differences up to this share count as equality.
 const SAME: f64 = 1e-9;
-
-/// A percentage or an amount holds within this factor of the paper's.
-const FACTOR: f64 = 2.0;
-
-/// A percentage below this share of the paper's is a different effect.
-const LEAST_SHARE: f64 = 0.1;
-
-/// An amount holds in part within this factor of the paper's.
-const LARGE_FACTOR: f64 = 5.0;
 
 /// Judges a claim by the points of its experiment.
 pub(crate) fn judge(experiment: &Experiment, claim: &Claim, points: &[Point]) -> JudgedClaim {
@@ -164,26 +218,7 @@ pub(crate) fn judge(experiment: &Experiment, claim: &Claim, points: &[Point]) ->
         metric,
     };
     let judge = judge_by(&points);
-    let finding = match claim.check() {
-        Some(Check::Order(order)) => judge.order(order),
-        Some(Check::Best(best)) => judge.first(best, false),
-        Some(Check::Worst(worst)) => judge.first(worst, true),
-        Some(Check::Improvement(it)) => judge.improvement(it),
-        Some(Check::Trend(it)) => judge.trend(it),
-        Some(Check::Peak(it)) => judge.peak(it),
-        Some(Check::Value(it)) => judge.value(it),
-        Some(Check::Near(it)) => judge.near(it),
-        Some(Check::Bound(it)) => judge.bound(it),
-        Some(Check::Flat(it)) => judge.flat(it),
-        Some(Check::BestAt(it)) => judge.best_at(it),
-        Some(Check::Ratio(it)) => judge.ratio(it),
-        Some(Check::Fixed(it)) => judge.fixed(it),
-        Some(Check::Rank(it)) => judge.rank(it),
-        Some(Check::Times(it)) => judge.times(it),
-        Some(Check::More(it)) => judge.more(it),
-        Some(Check::Greatest(it)) => judge.greatest(it),
-        None => None,
-    };
+    let finding = claim.check().and_then(|check| judge.finding_of(check));
     let ClaimFinding {
         paper,
         ours,
@@ -201,6 +236,8 @@ pub(crate) fn judge(experiment: &Experiment, claim: &Claim, points: &[Point]) ->
         why: claim.why.clone(),
         computing_time: metric.is_computing_time(),
         circular: claim.circular.clone(),
+        unclaimed: claim.unclaimed.clone(),
+        repeats: claim.repeats.clone(),
         guests: match claim.check().and_then(Check::about_all) {
             Some(policy) => beside(&judge_by(&all), &guests, policy),
             None => Vec::new(),
@@ -229,9 +266,6 @@ struct ClaimFinding {
     verdict: Verdict,
 }
 
-/// A value and its coordinates.
-type ValueAt<'a> = (f64, &'a PointCoordinates);
-
 /// A comparison of two policies at the same coordinates.
 struct PolicyComparison<'a> {
     /// The result of the comparison for each seed.
@@ -254,13 +288,6 @@ impl<'a> PolicyComparison<'a> {
     }
 }
 
-/// A curve: the ordered points along a parameter.
-struct Curve<'a> {
-    place: PointCoordinates,
-    /// The values of the parameter and of the metric.
-    values: Vec<(&'a str, f64)>,
-}
-
 /// Judges a claim by the points that it is about.
 struct ClaimJudge<'a> {
     experiment: &'a Experiment,
@@ -269,6 +296,32 @@ struct ClaimJudge<'a> {
 }
 
 impl<'a> ClaimJudge<'a> {
+    /// The finding of a check.
+    fn finding_of(&self, check: Check) -> Option<ClaimFinding> {
+        match check {
+            Check::Order(order) => self.order(order),
+            Check::Best(best) => self.first(best, false),
+            Check::Worst(worst) => self.first(worst, true),
+            Check::Improvement(it) => self.improvement(it),
+            Check::Trend(it) => self.trend(it),
+            Check::Peak(it) => self.extreme(it, true),
+            Check::Valley(it) => self.extreme(it, false),
+            Check::Depends(it) => self.depends(it),
+            Check::NoWinner(policies) => self.no_winner(policies),
+            Check::Value(it) => self.value(it),
+            Check::Near(it) => self.near(it),
+            Check::Bound(it) => self.bound(it),
+            Check::Flat(it) => self.flat(it),
+            Check::BestAt(it) => self.best_at(it),
+            Check::Ratio(it) => self.ratio(it),
+            Check::Fixed(it) => self.fixed(it),
+            Check::Rank(it) => self.rank(it),
+            Check::Times(it) => self.times(it),
+            Check::More(it) => self.more(it),
+            Check::Greatest(it) => self.greatest(it),
+        }
+    }
+
     fn of(&self, policy: &str) -> impl Iterator<Item = (&'a Point, f64)> {
         let of_policy = self
             .points
@@ -316,158 +369,57 @@ impl<'a> ClaimJudge<'a> {
 
     fn improvement(&self, it: &ImprovementCheck) -> Option<ClaimFinding> {
         let found = self.improvements(&it.of, &it.over);
-        let most = found
-            .iter()
-            .max_by(|a, b| a.value().total_cmp(&b.value()))?;
-        let least = found
-            .iter()
-            .min_by(|a, b| a.value().total_cmp(&b.value()))?;
-        let mean = seeds::mean_of(found.iter().map(|one| one.samples.as_slice()))?;
-        Some(match it.percent {
-            Percent::Range([low, high]) => ClaimFinding {
-                paper: format!("{} to {} %", number(low), number(high)),
-                ours: match found.len() {
-                    1 => most.mean.text(" %"),
-                    _ => format!("{} to {}", least.mean.text(""), most.mean.text(" %")),
-                },
-                verdict: of_range([low, high], least.value(), most.value()),
-            },
-            Percent::One(percent) => {
-                let (ours, words, at) = match it.take {
-                    PointAggregate::Most => (most.mean, "up to ", Some(most.place)),
-                    PointAggregate::Least => (least.mean, "at least ", Some(least.place)),
-                    PointAggregate::Mean => (mean, "", None),
-                };
-                let at = at.filter(|_| found.len() > 1);
-                let at = at.map(|place| format!(" ({})", place.says()));
-                ClaimFinding {
-                    paper: format!("{words}{} %", number(percent)),
-                    ours: format!("{words}{}{}", ours.text(" %"), at.unwrap_or_default()),
-                    verdict: of_percent(percent, ours.mean),
-                }
-            }
-        })
+        let values: Vec<f64> = found.iter().map(PolicyComparison::value).collect();
+        match it.percent {
+            Percent::Range(range) => Some(ClaimFinding {
+                paper: format!("{} to {} %", number(range[0]), number(range[1])),
+                ours: span_text(&found)?,
+                verdict: rules::of_range(range, &values)?,
+            }),
+            Percent::One(percent) => self.improvement_by(percent, it.take, &found, &values),
+        }
     }
 
-    /// The curves of a policy along a dimension, or of its improvement over another policy. A curve over the
-    /// trace consists of the means of its three thirds.
-    fn curves(&self, policy: &str, over: Option<&str>, along: &str) -> Vec<Curve<'a>> {
-        if along == REFERENCES {
-            let of_policy = self.points.iter().filter(|point| point.policy == policy);
-            let thirds = of_policy.filter_map(|point| {
-                Some(Curve {
-                    place: point.place.clone(),
-                    values: thirds(point, self.metric)?,
-                })
-            });
-            return thirds.collect();
-        }
-        let values: Vec<ValueAt> = match over {
-            Some(over) => {
-                let all = self.improvements(policy, over).into_iter();
-                all.map(|one| (one.value(), one.place)).collect()
+    /// The finding on an improvement by one percentage.
+    fn improvement_by(
+        &self,
+        percent: f64,
+        take: PointAggregate,
+        found: &[PolicyComparison],
+        values: &[f64],
+    ) -> Option<ClaimFinding> {
+        let all = values.len();
+        let of_limit = |words: &str, end: &PolicyComparison, yes: usize| {
+            let place = match all {
+                1 => String::new(),
+                _ => format!(" ({}); {yes} of {all} points", end.place.says()),
+            };
+            format!("{words}{}{place}", end.mean.text(" %"))
+        };
+        let (words, ours, verdict) = match take {
+            PointAggregate::Most => {
+                let (words, yes) = ("up to ", rules::within(percent, values));
+                let ours = of_limit(words, greatest(found)?, yes);
+                (words, ours, rules::of_greatest(percent, values)?)
             }
-            None => self
-                .of(policy)
-                .map(|(point, value)| (value, &point.place))
-                .collect(),
-        };
-        let mut curves: Vec<Curve> = Vec::new();
-        for (value, place) in values {
-            let Some(at) = place.get(along) else { continue };
-            let rest = place.without(along);
-            match curves.iter_mut().find(|curve| curve.place == rest) {
-                Some(curve) => curve.values.push((at, value)),
-                None => curves.push(Curve {
-                    place: rest,
-                    values: vec![(at, value)],
-                }),
+            PointAggregate::Least => {
+                let (words, yes) = ("at least ", rules::beyond(percent, values));
+                let ours = of_limit(words, least(found)?, yes);
+                (words, ours, rules::of_share(yes, all)?)
             }
-        }
-        curves.retain(|curve| curve.values.len() > 1);
-        curves
-    }
-
-    fn trend(&self, it: &TrendCheck) -> Option<ClaimFinding> {
-        let curves = self.curves(&it.policy, it.over.as_deref(), &it.along);
-        let sign = match it.goes {
-            TrendDirection::Up => 1.0,
-            TrendDirection::Down => -1.0,
+            PointAggregate::Each => {
+                let each = values.iter().map(|value| rules::of_size(percent, *value));
+                ("each ", span_text(found)?, each.max()?)
+            }
+            PointAggregate::Mean => {
+                let mean = seeds::mean_of(found.iter().map(|one| one.samples.as_slice()))?;
+                ("", mean.text(" %"), rules::of_size(percent, mean.mean))
+            }
         };
-        let mut ends = 0;
-        let (mut steps, mut all_steps) = (0, 0);
-        for curve in &curves {
-            let values: Vec<f64> = curve.values.iter().map(|(_, value)| sign * value).collect();
-            ends += usize::from(values.last() > values.first());
-            all_steps += values.len() - 1;
-            let slack = SAME
-                * values
-                    .iter()
-                    .fold(0.0, |most: f64, value| most.max(value.abs()));
-            steps += values
-                .windows(2)
-                .filter(|pair| pair[1] >= pair[0] - slack)
-                .count();
-        }
-        let all = curves.len();
-        let ends_text = |curve: &Curve| {
-            let values = &curve.values;
-            Some(format!(
-                "{} to {}",
-                number(values.first()?.1),
-                number(values.last()?.1)
-            ))
-        };
-        let direction = match it.goes {
-            TrendDirection::Up => "rises",
-            TrendDirection::Down => "falls",
-        };
-        let example = curves.first().and_then(ends_text)?;
         Some(ClaimFinding {
-            paper: direction.into(),
-            ours: match all {
-                1 => format!("{example}; {steps} of {all_steps} steps"),
-                _ => format!(
-                    "{ends} of {all} curves, {steps} of {all_steps} steps; {} at {}",
-                    example,
-                    curves.first().map(|curve| curve.place.says())?
-                ),
-            },
-            verdict: if ends == all && 4 * steps >= 3 * all_steps {
-                Verdict::Holds
-            } else if 2 * ends >= all && ends > 0 {
-                Verdict::InPart
-            } else {
-                Verdict::DoesNot
-            },
-        })
-    }
-
-    fn peak(&self, it: &PeakCheck) -> Option<ClaimFinding> {
-        let mut curves = self.curves(&it.policy, it.over.as_deref(), &it.along);
-        curves.retain(|curve| curve.values.len() > 2);
-        let greatest = |curve: &Curve| {
-            let values = curve.values.iter().map(|(_, value)| *value).enumerate();
-            values
-                .max_by(|a, b| a.1.total_cmp(&b.1))
-                .map_or(0, |(at, _)| at)
-        };
-        let inside = |curve: &&Curve| (1..curve.values.len() - 1).contains(&greatest(curve));
-        let yes = curves.iter().filter(inside).count();
-        let all = curves.len();
-        let first = curves.first()?;
-        Some(ClaimFinding {
-            paper: "highest between the ends".into(),
-            ours: format!(
-                "{yes} of {all} curves; {} {} is highest{}",
-                it.along,
-                first.values.get(greatest(first))?.0,
-                match first.place.says() {
-                    place if place.is_empty() => String::new(),
-                    place => format!(" at {place}"),
-                }
-            ),
-            verdict: of_share(yes, all)?,
+            paper: format!("{words}{} %", number(percent)),
+            ours,
+            verdict,
         })
     }
 
@@ -477,8 +429,8 @@ impl<'a> ClaimJudge<'a> {
         let samples: Vec<Vec<f64>> = samples.collect::<Option<_>>()?;
         let mean = seeds::mean_of(samples.iter().map(Vec::as_slice))?;
         let (paper, verdict) = match (it.is, it.about) {
-            (Some(is), _) => (is, of_exact(is, &values)),
-            (None, Some(about)) => (about, of_amount(about, mean.mean)),
+            (Some(is), _) => (is, rules::of_exact(is, &values)),
+            (None, Some(about)) => (about, rules::of_size(about, mean.mean)),
             (None, None) => return None,
         };
         Some(ClaimFinding {
@@ -489,23 +441,34 @@ impl<'a> ClaimJudge<'a> {
     }
 
     fn near(&self, it: &NearCheck) -> Option<ClaimFinding> {
-        let differences = self.improvements(&it.policy, &it.to);
-        let most = differences
+        let policies = it.policy.values();
+        let differences: Vec<(&str, PolicyComparison)> = policies
             .iter()
-            .max_by(|a, b| a.value().abs().total_cmp(&b.value().abs()))?;
+            .flat_map(|Text(policy)| {
+                let found = self.improvements(policy, &it.to).into_iter();
+                found.map(move |one| (policy.as_str(), one))
+            })
+            .collect();
+        let (policy, most) = differences
+            .iter()
+            .max_by(|a, b| a.1.value().abs().total_cmp(&b.1.value().abs()))?;
         let yes = differences
             .iter()
-            .filter(|one| one.value().abs() <= it.percent)
+            .filter(|(_, one)| one.value().abs() <= it.percent)
             .count();
+        let of_policy = match policies.len() {
+            1 => String::new(),
+            _ => format!("{policy}, "),
+        };
         Some(ClaimFinding {
             paper: format!("within {} %", number(it.percent)),
             ours: format!(
-                "{yes} of {}; {} at {}",
+                "{yes} of {}; {} at {of_policy}{}",
                 differences.len(),
                 most.mean.text(" %"),
                 most.place.says()
             ),
-            verdict: of_share(yes, differences.len())?,
+            verdict: rules::of_share(yes, differences.len())?,
         })
     }
 
@@ -518,14 +481,12 @@ impl<'a> ClaimJudge<'a> {
             return Some(ClaimFinding {
                 paper: format!("at most {}", number(most)),
                 ours: format!("{yes} of {}; up to {greatest}", values.len()),
-                verdict: of_share(yes, values.len())?,
+                verdict: rules::of_share(yes, values.len())?,
             });
         }
         let percent = it.percent?;
         let found = self.improvements(&it.policy, it.over.as_deref()?);
-        let worst = found
-            .iter()
-            .min_by(|a, b| a.value().total_cmp(&b.value()))?;
+        let worst = least(&found)?;
         let yes = found.iter().filter(|one| -one.value() <= percent).count();
         Some(ClaimFinding {
             paper: format!("no more than {} % worse", number(percent)),
@@ -535,134 +496,30 @@ impl<'a> ClaimJudge<'a> {
                 seeds::value_text(-worst.value(), worst.mean.half_width, " %"),
                 worst.place.says()
             ),
-            verdict: of_share(yes, found.len())?,
-        })
-    }
-
-    fn flat(&self, it: &FlatCheck) -> Option<ClaimFinding> {
-        let curves = self.curves(&it.policy, None, &it.along);
-        let spread = |curve: &Curve| {
-            let values = || curve.values.iter().map(|(_, value)| *value);
-            let mean = values().sum::<f64>() / curve.values.len() as f64;
-            let least = values().fold(f64::INFINITY, f64::min);
-            let most = values().fold(f64::NEG_INFINITY, f64::max);
-            100.0 * (most - least) / mean
-        };
-        let spreads: Vec<f64> = curves.iter().map(spread).collect();
-        let yes = spreads
-            .iter()
-            .filter(|spread| **spread <= it.percent)
-            .count();
-        let most = spreads.iter().copied().max_by(f64::total_cmp)?;
-        Some(ClaimFinding {
-            paper: format!("changes by at most {} %", number(it.percent)),
-            ours: format!(
-                "{yes} of {} curves; up to {} %",
-                spreads.len(),
-                number(most)
-            ),
-            verdict: of_share(yes, spreads.len())?,
-        })
-    }
-
-    fn best_at(&self, it: &BestAtCheck) -> Option<ClaimFinding> {
-        let curves = self.curves(&it.policy, None, &it.along);
-        let Text(expected) = &it.is;
-        let best = |curve: &Curve<'a>| {
-            let better = |a: &&(&str, f64), b: &&(&str, f64)| match self.metric.more_is_better() {
-                true => b.1.total_cmp(&a.1),
-                false => a.1.total_cmp(&b.1),
-            };
-            curve.values.iter().min_by(better).map_or("", |(at, _)| at)
-        };
-        let found: Vec<&str> = curves.iter().map(best).collect();
-        let yes = found.iter().filter(|at| **at == expected).count();
-        Some(ClaimFinding {
-            paper: format!("{} {expected}", it.along),
-            ours: format!("best at {}", found.join(", ")),
-            verdict: of_share(yes, found.len())?,
+            verdict: rules::of_share(yes, found.len())?,
         })
     }
 }
 
-/// The means of the metric over the three thirds of a trace.
-fn thirds(point: &Point, metric: Metric) -> Option<Vec<(&'static str, f64)>> {
-    let frames = point.frames.unwrap_or(1) as f64;
-    let value = |moment: &Moment| match metric {
-        Metric::Clean => Some(moment.clean as f64),
-        Metric::CleanShare => Some(moment.clean as f64 / frames),
-        Metric::TargetShare => Some(moment.target? as f64 / frames),
-        _ => None,
-    };
-    let values: Vec<f64> = point.moments.iter().map(value).collect::<Option<_>>()?;
-    let third = values.len() / 3;
-    let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len() as f64;
-    (third > 0).then(|| {
-        vec![
-            ("first third", mean(&values[..third])),
-            ("second third", mean(&values[third..2 * third])),
-            ("last third", mean(&values[2 * third..])),
-        ]
+/// The greatest of some comparisons.
+fn greatest<'a, 'b>(found: &'b [PolicyComparison<'a>]) -> Option<&'b PolicyComparison<'a>> {
+    let greatest = found.iter();
+    greatest.max_by(|a, b| a.value().total_cmp(&b.value()))
+}
+
+/// The least of some comparisons.
+fn least<'a, 'b>(found: &'b [PolicyComparison<'a>]) -> Option<&'b PolicyComparison<'a>> {
+    let least = found.iter();
+    least.min_by(|a, b| a.value().total_cmp(&b.value()))
+}
+
+/// The least and the greatest of some comparisons, in words.
+fn span_text(found: &[PolicyComparison]) -> Option<String> {
+    let (least, greatest) = (least(found)?, greatest(found)?);
+    Some(match found.len() {
+        1 => greatest.mean.text(" %"),
+        _ => format!("{} to {}", least.mean.text(""), greatest.mean.text(" %")),
     })
-}
-
-/// The verdict on a number of comparisons: all hold, most, or fewer. `None` without a comparison.
-fn of_share(yes: usize, all: usize) -> Option<Verdict> {
-    match (yes, all) {
-        (_, 0) => None,
-        (yes, all) if yes == all => Some(Verdict::Holds),
-        (yes, all) if 2 * yes > all => Some(Verdict::InPart),
-        _ => Some(Verdict::DoesNot),
-    }
-}
-
-/// The verdict on a percentage: it holds within a factor of two of the paper's, and in part with the same sign
-/// and at least a tenth of the paper's.
-fn of_percent(paper: f64, ours: f64) -> Verdict {
-    let ratio = ours / paper;
-    if (1.0 / FACTOR..=FACTOR).contains(&ratio) {
-        Verdict::Holds
-    } else if ratio >= LEAST_SHARE {
-        Verdict::InPart
-    } else {
-        Verdict::DoesNot
-    }
-}
-
-/// The verdict on a range of percentages by the least and the greatest of ours.
-fn of_range([low, high]: [f64; 2], least: f64, most: f64) -> Verdict {
-    match of_percent(high, most) {
-        Verdict::Holds if low >= 0.0 && least < 0.0 => Verdict::InPart,
-        verdict => verdict,
-    }
-}
-
-/// The verdict on an amount: it holds within a factor of two, and in part within a factor of five.
-fn of_amount(paper: f64, ours: f64) -> Verdict {
-    let ratio = ours / paper;
-    if (1.0 / FACTOR..=FACTOR).contains(&ratio) {
-        Verdict::Holds
-    } else if (1.0 / LARGE_FACTOR..=LARGE_FACTOR).contains(&ratio) {
-        Verdict::InPart
-    } else {
-        Verdict::DoesNot
-    }
-}
-
-/// The verdict on exact values: they hold if all are equal, and in part if all are within 10 %.
-fn of_exact(paper: f64, ours: &[f64]) -> Verdict {
-    let difference = |value: &f64| (value - paper).abs();
-    let all_within = |share: f64| {
-        ours.iter()
-            .all(|value| difference(value) <= share * paper.abs())
-    };
-    if all_within(SAME) {
-        Verdict::Holds
-    } else if all_within(0.1) {
-        Verdict::InPart
-    } else {
-        Verdict::DoesNot
-    }
 }
 
 /// A number with about three significant digits.

@@ -262,21 +262,30 @@ impl Instance {
             return Ok(());
         }
         let needs_store = self.with_family(shared, |family| Ok(family.wal_needs_store()))?;
-        let transaction = match needs_store {
+        let found = match needs_store {
             true => self.with_store(shared, |store| {
                 shared.with_family(self.now(), |family| family.wal_transaction(Some(store)))
-            })?,
-            false => self.with_family(shared, |family| family.wal_transaction(None))?,
+            }),
+            false => self.with_family(shared, |family| family.wal_transaction(None)),
         };
-        let Some(transaction) = transaction else {
-            return Ok(());
-        };
-        let prepared = self.prepare(shared, &transaction);
+        let prepared = found.and_then(|found| match found {
+            _ if self.with_family(shared, |family| Ok(family.has_missed_commit()))? => {
+                self.note_refusal(shared, Code::IO)?;
+                Err(Code::IO)
+            }
+            Some(transaction) => {
+                let is_durable = self.prepare(shared, &transaction)?;
+                Ok(Some((transaction, is_durable)))
+            }
+            None => Ok(None),
+        });
         self.with_family(shared, |family| match prepared {
-            Ok(is_durable) => {
+            Ok(Some((transaction, is_durable))) => {
                 family.prepare_wal(transaction, is_durable);
                 Ok(())
             }
+            // A VFS above has yet to write frames; the commit is looked for again when its writer ends.
+            Ok(None) => Ok(()),
             Err(code) => {
                 family.refuse_wal()?;
                 Err(code)
@@ -342,10 +351,14 @@ impl Instance {
 
     /// SQLite says that a transaction in its WAL is committed.
     pub(crate) fn commit_wal(&self, shared: &Shared) -> Answer<()> {
-        let is_late = self.with_family(shared, |family| {
+        let (is_late, has_missed) = self.with_family(shared, |family| {
             family.wal_is_committed();
-            Ok(family.options.window == 0.0 && family.due().is_some())
+            let is_late = family.options.window == 0.0 && family.due().is_some();
+            Ok((is_late, family.has_missed_commit()))
         })?;
+        if has_missed {
+            shared.publish_health(self.now());
+        }
         // Another connection has asked for no window since the transaction was prepared.
         if is_late && let Err(error) = self.epoch(shared) {
             tracing::warn!(%error, "a commit is not durable yet, and is tried again");

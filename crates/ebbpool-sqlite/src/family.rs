@@ -89,6 +89,8 @@ pub(crate) struct Family {
     /// What the writer of SQLite's WAL is about to commit.
     writing: commit::WalWriting,
     prepared: Option<commit::Prepared>,
+    /// True if the index of the WAL has had a commit that the WAL did not have.
+    has_missed_commit: bool,
     /// The super-journal of the transaction in the main file.
     pub(crate) super_journal: Option<String>,
     /// Seconds: when the logs got the first epoch that is not in place.
@@ -175,6 +177,7 @@ impl Family {
             wal_taken: None,
             writing: commit::WalWriting::default(),
             prepared: None,
+            has_missed_commit: false,
             super_journal: None,
             log_began: (!is_in_place).then_some(now),
             began: now,

@@ -22,12 +22,6 @@ pub(crate) fn be32(bytes: &[u8], at: usize) -> u32 {
     u32::from_be_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
 }
 
-/// True if a frame's header has neither salt nor checksum: SQLite (wal.c: `walEncodeFrame`) writes it like that after a frame of the
-/// transaction has got another content, and completes it when all frames are there.
-pub(crate) fn lacks_checksum(header: &[u8]) -> bool {
-    header[8..FRAME as usize].iter().all(|byte| *byte == 0)
-}
-
 /// SQLite's checksum over pairs of little-endian words.
 fn checksum(mut sum: [u32; 2], bytes: &[u8]) -> [u32; 2] {
     for pair in bytes.chunks_exact(8) {
@@ -130,6 +124,24 @@ impl WalCursor {
             frames: self.frames + 1,
             ..self.clone()
         })
+    }
+
+    /// Takes the next frame whatever salt and checksum it has, moves behind it, and returns the header that makes it valid here;
+    /// `None` if it is of no page.
+    pub(crate) fn seal(&mut self, frame: &[u8]) -> Option<(WalFrame, [u8; FRAME as usize])> {
+        let page = be32(frame, 0);
+        if page == 0 {
+            return None;
+        }
+        self.sum = self.sum_behind(frame);
+        self.frames += 1;
+        let mut header = [0; FRAME as usize];
+        header[..8].copy_from_slice(&frame[..8]);
+        header[8..16].copy_from_slice(&self.salt);
+        header[16..20].copy_from_slice(&self.sum[0].to_be_bytes());
+        header[20..].copy_from_slice(&self.sum[1].to_be_bytes());
+        let size = be32(frame, 4);
+        Some((WalFrame { page, size }, header))
     }
 
     /// Takes the next frame, if the bytes are one, and moves behind it.

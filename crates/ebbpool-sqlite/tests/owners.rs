@@ -239,14 +239,47 @@ fn many_processes_take_turns() {
     assert_eq!((count(&plain), integrity(&plain).as_str()), (80, "ok"));
 }
 
+/// Another process deletes its journal while the library looks for one: that is no error.
+#[test]
+fn a_journal_that_is_deleted_meanwhile_is_no_error() {
+    let (_directory, path) = directory();
+    plain(&path).execute_batch("CREATE TABLE t (a)").unwrap();
+    let journal = beside(&path, "-journal");
+    let is_over = std::sync::atomic::AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !is_over.load(std::sync::atomic::Ordering::Relaxed) {
+                // What begins so is no journal that SQLite rolls back.
+                std::fs::write(&journal, "no journal").unwrap();
+                // SQLite may have deleted it.
+                let _ = std::fs::remove_file(&journal);
+            }
+        });
+        let opened = (0..400).try_for_each(|_| {
+            let database = open(&path, "")?;
+            match database.query_row("SELECT count(*) FROM t", [], |_| Ok(())) {
+                Err(error) if error.sqlite_error_code() != Some(ErrorCode::DatabaseBusy) => {
+                    Err(error)
+                }
+                _ => Ok(()),
+            }
+        });
+        is_over.store(true, std::sync::atomic::Ordering::Relaxed);
+        opened.unwrap();
+    });
+}
+
 /// Locks bytes by the open file description, as VFSs do that other bindings of SQLite bring along.
+///
+/// A process that another test has started has the locks of this one until it runs its program, also those that are gone here: the
+/// call waits for their end.
 fn lock_bytes(file: &File, kind: i32, at: i64, count: i64) {
     // SAFETY: all zeros are a value of the structure, which lives until the call returns; the descriptor is open.
     let code = unsafe {
         let mut range: libc::flock = std::mem::zeroed();
         range.l_type = kind as i16;
         (range.l_start, range.l_len) = (at as libc::off_t, count as libc::off_t);
-        libc::fcntl(file.as_raw_fd(), libc::F_OFD_SETLK, &range)
+        libc::fcntl(file.as_raw_fd(), libc::F_OFD_SETLKW, &range)
     };
     assert_eq!(code, 0);
 }

@@ -284,7 +284,18 @@ fn missing_bytes(inspection: &SqliteInspection) -> Option<ByteSize> {
     // What `-ebb` has in reserve behind its records is given back.
     let reserve = log.map_or(0, |log| log.bytes.saturating_sub(log.used_bytes));
     let free = mount.f_bavail.saturating_mul(mount.f_frsize) + reserve;
-    (free < need).then(|| ByteSize::new(need - free))
+    (free < need).then(|| ByteSize::new(rounded_up(need - free)))
+}
+
+/// A number of bytes that is no smaller, and whose text is not either: a size is shown with three digits, rounded to the nearest.
+fn rounded_up(bytes: u64) -> u64 {
+    let unit = 1u64 << (bytes.checked_ilog2().unwrap_or(0) / 10 * 10);
+    let step = match bytes / unit {
+        // Quarters are shown, or rounded up.
+        ..99 => unit.div_ceil(4),
+        _ => unit,
+    };
+    bytes.checked_next_multiple_of(step).unwrap_or(bytes)
 }
 
 /// What has to be given up, because it cannot be brought in place.
@@ -455,5 +466,20 @@ impl SqliteRecovery {
             (false, false) => "nothing was done; leave --dry-run out to do it. Whether its pages are whole, ebbpool sqlite check says\n".into(),
         };
         text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_room_that_is_asked_for_is_no_less_than_what_is_missing() {
+        for bytes in (1..3000).chain((0..40_000).map(|n| n * 7919 + 13)) {
+            let shown = ByteSize::new(rounded_up(bytes)).to_string();
+            let size: ByteSize = shown.parse().expect("a size");
+            assert!(size.bytes() >= bytes, "{bytes}: {shown}");
+            assert!(size.bytes() <= bytes + bytes / 3 + 1, "{bytes}: {shown}");
+        }
     }
 }

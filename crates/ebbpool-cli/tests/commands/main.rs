@@ -29,5 +29,6 @@ mod sqlite_check;
 mod sqlite_health;
 mod sqlite_names;
 mod sqlite_program;
+mod sqlite_system;
 mod texts;
 mod trace;

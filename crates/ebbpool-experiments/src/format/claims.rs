@@ -22,12 +22,17 @@ pub(crate) struct Claim {
     pub(crate) why: Option<String>,
     /// Why the result could not have been another one, if so, such as a workload that was derived from the claim.
     pub(crate) circular: Option<String>,
+    /// Why it is judged although the paper does not claim it, if so.
+    pub(crate) unclaimed: Option<String>,
+    /// The experiment that counts the same claim, if another paper has the same example.
+    pub(crate) repeats: Option<String>,
     pub(crate) order: Option<Vec<String>>,
     pub(crate) best: Option<BestCheck>,
     pub(crate) worst: Option<BestCheck>,
     pub(crate) improvement: Option<ImprovementCheck>,
     pub(crate) trend: Option<TrendCheck>,
     pub(crate) peak: Option<PeakCheck>,
+    pub(crate) valley: Option<PeakCheck>,
     pub(crate) value: Option<ValueCheck>,
     pub(crate) near: Option<NearCheck>,
     pub(crate) bound: Option<BoundCheck>,
@@ -39,6 +44,8 @@ pub(crate) struct Claim {
     pub(crate) times: Option<TimesCheck>,
     pub(crate) more: Option<MoreCheck>,
     pub(crate) greatest: Option<GreatestCheck>,
+    pub(crate) depends: Option<DependsCheck>,
+    pub(crate) no_winner: Option<Vec<String>>,
 }
 
 /// One policy is at least as good as all others, or at most as good.
@@ -139,10 +146,12 @@ pub(crate) enum Percent {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum PointAggregate {
-    /// The largest value ("up to").
+    /// "Up to": no value is larger, and the largest is about that.
     Most,
-    /// The smallest value ("at least").
+    /// "At least": no value is smaller.
     Least,
+    /// Each value.
+    Each,
     #[default]
     Mean,
 }
@@ -156,6 +165,8 @@ pub(crate) struct TrendCheck {
     pub(crate) over: Option<String>,
     pub(crate) along: String,
     pub(crate) goes: TrendDirection,
+    /// By how many per cent of its first value the curve goes at least; if not given, any change does.
+    pub(crate) by: Option<f64>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
@@ -165,7 +176,7 @@ pub(crate) enum TrendDirection {
     Down,
 }
 
-/// A curve is highest between its ends.
+/// A curve is highest between its ends, or lowest.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(crate) struct PeakCheck {
@@ -185,11 +196,11 @@ pub(crate) struct ValueCheck {
     pub(crate) about: Option<f64>,
 }
 
-/// Two policies differ by at most this many per cent.
+/// A policy, or each of several, differs from another by at most this many per cent.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(crate) struct NearCheck {
-    pub(crate) policy: String,
+    pub(crate) policy: OneOrMore,
     pub(crate) to: String,
     pub(crate) percent: f64,
 }
@@ -220,6 +231,17 @@ pub(crate) struct BestAtCheck {
     pub(crate) policy: String,
     pub(crate) along: String,
     pub(crate) is: Text,
+}
+
+/// The best value of a parameter is not the same at all values of another parameter.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub(crate) struct DependsCheck {
+    pub(crate) policy: String,
+    /// The parameter that has a best value.
+    pub(crate) along: String,
+    /// The parameter on which it depends.
+    pub(crate) on: String,
 }
 
 /// The ratio of a policy's metric to another policy's has this limit.
@@ -289,6 +311,7 @@ pub(crate) enum Check<'a> {
     Improvement(&'a ImprovementCheck),
     Trend(&'a TrendCheck),
     Peak(&'a PeakCheck),
+    Valley(&'a PeakCheck),
     Value(&'a ValueCheck),
     Near(&'a NearCheck),
     Bound(&'a BoundCheck),
@@ -300,6 +323,9 @@ pub(crate) enum Check<'a> {
     Times(&'a TimesCheck),
     More(&'a MoreCheck),
     Greatest(&'a GreatestCheck),
+    Depends(&'a DependsCheck),
+    /// None of them is the best of them at most points.
+    NoWinner(&'a [String]),
 }
 
 impl Claim {
@@ -312,6 +338,7 @@ impl Claim {
             self.improvement.as_ref().map(Check::Improvement),
             self.trend.as_ref().map(Check::Trend),
             self.peak.as_ref().map(Check::Peak),
+            self.valley.as_ref().map(Check::Valley),
             self.value.as_ref().map(Check::Value),
             self.near.as_ref().map(Check::Near),
             self.bound.as_ref().map(Check::Bound),
@@ -323,6 +350,8 @@ impl Claim {
             self.times.as_ref().map(Check::Times),
             self.more.as_ref().map(Check::More),
             self.greatest.as_ref().map(Check::Greatest),
+            self.depends.as_ref().map(Check::Depends),
+            self.no_winner.as_deref().map(Check::NoWinner),
         ];
         let mut given = checks.into_iter().flatten();
         let check = given.next()?;
@@ -334,7 +363,9 @@ impl<'a> Check<'a> {
     /// The policies of the check.
     pub(crate) fn policies(&self) -> Vec<&str> {
         match self {
-            Check::Order(order) => order.iter().map(String::as_str).collect(),
+            Check::Order(order) | Check::NoWinner(order) => {
+                order.iter().map(String::as_str).collect()
+            }
             Check::Best(best) | Check::Worst(best) => {
                 let against = best.against.iter().map(String::as_str);
                 against.chain([best.policy.as_str()]).collect()
@@ -345,13 +376,20 @@ impl<'a> Check<'a> {
                 .flatten()
                 .map(String::as_str)
                 .collect(),
-            Check::Peak(it) => [Some(&it.policy), it.over.as_ref()]
+            Check::Peak(it) | Check::Valley(it) => [Some(&it.policy), it.over.as_ref()]
                 .into_iter()
                 .flatten()
                 .map(String::as_str)
                 .collect(),
             Check::Value(it) => vec![&it.policy],
-            Check::Near(it) => vec![&it.policy, &it.to],
+            Check::Near(it) => {
+                let policies = it
+                    .policy
+                    .values()
+                    .iter()
+                    .map(|Text(policy)| policy.as_str());
+                policies.chain([it.to.as_str()]).collect()
+            }
             Check::Bound(it) => [Some(&it.policy), it.over.as_ref()]
                 .into_iter()
                 .flatten()
@@ -371,6 +409,7 @@ impl<'a> Check<'a> {
                 over.chain([it.of.as_str()]).collect()
             }
             Check::Greatest(it) => vec![&it.of, &it.over],
+            Check::Depends(it) => vec![&it.policy],
         }
     }
 
@@ -388,7 +427,8 @@ impl<'a> Check<'a> {
     pub(crate) fn along(&self) -> Option<&str> {
         match self {
             Check::Trend(it) => Some(&it.along),
-            Check::Peak(it) => Some(&it.along),
+            Check::Peak(it) | Check::Valley(it) => Some(&it.along),
+            Check::Depends(it) => Some(&it.along),
             Check::Flat(it) => Some(&it.along),
             Check::BestAt(it) => Some(&it.along),
             Check::Times(it) => Some(&it.along),

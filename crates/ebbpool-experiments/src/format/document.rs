@@ -272,7 +272,7 @@ impl<'a> KnownNames<'a> {
     fn wrong_in_claim(&self, claim: &Claim) -> Option<String> {
         let Some(check) = claim.check() else {
             return Some(
-                "a claim has exactly one of order, best, worst, improvement, trend, peak, value, near, bound, flat, best-at, ratio, fixed, rank, times, more and greatest"
+                "a claim has exactly one of order, best, worst, improvement, trend, peak, value, near, bound, flat, best-at, ratio, fixed, rank, times, more, greatest, valley, depends and no-winner"
                     .into(),
             );
         };
@@ -286,7 +286,11 @@ impl<'a> KnownNames<'a> {
             let along = check
                 .along()
                 .filter(|along| !over_time || *along != REFERENCES);
-            self.wrong_dimension(along.into_iter().chain(claim.at.names()))
+            let on = match check {
+                Check::Depends(it) => Some(it.on.as_str()),
+                _ => None,
+            };
+            self.wrong_dimension(along.into_iter().chain(on).chain(claim.at.names()))
         });
         if wrong.is_some() {
             return wrong;
@@ -298,39 +302,13 @@ impl<'a> KnownNames<'a> {
         if wrong.is_some() {
             return wrong;
         }
-        match check {
-            Check::Value(it) if it.is.is_some() == it.about.is_some() => {
-                Some("a value is either exact (is) or rough (about)".into())
-            }
-            Check::Bound(BoundCheck {
-                over: Some(_),
-                percent: Some(_),
-                at_most: None,
-                ..
-            })
-            | Check::Bound(BoundCheck {
-                over: None,
-                percent: None,
-                at_most: Some(_),
-                ..
-            }) => None,
-            Check::Bound(_) => Some("a bound has over and percent, or at-most".into()),
-            Check::Ratio(it) if it.at_most.is_nan() || it.at_most <= 0.0 => {
-                Some("a ratio is at most a number above 0".into())
-            }
+        wrong_in_check(&check).or_else(|| match check {
             Check::Fixed(it) if !self.experiment.is_fixed(&it.policy) => Some(format!(
                 "'{}' is not the same policy at all points, so it is not fixed",
                 it.policy
             )),
-            Check::Rank(it) if it.is == 0 => Some("the best rank is 1".into()),
-            Check::Times(it) if it.is.is_some() == it.percent.is_some() => {
-                Some("settings differ by a number of times (is) or by per cent (percent)".into())
-            }
-            Check::Order(order) if order.len() < 2 => {
-                Some("an order has at least two policies".into())
-            }
             _ => None,
-        }
+        })
     }
 
     /// A problem with a value that a dimension does not have.
@@ -371,5 +349,67 @@ impl<'a> KnownNames<'a> {
             }
         }
         all
+    }
+}
+
+/// A problem within a check.
+fn wrong_in_check(check: &Check) -> Option<String> {
+    match check {
+        Check::Value(it) if it.is.is_some() == it.about.is_some() => {
+            Some("a value is either exact (is) or rough (about)".into())
+        }
+        Check::Bound(BoundCheck {
+            over: Some(_),
+            percent: Some(_),
+            at_most: None,
+            ..
+        })
+        | Check::Bound(BoundCheck {
+            over: None,
+            percent: None,
+            at_most: Some(_),
+            ..
+        }) => None,
+        Check::Bound(_) => Some("a bound has over and percent, or at-most".into()),
+        Check::Ratio(it) if it.at_most.is_nan() || it.at_most <= 0.0 => {
+            Some("a ratio is at most a number above 0".into())
+        }
+        Check::Rank(it) if it.is == 0 => Some("the best rank is 1".into()),
+        Check::Times(it) if it.is.is_some() == it.percent.is_some() => {
+            Some("settings differ by a number of times (is) or by per cent (percent)".into())
+        }
+        Check::Order(order) | Check::NoWinner(order) if order.len() < 2 => {
+            Some("an order has at least two policies".into())
+        }
+        Check::Improvement(ImprovementCheck {
+            percent: Percent::One(percent),
+            take: PointAggregate::Most | PointAggregate::Least,
+            ..
+        }) if percent.is_nan() || *percent <= 0.0 => {
+            Some("a limit of an improvement (take) is a number above 0".into())
+        }
+        Check::Trend(it) if it.by.is_some() && it.over.is_some() => {
+            Some("by is a change of the policy's own metric, without over".into())
+        }
+        Check::Depends(it) if it.on == it.along => {
+            Some("the best value of a parameter depends on another parameter".into())
+        }
+        _ if range_of(check).is_some_and(|[low, high]| low.is_nan() || low >= high) => {
+            Some("a range goes from the smaller to the larger number".into())
+        }
+        _ => None,
+    }
+}
+
+/// The range of a check that has one.
+fn range_of(check: &Check) -> Option<[f64; 2]> {
+    match check {
+        Check::Improvement(it) => match it.percent {
+            Percent::Range(range) => Some(range),
+            Percent::One(_) => None,
+        },
+        Check::Times(it) => it.percent,
+        Check::More(it) => it.points,
+        _ => None,
     }
 }

@@ -183,6 +183,39 @@ fn inconsistent_files_are_refused() {
 }
 
 #[test]
+fn inconsistent_checks_are_refused() {
+    for (to, says) in [
+        (
+            "improvement = { of = \"LRU\", over = \"LRU\", percent = [9, 3] }",
+            "line 26: a range goes from the smaller to the larger number",
+        ),
+        (
+            "improvement = { of = \"LRU\", over = \"LRU\", percent = -3, take = \"most\" }",
+            "line 26: a limit of an improvement (take) is a number above 0",
+        ),
+        (
+            "trend = { policy = \"LRU\", over = \"LRU\", along = \"write\", goes = \"up\", by = 3 }",
+            "line 26: by is a change of the policy's own metric, without over",
+        ),
+        (
+            "depends = { policy = \"LRU\", along = \"write\", on = \"write\" }",
+            "line 26: the best value of a parameter depends on another parameter",
+        ),
+        (
+            "depends = { policy = \"LRU\", along = \"write\", on = \"frames\" }",
+            "line 26: 'frames' does not vary here",
+        ),
+        (
+            "no-winner = [\"LRU\"]",
+            "line 26: an order has at least two policies",
+        ),
+    ] {
+        let error = error("order = [\"best static\", \"LRU\"]", to);
+        assert!(error.contains(says), "{to}: {error}");
+    }
+}
+
+#[test]
 fn the_error_names_a_missing_section() {
     let without = |section: &str| {
         let start = GOOD.find(section).expect("the section");

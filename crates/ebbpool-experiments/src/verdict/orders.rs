@@ -1,6 +1,7 @@
 //! Judges claims on the order of policies: at each point, among the policies that the claim compares there.
 
-use super::{ClaimFinding, ClaimJudge, GuestFinding, SAME, Verdict, of_share};
+use super::rules::of_share;
+use super::{ClaimFinding, ClaimJudge, GuestFinding, SAME, Verdict};
 use crate::format::{BestCheck, Cases, RankCheck};
 use crate::point::Point;
 use crate::seeds::{Estimate, Stated};
@@ -86,6 +87,39 @@ impl<'a> ClaimJudge<'a> {
             paper: format!("{} {}", it.policy, ordinal(it.is)),
             ours: format!("{yes} of {} points; {}", ranks.len(), found.join(", ")),
             verdict: of_share(yes, ranks.len())?,
+        })
+    }
+
+    /// Whether none of some policies is the best of them at most points.
+    pub(super) fn no_winner(&self, policies: &[String]) -> Option<ClaimFinding> {
+        let places = self.of(policies.first()?).map(|(point, _)| point);
+        let at = |place: &Point| {
+            let found = policies.iter().map(|policy| self.at(policy, place));
+            found.collect::<Option<Vec<&Point>>>()
+        };
+        let places: Vec<Vec<&Point>> = places.filter_map(at).collect();
+        let best_at = |index: usize| {
+            let is_best = |points: &&Vec<&Point>| {
+                let mut others = points.iter();
+                others.all(|other| self.is_no_worse(points[index], other))
+            };
+            places.iter().filter(is_best).count()
+        };
+        let counts: Vec<usize> = (0..policies.len()).map(best_at).collect();
+        let all = places.len();
+        let most = counts.iter().copied().max().filter(|_| all > 0)?;
+        let texts = policies.iter().zip(&counts);
+        let texts: Vec<String> = texts
+            .map(|(policy, count)| format!("{policy} at {count}"))
+            .collect();
+        Some(ClaimFinding {
+            paper: "no winner".into(),
+            ours: format!("of {all} points best: {}", texts.join(", ")),
+            verdict: match most {
+                most if most == all => Verdict::DoesNot,
+                most if 2 * most > all => Verdict::InPart,
+                _ => Verdict::Holds,
+            },
         })
     }
 

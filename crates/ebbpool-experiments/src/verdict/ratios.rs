@@ -1,6 +1,7 @@
 //! Judges claims on the ratio of two policies' costs, and on policies that are the same at all points.
 
-use super::{ClaimFinding, ClaimJudge, FACTOR, PolicyComparison, Verdict, of_share};
+use super::rules::{of_limit, of_share};
+use super::{ClaimFinding, ClaimJudge, PolicyComparison};
 use crate::format::{FixedCheck, RatioAggregate, RatioCheck};
 use crate::ranking::times_worse;
 use crate::seeds::{self, Estimate, Stated};
@@ -96,17 +97,4 @@ fn ratio_text(ratio: Estimate) -> String {
         ratio.mean,
         seeds::interval_text(ratio.half_width)
     )
-}
-
-/// The verdict on a limit: it holds up to `most`, and in part within a factor of two on the same side of zero.
-fn of_limit(most: f64, ours: f64) -> Verdict {
-    let in_part = match most < 0.0 {
-        true => most / FACTOR,
-        false => most * FACTOR,
-    };
-    match ours {
-        _ if ours <= most => Verdict::Holds,
-        _ if ours <= in_part => Verdict::InPart,
-        _ => Verdict::DoesNot,
-    }
 }

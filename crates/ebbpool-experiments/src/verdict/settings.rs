@@ -1,37 +1,35 @@
 //! Judges claims that compare one setting with another, or one metric: how many times as fast, and where a policy gains more.
 
-use super::{ClaimFinding, ClaimJudge, number, of_amount, of_range, of_share};
+use super::rules::{of_range, of_share, of_size};
+use super::{ClaimFinding, ClaimJudge, number};
 use crate::format::{GreatestCheck, MoreCheck, TimesCheck};
 use crate::metric::Metric;
 use crate::ordered::Text;
+use crate::point::Point;
 use crate::seeds::{self, Estimate, Stated};
 
 impl ClaimJudge<'_> {
-    /// How many times as good one setting is as another, on the mean over the policies.
+    /// How many times as good one setting is as another: the mean over the policies there, over their mean here. With a range of
+    /// per cent each policy has its ratio.
     pub(super) fn times(&self, it: &TimesCheck) -> Option<ClaimFinding> {
-        let (Text(from), Text(to)) = (&it.from, &it.to);
-        let mut ratios: Vec<Vec<f64>> = Vec::new();
-        for slow in self
-            .points
-            .iter()
-            .filter(|point| point.place.get(&it.along) == Some(from))
-        {
-            let is_asked = it.policies.is_empty() || it.policies.contains(&slow.policy);
-            let fast = self.points.iter().find(|fast| {
-                let is_same = fast.policy == slow.policy && fast.place.get(&it.along) == Some(to);
-                is_same && fast.place.without(&it.along) == slow.place.without(&it.along)
-            });
-            let ratio = |slow: f64, fast: f64| match self.metric.more_is_better() {
-                true => fast / slow,
-                false => slow / fast,
+        let pairs = self.settings_of(it);
+        let pairs: Vec<(Vec<f64>, Vec<f64>)> = pairs
+            .into_iter()
+            .filter_map(|(from, to)| Some((from.samples(self.metric)?, to.samples(self.metric)?)))
+            .collect();
+        let ratio_of = |from: &[f64], to: &[f64]| {
+            let of_seed = |(from, to): (&f64, &f64)| match self.metric.more_is_better() {
+                true => to / from,
+                false => from / to,
             };
-            let compared = fast.filter(|_| is_asked);
-            ratios.extend(compared.and_then(|fast| slow.compared(fast, self.metric, ratio)));
-        }
-        let mean = seeds::mean_of(ratios.iter().map(Vec::as_slice))?;
+            Estimate::of(&paired(from, to).map(of_seed).collect::<Vec<f64>>())
+        };
         if let Some([low, high]) = it.percent {
-            let percent = |samples: &Vec<f64>| Some(100.0 * (Estimate::of(samples)?.mean - 1.0));
-            let percents: Vec<f64> = ratios.iter().filter_map(percent).collect();
+            let percents: Option<Vec<f64>> = pairs
+                .iter()
+                .map(|(from, to)| Some(100.0 * (ratio_of(from, to)?.mean - 1.0)))
+                .collect();
+            let percents = percents?;
             let least = percents.iter().copied().min_by(f64::total_cmp)?;
             let most = percents.iter().copied().max_by(f64::total_cmp)?;
             return Some(ClaimFinding {
@@ -40,15 +38,41 @@ impl ClaimJudge<'_> {
                     1 => format!("{} %", number(most)),
                     _ => format!("{} to {} %", number(least), number(most)),
                 },
-                verdict: of_range([low, high], least, most),
+                verdict: of_range([low, high], &percents)?,
             });
         }
+        let mean = |series: Vec<&[f64]>| seeds::means(series.into_iter(), |value| value);
+        let from = mean(pairs.iter().map(|(from, _)| from.as_slice()).collect());
+        let to = mean(pairs.iter().map(|(_, to)| to.as_slice()).collect());
         let times = it.is?;
+        let ratio = ratio_of(&from, &to)?;
         Some(ClaimFinding {
             paper: format!("{} times", number(times)),
-            ours: mean.text(" times"),
-            verdict: of_amount(times, mean.mean),
+            ours: ratio.text(" times"),
+            verdict: of_size(times, ratio.mean),
         })
+    }
+
+    /// For each policy of a claim on two settings, its points in the worse one and in the better one.
+    fn settings_of(&self, it: &TimesCheck) -> Vec<(&Point, &Point)> {
+        let (Text(from), Text(to)) = (&it.from, &it.to);
+        let is_asked = |point: &Point| {
+            let is_named = it.policies.is_empty() || it.policies.contains(&point.policy);
+            is_named && point.place.get(&it.along) == Some(from)
+        };
+        let points = self.points.iter().copied();
+        let in_worse = points.clone().filter(|point| is_asked(point));
+        let pair = |worse: &'_ Point| {
+            let rest = worse.place.without(&it.along);
+            points.clone().find(|better| {
+                let is_better = better.place.get(&it.along) == Some(to);
+                let is_same = better.policy == worse.policy;
+                is_better && is_same && better.place.without(&it.along) == rest
+            })
+        };
+        in_worse
+            .filter_map(|worse| Some((worse, pair(worse)?)))
+            .collect()
     }
 
     /// Whether a policy gains more over others in one setting than in another.
@@ -82,10 +106,8 @@ impl ClaimJudge<'_> {
         let any = of_share(yes, gains.len())?;
         let (paper, verdict) = match it.points {
             Some([low, high]) => {
-                let least = gains.iter().copied().min_by(f64::total_cmp)?;
-                let most = gains.iter().copied().max_by(f64::total_cmp)?;
                 let text = format!("{} to {} points more", number(low), number(high));
-                (text, of_range([low, high], least, most))
+                (text, of_range([low, high], &gains)?)
             }
             None => ("more".into(), any),
         };
@@ -136,4 +158,14 @@ impl ClaimJudge<'_> {
             verdict: of_share(yes, all)?,
         })
     }
+}
+
+/// The samples of two series seed by seed. A series of one sample does not depend on random numbers.
+fn paired<'a>(one: &'a [f64], other: &'a [f64]) -> impl Iterator<Item = (&'a f64, &'a f64)> {
+    let seeds = one.len().max(other.len());
+    let repeated = |series: &'a [f64]| {
+        let times = if series.len() == 1 { seeds } else { 1 };
+        std::iter::repeat_n(series, times).flatten()
+    };
+    repeated(one).zip(repeated(other))
 }

@@ -12,9 +12,10 @@ use super::epoch::Waiting;
 use super::{Family, USUAL_PAGE};
 use crate::code::{Answer, Code};
 use crate::delta_log::is_page_size;
-use crate::memory::Image;
+use crate::health::HealthNote;
+use crate::memory::{Image, VirtualFile};
 use crate::store::{LONGEST_RECORD, Store};
-use crate::wal_log::{self, WalCursor};
+use crate::wal_log::{self, WalCursor, WalFrame};
 
 /// Bytes that the header of a page takes in either log, at most.
 const PAGE_HEADER: u64 = 32;
@@ -43,9 +44,6 @@ pub(super) struct Prepared {
 pub(super) struct WalWriting {
     /// The last commit frame, and the size of the database in pages that it has.
     commit: Option<(u32, u32)>,
-    /// True if its header has no checksum yet: a frame got another content, so that SQLite writes the headers anew when all content is
-    /// there, that of the commit frame last.
-    lacks_checksum: bool,
 }
 
 impl Family {
@@ -61,13 +59,20 @@ impl Family {
             }
         }
         let is_complete = self.note_frame(at, bytes)?;
-        match &mut self.wal {
-            Some(wal) => wal.write(at, bytes).map(|()| is_complete),
-            None => Err(Code::IO),
+        let wal = self.wal.as_mut().ok_or(Code::IO)?;
+        if bytes.len() as u64 == wal_log::FRAME {
+            // SQLite writes headers of a transaction anew that have their checksums already (`wal_transaction`). The pieces of the
+            // WAL are shared with the transaction by then, and a write would copy them.
+            let mut there = [0; wal_log::FRAME as usize];
+            if wal.read(at, &mut there)? && there == *bytes {
+                return Ok(is_complete);
+            }
         }
+        wal.write(at, bytes).map(|()| is_complete)
     }
 
-    /// Notes a part of a frame; true if it is the last one of a commit.
+    /// Notes a part of a frame; true if it is the last one of a commit. That is the content of the commit frame: SQLite (wal.c:
+    /// `walFrames`) has given earlier frames another content before, and writes only headers anew afterwards.
     fn note_frame(&mut self, at: u64, bytes: &[u8]) -> Answer<bool> {
         let page_size = self.page_size_of_wal()? as u64;
         let Some(behind) = at.checked_sub(wal_log::HEADER) else {
@@ -79,18 +84,15 @@ impl Family {
         let is_last = writing.commit.is_some_and(|(last, _)| last == index);
         if within == 0 && bytes.len() as u64 == wal_log::FRAME {
             let size = wal_log::be32(bytes, 4);
-            if size == 0 {
-                return Ok(false);
+            if size != 0 {
+                writing.commit = Some((index, size));
+            } else if is_last {
+                // Another transaction has the frame of one that was rolled back.
+                writing.commit = None;
             }
-            let has_content = is_last && writing.lacks_checksum;
-            writing.commit = Some((index, size));
-            writing.lacks_checksum = wal_log::lacks_checksum(bytes);
-            return Ok(has_content && !writing.lacks_checksum);
+            return Ok(false);
         }
-        if within == wal_log::FRAME && bytes.len() as u64 == page_size {
-            return Ok(is_last && !writing.lacks_checksum);
-        }
-        Ok(false)
+        Ok(is_last && within == wal_log::FRAME && bytes.len() as u64 == page_size)
     }
 
     pub(super) fn page_size_of_wal(&self) -> Answer<usize> {
@@ -128,6 +130,7 @@ impl Family {
     pub(crate) fn wal_writer_ends(&mut self) {
         let committed = self.index.last_frame();
         self.take_prepared(|last| committed.is_some_and(|committed| last <= committed));
+        self.take_missed();
     }
 
     /// SQLite says that a transaction is committed. Where a connection has the WAL to itself, and its index in its own memory,
@@ -135,6 +138,41 @@ impl Family {
     pub(crate) fn wal_is_committed(&mut self) {
         let committed = self.index.last_frame();
         self.take_prepared(|last| committed.is_none_or(|committed| last <= committed));
+        self.take_missed();
+    }
+
+    /// Takes commits that the index of the WAL has, although no write has completed them: a VFS above has changed the order of writes.
+    /// Where the WAL does not have them either, no further one is acknowledged, and `status` says so.
+    fn take_missed(&mut self) {
+        let taken = self.wal_taken.as_ref().map_or(0, |taken| taken.frames);
+        let committed = self.index.last_frame();
+        let Some(committed) = committed.filter(|last| *last > taken && self.prepared.is_none())
+        else {
+            return;
+        };
+        match self.wal_up_to(committed) {
+            Ok(Some(transaction)) if transaction.size > 0 => {
+                self.writing = WalWriting::default();
+                self.take(transaction);
+            }
+            found => {
+                let why = match found {
+                    Ok(_) => "frames are not in the WAL".to_owned(),
+                    Err(code) => code.to_string(),
+                };
+                tracing::error!(%why, "a commit is not known to the log");
+                if !self.has_missed_commit {
+                    let text = format!("a commit is not known to the log: {why}");
+                    self.notes.last_error = Some(HealthNote::now(text));
+                }
+                self.has_missed_commit = true;
+            }
+        }
+    }
+
+    /// True if SQLite has committed what is not in its WAL, so that what it commits later cannot be durable.
+    pub(crate) fn has_missed_commit(&self) -> bool {
+        self.has_missed_commit
     }
 
     fn take_prepared(&mut self, is_committed: impl Fn(u64) -> bool) {
@@ -169,11 +207,18 @@ impl Family {
             store.set_page_size(page_size)?;
             self.use_page_size(page_size)?;
         }
+        let transaction = self.wal_up_to(u64::from(last))?;
+        Ok(transaction.filter(|transaction| transaction.size == size))
+    }
+
+    /// What SQLite's WAL has behind the last commit that was taken, up to a commit frame; `None` if it is not all there.
+    fn wal_up_to(&mut self, last: u64) -> Answer<Option<Transaction>> {
+        let page_size = self.page_size_of_wal()?;
         if page_size != self.page_size {
             // SQLite takes no such WAL in: a test has put it there.
             return Err(Code::IO);
         }
-        let Some(wal) = &self.wal else {
+        let Some(wal) = &mut self.wal else {
             return Ok(None);
         };
         let mut cursor = match &self.wal_taken {
@@ -187,20 +232,16 @@ impl Family {
                 cursor
             }
         };
-        let mut bytes = vec![0; cursor.frame_bytes()];
+        let Some(frames) = complete_frames(wal, &mut cursor, last)? else {
+            return Ok(None);
+        };
+        let Some(size) = frames.last().map(|(frame, _)| frame.size) else {
+            return Ok(None);
+        };
         let mut pages = BTreeMap::new();
-        while cursor.frames < u64::from(last) {
-            if !wal.read(cursor.position(), &mut bytes)? {
-                return Ok(None);
-            }
-            let at = cursor.position() + wal_log::FRAME;
-            let Some(frame) = cursor.take(&bytes) else {
-                return Ok(None);
-            };
-            let image = wal.image(at, page_size)?;
-            pages.insert(frame.page, Arc::new(image));
+        for (frame, at) in frames.iter().filter(|(frame, _)| frame.page <= size) {
+            pages.insert(frame.page, Arc::new(wal.image(*at, page_size)?));
         }
-        pages.retain(|page, _| *page <= size);
         Ok(Some(Transaction {
             bytes: bytes_of(&pages),
             pages,
@@ -378,6 +419,37 @@ impl Family {
             None => Ok(false),
         }
     }
+}
+
+/// Moves a position in SQLite's WAL behind the last frame of a transaction, and returns its frames and where their contents begin;
+/// `None` if one has not been written: a VFS above holds it back.
+///
+/// The WAL is this process's memory, and needs no checksum to be whole. SQLite 3.40 leaves frames without one where it has rolled
+/// back to a savepoint after a frame got another content (wal.c: `sqlite3WalSavepointUndo` kept `iReCksum`), and goes on with those that
+/// follow from a sum that is not in the file. They get the right ones: who makes the index of the WAL anew stops at the first other one.
+fn complete_frames(
+    wal: &mut VirtualFile,
+    cursor: &mut WalCursor,
+    last: u64,
+) -> Answer<Option<Vec<(WalFrame, u64)>>> {
+    let mut bytes = vec![0; cursor.frame_bytes()];
+    let mut frames = Vec::new();
+    while cursor.frames < last {
+        let at = cursor.position();
+        if !wal.read(at, &mut bytes)? {
+            return Ok(None);
+        }
+        let header = &bytes[..wal_log::FRAME as usize];
+        if header.iter().all(|byte| *byte == 0) {
+            return Ok(None);
+        }
+        let (frame, valid) = cursor.seal(&bytes).ok_or(Code::IO)?;
+        if *header != valid {
+            wal.write(at, &valid)?;
+        }
+        frames.push((frame, at + wal_log::FRAME));
+    }
+    Ok(Some(frames))
 }
 
 fn bytes_of(pages: &BTreeMap<u32, Arc<Image>>) -> u64 {

@@ -152,7 +152,7 @@ impl Family {
         DatabaseHealth {
             log: self.stored.figures().kind,
             window_seconds: self.options.window,
-            last_epoch_succeeded: self.failed.is_none(),
+            last_epoch_succeeded: self.failed.is_none() && !self.has_missed_commit,
             last_epoch: notes.last_epoch,
             last_error: notes.last_error,
             unsaved_commits: self.unsaved + self.flying_commits,

@@ -134,13 +134,15 @@ impl Instance {
         if !self.base.exists(journal)? {
             return Ok(false);
         }
+        let flags = ffi::OPEN_READONLY | ffi::OPEN_MAIN_JOURNAL;
+        let mut file = match BaseFile::open(self.base, journal, flags) {
+            Ok(file) => file,
+            // Another process has committed, and deleted it: the database is not locked yet.
+            Err(Code::CANT_OPEN) if !self.base.exists(journal)? => return Ok(false),
+            Err(code) => return Err(code),
+        };
         let mut first = [0];
-        BaseFile::open(
-            self.base,
-            journal,
-            ffi::OPEN_READONLY | ffi::OPEN_MAIN_JOURNAL,
-        )?
-        .read(0, &mut first)?;
+        file.read(0, &mut first)?;
         Ok(first != [0])
     }
 

@@ -64,6 +64,9 @@ pub struct Lockstep<'a> {
     has_memory_journal: [bool; CONNECTIONS],
     /// Connections whose transaction is open, and has lost a statement to a fault.
     has_lost: [bool; CONNECTIONS],
+    /// Connections that have forgotten the tables with a statement that was not run in the other world, and could not read them
+    /// again, because another one has a lock.
+    lacks_tables: [bool; CONNECTIONS],
     /// Connections that keep their locks.
     pub is_exclusive: [bool; CONNECTIONS],
     /// A read-only connection was there since all connections were closed.
@@ -108,6 +111,7 @@ pub fn run(bench: &Bench, program: &Program, tally: &mut Tally) -> Result<(), Fi
         is_loose: false,
         has_memory_journal: [false; CONNECTIONS],
         has_lost: [false; CONNECTIONS],
+        lacks_tables: [false; CONNECTIONS],
         is_exclusive: [false; CONNECTIONS],
         has_unseen: false,
         had_reader: false,
@@ -204,7 +208,7 @@ impl Lockstep<'_> {
             has_failed: self.has_failed
                 || self.failures() > 0
                 || (self.bench.ours.has_cut() && self.has_pending_fault()),
-            may_lock: self.failures() > 0 || self.has_lost_statement(),
+            may_lock: self.failures() > 0 || self.has_lost_statement() || self.lacks_tables[c],
         }
     }
 
@@ -273,6 +277,7 @@ impl Lockstep<'_> {
         self.had_reader |= opening.how == OpenedBy::OursReadOnly;
         self.has_memory_journal[opening.c] = false;
         self.is_exclusive[opening.c] = false;
+        self.lacks_tables[opening.c] = false;
         self.openings[opening.c] = Some(*opening);
         let circumstances = self.circumstances(opening.c);
         if let Some(price) = price::of(&ours, "", circumstances) {

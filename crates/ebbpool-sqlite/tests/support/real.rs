@@ -114,14 +114,16 @@ pub fn database_of_victim(test: &str) -> Option<PathBuf> {
 /// Runs one test of this program in a process of its own, and returns how that ended, and what it has printed.
 pub fn run_alone(test: &str, path: &Path, environment: &[(&str, &str)]) -> (ExitStatus, String) {
     let output = tempfile::NamedTempFile::new().unwrap();
+    // Both write at one place, so that neither covers what the other has written.
+    let written = output.reopen().unwrap();
     let mut child = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", test, "--nocapture", "--test-threads=1"])
         .env(ALONE, test)
         .env(DATABASE, path)
         .envs(environment.iter().copied())
         .stdin(Stdio::null())
-        .stdout(output.reopen().unwrap())
-        .stderr(output.reopen().unwrap())
+        .stdout(written.try_clone().unwrap())
+        .stderr(written)
         .spawn()
         .unwrap();
     let begin = Instant::now();

@@ -54,13 +54,14 @@ impl Lockstep<'_> {
             self.reconcile(c, &ours)?;
             return match price {
                 Price::Fault if ours.is_idle => self.know_tables(c),
-                Price::OneProcess if ours.is_idle => {
+                Price::OneProcess => {
                     self.read_tables(c);
                     Ok(())
                 }
                 _ => Ok(()),
             };
         }
+        self.lacks_tables[c] &= !ours.is_ok();
         trace::line(|| format!("    answers {ours:?}"));
         let is_of_ours = text.starts_with(OURS);
         if is_of_ours {
@@ -89,7 +90,7 @@ impl Lockstep<'_> {
         match text.contains("wal_checkpoint") {
             // It changes files, and commits nothing.
             true => drop(self.note_state()),
-            false => self.acknowledge(c, &ours, is_of_ours),
+            false => self.acknowledge(c, text, &ours),
         }
         Ok(())
     }
@@ -116,11 +117,21 @@ impl Lockstep<'_> {
         Ok(())
     }
 
-    fn read_tables(&self, c: C) {
-        for world in [&self.ours, &self.plain] {
-            if let Some(database) = world.get(c) {
-                sql::run(database, "SELECT 1 FROM sqlite_master LIMIT 1");
-            }
+    /// Has SQLite read the tables in both worlds, if it does not know them. A statement that is only prepared begins no transaction.
+    fn read_tables(&mut self, c: C) {
+        const READ: &str = "SELECT 1 FROM sqlite_master LIMIT 1";
+        for (world, is_ours) in [(&self.ours, true), (&self.plain, false)] {
+            let Some(database) = world.get(c) else {
+                continue;
+            };
+            let is_read = match database.is_autocommit() {
+                true => sql::run(database, READ).is_ok(),
+                false => {
+                    let prepared = database.prepare("SELECT 1 FROM no_such_table");
+                    prepared.map_err(|error| sql::code(&error)).err() == Some(ffi::SQLITE_ERROR)
+                }
+            };
+            self.lacks_tables[c] |= is_ours && !is_read;
         }
     }
 
@@ -179,10 +190,12 @@ impl Lockstep<'_> {
     }
 
     /// Our world has said that a statement is done: what does that promise?
-    fn acknowledge(&mut self, c: C, ours: &Outcome, is_flush: bool) {
+    fn acknowledge(&mut self, c: C, text: &str, ours: &Outcome) {
+        let is_flush = text.starts_with(OURS);
         let first = std::mem::replace(&mut self.parked_at[c], usize::MAX);
-        // A statement that succeeds has found no other one that writes; a flush is none in the other world.
-        let succeeded = self.openings[c].filter(|_| ours.is_ok() && ours.is_idle && !is_flush);
+        // A statement that reads a table and succeeds has found no other one that writes.
+        let has_read = ours.is_ok() && ours.is_idle && price::names_a_table(text);
+        let succeeded = self.openings[c].filter(|_| has_read);
         let clear = succeeded.map(|opening| opening.database);
         let has_changed = self.note_state_with(clear) || self.history.last() > first;
         // What was held back counts from here on.
