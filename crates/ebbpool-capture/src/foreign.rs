@@ -83,6 +83,16 @@ pub(crate) fn kernel_text(path: &str) -> io::Result<String> {
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
+/// Bytes of this machine's memory.
+pub(crate) fn memory_bytes() -> Option<u64> {
+    let text = kernel_text("/proc/meminfo").ok()?;
+    let line = text
+        .lines()
+        .find_map(|line| line.strip_prefix("MemTotal:"))?;
+    let kilobytes: u64 = line.split_ascii_whitespace().next()?.parse().ok()?;
+    kilobytes.checked_mul(1024)
+}
+
 /// Reads memory of a process by its file in `/proc`. False if there is no such memory.
 pub(crate) fn read_memory(path: &str, address: u64, bytes: &mut [u8]) -> bool {
     use std::os::unix::fs::FileExt;
@@ -324,6 +334,11 @@ mod tests {
             assert_eq!(directory.names(link), ["file"]);
         }
         assert!(directory.read("above", SMALL).is_err());
+    }
+
+    #[test]
+    fn this_machine_has_memory() {
+        assert!(memory_bytes().is_some_and(|bytes| bytes > 1 << 20));
     }
 
     #[test]

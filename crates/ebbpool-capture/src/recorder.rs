@@ -62,7 +62,7 @@ impl Default for Recorder {
 }
 
 impl Recorder {
-    /// Records that many references at most, and as many for pages that the target's cache has.
+    /// Records that many references at most, besides those for pages that the target's cache has.
     pub(crate) fn with_limit(limit: usize) -> Recorder {
         Recorder {
             resident: Vec::new(),
@@ -120,9 +120,6 @@ impl Recorder {
     /// Records that the target's cache has a page already. The references of a trace begin with these pages, for an analysis
     /// that begins with a full cache.
     pub(crate) fn resident(&mut self, object: u32, page: u64, dirty: bool) {
-        if self.resident.len() >= self.limit {
-            return;
-        }
         let used = &mut self.objects[object as usize];
         used.pages = used.pages.max(page.saturating_add(1));
         self.resident.push(CapturedReference {
@@ -224,10 +221,9 @@ mod tests {
         for page in 0..1000 {
             let expected = (page < 2).then_some(page as usize);
             assert_eq!(recorder.reference(object, page, true, 0), expected);
-            recorder.resident(object, page, false);
         }
         assert!(recorder.is_full());
-        assert_eq!((recorder.len(), recorder.resident_references()), (2, 2));
+        assert_eq!(recorder.len(), 2);
         assert_eq!((recorder.writes(), recorder.objects[0].pages), (2, 2));
     }
 

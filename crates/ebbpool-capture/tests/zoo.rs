@@ -205,7 +205,7 @@ fn mapped_devices_are_not_read() {
 fn calls_of_32_bit_programs_are_not_taken_for_others() {
     let Some(cost) = cost() else { return };
     if cfg!(not(target_arch = "x86_64")) {
-        return skip("32-bit system calls are tried on x86-64");
+        return skip("this kernel cannot make 32-bit system calls of x86");
     }
     let folder = tempfile::tempdir().expect("a folder");
     let Some(program) = compiled("old_calls", folder.path(), &[]) else {
@@ -231,7 +231,7 @@ fn calls_of_32_bit_programs_are_not_taken_for_others() {
     });
     let (recorder, report) = captured.expect("a capture");
     if report.end == End::Target {
-        return skip("this kernel has no 32-bit system calls");
+        return skip("this kernel cannot make 32-bit system calls of x86");
     }
     let counts = source.counts();
     assert_eq!((recorder.len(), counts.reads, counts.unseen), (1, 1, 3));
@@ -292,7 +292,7 @@ fn reads_count_what_the_file_has_and_not_what_they_ask_for() {
     let (recorder, _) = capture_work(&mut source, cost, RING, start, &|| done.exists());
     let (found, _) = written(&source.trace(recorder, true), "/data");
     if source.counts().reads == 0 {
-        return skip("io_uring is not allowed");
+        return skip("this kernel cannot give io_uring to this user");
     }
     // Behind the end of the file there is nothing to read.
     assert_eq!(found, [(0, false); 4]);

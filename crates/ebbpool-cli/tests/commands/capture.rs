@@ -35,17 +35,17 @@ struct Server {
 impl Server {
     /// `None` if no server can be started here.
     fn start() -> Option<Server> {
-        Server::start_with(&[])
+        Server::start_with(&[], binaries())
     }
 
-    /// The same; `prefix` is a program with arguments that runs the server.
-    fn start_with(prefix: &[&str]) -> Option<Server> {
+    /// The same; `prefix` is a program with arguments that runs the server, whose programs are in `bin`.
+    fn start_with(prefix: &[&str], bin: Option<PathBuf>) -> Option<Server> {
         let user = Command::new("id").arg("-u").output().ok()?;
         if String::from_utf8_lossy(&user.stdout).trim() != "0" {
             let _ = writeln!(std::io::stderr(), "skipped: captures need root");
             return None;
         }
-        let Some(bin) = binaries() else {
+        let Some(bin) = bin else {
             let _ = writeln!(std::io::stderr(), "skipped: PostgreSQL is not installed");
             return None;
         };
@@ -430,8 +430,10 @@ fn requests_beside(idle: &Server, busy: &Server, ebbpool: &Ebbpool) -> Option<(u
 #[test]
 fn a_server_without_random_addresses_is_captured_apart_from_another_one() {
     let prefix = ["setarch", "-R"];
-    let (Some(one), Some(other)) = (Server::start_with(&prefix), Server::start_with(&prefix))
-    else {
+    let (Some(one), Some(other)) = (
+        Server::start_with(&prefix, binaries()),
+        Server::start_with(&prefix, binaries()),
+    ) else {
         return;
     };
     let ebbpool = Ebbpool::with_no_results();
@@ -516,4 +518,82 @@ fn a_file_without_an_end_does_not_hold_the_list_up() {
     }
     child.kill().expect("killed");
     child.wait().expect("its end");
+}
+
+/// The programs of PostgreSQL without USDT probes, in a folder of their own; `None`, with a line that says so, where they cannot
+/// be made.
+fn without_probes() -> Option<(TempDir, PathBuf)> {
+    let bin = binaries()?;
+    let folder = tempfile::Builder::new()
+        .prefix("ebbpool-pg-plain")
+        .tempdir_in("/tmp")
+        .expect("a folder");
+    let usr = folder.path().join("usr");
+    let own = usr.join(bin.strip_prefix("/usr").expect("a path"));
+    fs::create_dir_all(&own).expect("a folder");
+    let link = |to: PathBuf, at: PathBuf| std::os::unix::fs::symlink(to, at).expect("a link");
+    link("/usr/share".into(), usr.join("share"));
+    link(bin.join("../lib"), own.join("../lib"));
+    for program in fs::read_dir(&bin).expect("a folder") {
+        let program = program.expect("a program");
+        fs::copy(program.path(), own.join(program.file_name())).expect("copied");
+    }
+    let done = Command::new("objcopy")
+        .args(["--remove-section", ".note.stapsdt"])
+        .arg(own.join("postgres"))
+        .status();
+    let open = Command::new("chmod")
+        .arg("-R")
+        .arg("a+rX")
+        .arg(folder.path())
+        .status();
+    assert!(open.expect("chmod").success());
+    if !done.is_ok_and(|done| done.success()) {
+        let _ = writeln!(std::io::stderr(), "skipped: objcopy is not installed");
+        return None;
+    }
+    Some((folder, own))
+}
+
+#[test]
+fn a_build_without_probes_shows_no_hits_and_no_temporary_tables() {
+    let Some((_folder, bin)) = without_probes() else {
+        return;
+    };
+    let Some(server) = Server::start_with(&[], Some(bin)) else {
+        return;
+    };
+    let ebbpool = Ebbpool::with_no_results();
+    let pid = server.pid();
+    let words = [
+        "capture",
+        "postgres",
+        "--pid",
+        &pid,
+        "-o",
+        "plain.parquet",
+        "--at-most",
+        "1000%",
+    ];
+    let Some(child) = attached(&ebbpool, &words) else {
+        return;
+    };
+    let scan = "create temp table own as select * from pgbench_accounts; select count(*) from own; select count(*) from pgbench_branches";
+    server.client("psql", &["-q", "-d", "bench", "-c", scan]);
+    std::thread::sleep(Duration::from_millis(1500));
+    let (_, stderr) = interrupt(child);
+    assert!(!stderr.contains("% hits"), "{stderr}");
+    let facts = facts(&ebbpool, "plain.json");
+    let objects = facts["objects"].as_array().expect("objects");
+    let requests = |name: &str| {
+        let found = objects.iter().find(|object| object["name"] == name);
+        found.map_or(0, |object| object["references"].as_u64().expect("a number"))
+    };
+    // Two scales of pgbench are 3,280 pages, which are read once, and not twice from the temporary copy.
+    assert!(requests("pgbench_accounts") >= 3000, "{objects:?}");
+    let all: u64 = objects
+        .iter()
+        .filter_map(|object| object["references"].as_u64())
+        .sum();
+    assert!(all < 5000, "{all}: {objects:?}");
 }

@@ -39,7 +39,7 @@ pub(super) enum Found {
 pub(super) struct FilePlace {
     directory: OwnedFd,
     name: OsString,
-    stat: Option<Stat>,
+    stat: Option<Box<Stat>>,
 }
 
 /// A path on the way to its file.
@@ -95,10 +95,10 @@ impl Walk {
 
 /// Refuses a link that another user has put into a directory where everybody may put files.
 fn check_link(directory: &Stat, link: &Stat) -> io::Result<()> {
-    let is_shared = |bits: u32| bits & 0o1002 == 0o1002;
+    let shared = Mode::SVTX | Mode::WOTH;
+    let is_shared = Mode::from_raw_mode(directory.st_mode).contains(shared);
     let own = rustix::process::geteuid().as_raw();
-    if is_shared(directory.st_mode as u32) && link.st_uid != own && link.st_uid != directory.st_uid
-    {
+    if is_shared && link.st_uid != own && link.st_uid != directory.st_uid {
         return Err(io::Error::new(
             io::ErrorKind::PermissionDenied,
             "it is a symbolic link of another user in a directory where everybody may put files",
@@ -148,7 +148,7 @@ impl Walk {
         FilePlace {
             directory: self.directory,
             name,
-            stat,
+            stat: stat.map(Box::new),
         }
     }
 }

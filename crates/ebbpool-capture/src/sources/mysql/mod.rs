@@ -222,11 +222,10 @@ impl Source for MysqlSource {
     fn write_counters(&self) -> WriteCounters {
         let process = self.server.process;
         let kernel = KernelFiles::default();
-        let data = format!("{}{}", process.path("root"), self.server.data);
         WriteCounters {
             processes: kernel.written_by(&process.descendants()),
             log_position: None,
-            device: kernel.device_below(Path::new(&data)),
+            device: kernel.device_below(Path::new(&process.path("cwd"))),
         }
     }
 

@@ -260,3 +260,38 @@ fn relation(row: &[u8], major: u32, map: &[u8]) -> Option<(u32, NamedRelation)> 
     };
     Some((file, relation))
 }
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    #[test]
+    fn a_database_is_found_in_a_tablespace_of_its_own() {
+        let (data, space) = (tempfile::tempdir(), tempfile::tempdir());
+        let (data, space) = (data.expect("a folder"), space.expect("a folder"));
+        let make = |path: &str| fs::create_dir_all(path).expect("a folder");
+        let (data, space) = (data.path().display(), space.path().display());
+        make(&format!("{data}/base/5"));
+        make(&format!("{data}/pg_tblspc"));
+        symlink(space.to_string(), format!("{data}/pg_tblspc/16500")).expect("a link");
+        for other in ["PG_14_202107181", "PG_15_202209061"] {
+            make(&format!("{space}/{other}/16384"));
+        }
+        let theirs = format!("{space}/PG_15_202209061/16384");
+        let map = "pg_filenode.map";
+        fs::write(format!("{data}/base/5/{map}"), "map").expect("written");
+        fs::write(format!("{theirs}/{map}"), "map").expect("written");
+        fs::write(format!("{theirs}/7"), vec![0; 3 * 8192]).expect("written");
+        fs::write(format!("{theirs}/7.1"), vec![0; 8192]).expect("written");
+        let directory = DataDirectory::new(data.to_string(), 15);
+        assert_eq!(directory.database(5), "base/5");
+        let expected = "pg_tblspc/16500/PG_15_202209061/16384";
+        assert_eq!(directory.database(16384), expected);
+        assert_eq!(directory.pages(&[16500, 16384, 7, 0], 8192), 4);
+        assert_eq!(directory.pages(&[16501, 16384, 7, 0], 8192), 0);
+        assert_eq!(directory.database(9), "base/9");
+    }
+}

@@ -292,6 +292,8 @@ impl BufferedPage {
     /// count pins, 4 are the usage count, then come flags (`buf_internals.h`, PostgreSQL 13 to 18).
     pub fn parse(descriptor: &[u8]) -> Option<BufferedPage> {
         const USAGE: u32 = 18;
+        /// `BM_MAX_USAGE_COUNT`.
+        const MOST_USAGE: u32 = 5;
         const DIRTY: u32 = 1 << 23;
         const VALID: u32 = 1 << 24;
         let word = |at: usize| {
@@ -305,7 +307,7 @@ impl BufferedPage {
         Some(BufferedPage {
             object: [word(0)?, word(4)?, word(8)?, word(12)?],
             page: word(16)?,
-            usage: state >> USAGE & 15,
+            usage: (state >> USAGE & 15).min(MOST_USAGE),
             dirty: state & DIRTY != 0,
         })
     }
@@ -326,12 +328,16 @@ impl PostgresServer {
     pub fn buffered_pages(&self) -> Vec<BufferedPage> {
         /// Descriptors read at once.
         const TOGETHER: u64 = 1 << 14;
+        /// The usual size of a page.
+        const PAGE: u64 = 8192;
         let (mut pages, mut bytes) = (Vec::new(), Vec::new());
-        let all = self.settings.shared_buffers;
+        // What a process says may be wrong; no buffer is larger than the machine's memory.
+        let most = foreign::memory_bytes().map_or(1 << 20, |bytes| bytes / PAGE);
+        let all = self.settings.shared_buffers.min(most);
         for first in (0..all).step_by(TOGETHER as usize) {
             let count = TOGETHER.min(all - first) as usize;
             bytes.resize(count * DESCRIPTOR, 0);
-            let address = self.descriptors + first * DESCRIPTOR as u64;
+            let address = self.descriptors.wrapping_add(first * DESCRIPTOR as u64);
             if !self.process.read_memory(address, &mut bytes) {
                 break;
             }

@@ -222,6 +222,7 @@ impl SqliteSource {
     /// of the database with most references.
     pub fn trace(&mut self, mut recorder: Recorder, names: bool) -> CapturedTrace {
         self.look_at_files(&open_files(self.process));
+        self.look_at_closed_files();
         let first = self.databases_of_paths();
         recorder.rename(|key| {
             let database = first.get(key[0] as usize).copied();
@@ -332,17 +333,30 @@ impl SqliteSource {
         }
     }
 
-    /// Sizes of databases, by the files that are open, or at the end by their paths.
+    /// Sizes of databases, by the files that are open.
     fn look_at_files(&mut self, files: &[OpenFile]) {
-        let root = self.process.directory("root").ok();
+        let files: HashMap<&str, &OpenFile> = files
+            .iter()
+            .map(|file| (file.path.as_str(), file))
+            .collect();
         for database in &mut self.databases {
-            let Some(path) = &database.path else { continue };
-            if let Some(file) = files.iter().find(|file| file.path == *path) {
+            let path = database.path.as_deref();
+            if let Some(file) = path.and_then(|path| files.get(path)) {
                 database.bytes = file.bytes;
                 database.page_size = stated_page_size(&file.link).or(database.page_size);
-            } else if let (Some(root), None) = (&root, database.page_size) {
+            }
+        }
+    }
+
+    /// Sizes of databases that were never looked at while they were open, by their paths.
+    fn look_at_closed_files(&mut self) {
+        let Ok(root) = self.process.directory("root") else {
+            return;
+        };
+        for database in &mut self.databases {
+            if let (Some(path), None) = (&database.path, database.page_size) {
                 database.bytes = root.bytes(&below_root(path)).unwrap_or(0);
-                database.page_size = page_size_below(root, path);
+                database.page_size = page_size_below(&root, path);
             }
         }
     }
