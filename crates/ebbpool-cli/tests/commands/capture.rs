@@ -12,12 +12,16 @@ use std::io::{BufRead, BufReader, Read};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use tempfile::TempDir;
 
 use crate::harness::{Ebbpool, errors};
+
+/// Held while a server of the installed programs is captured: the probes are in the file, and so in all servers that run it.
+static PROBED: Mutex<()> = Mutex::new(());
 
 /// The directory of the newest server's programs.
 fn binaries() -> Option<PathBuf> {
@@ -219,6 +223,7 @@ fn breakpoints(pid: &str) -> usize {
 
 #[test]
 fn a_running_postgresql_is_captured_exactly_and_left_as_it_was() {
+    let _alone = PROBED.lock().unwrap_or_else(PoisonError::into_inner);
     let Some(server) = Server::start() else {
         return;
     };
@@ -429,6 +434,7 @@ fn requests_beside(idle: &Server, busy: &Server, ebbpool: &Ebbpool) -> Option<(u
 
 #[test]
 fn a_server_without_random_addresses_is_captured_apart_from_another_one() {
+    let _alone = PROBED.lock().unwrap_or_else(PoisonError::into_inner);
     let prefix = ["setarch", "-R"];
     let (Some(one), Some(other)) = (
         Server::start_with(&prefix, binaries()),
@@ -563,6 +569,8 @@ fn a_build_without_probes_shows_no_hits_and_no_temporary_tables() {
     let Some(server) = Server::start_with(&[], Some(bin)) else {
         return;
     };
+    // So that the catalogues on disk have the names.
+    server.client("psql", &["-q", "-d", "bench", "-c", "checkpoint"]);
     let ebbpool = Ebbpool::with_no_results();
     let pid = server.pid();
     let words = [
