@@ -1102,6 +1102,7 @@ fn half_a_day(page_bytes: Option<u64>, log_bytes: u64, process_bytes: u64) -> Me
         process_bytes: Some(process_bytes),
         device: None,
         references: None,
+        lost: 0.0,
     }
 }
 

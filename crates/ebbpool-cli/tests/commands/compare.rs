@@ -776,7 +776,16 @@ fn a_policy_under_which_the_device_fails_is_never_the_best() {
     let rows: Value = serde_json::from_slice(&all.stdout).expect("JSON");
     for row in rows.as_array().expect("rows") {
         assert!(row["joules_per_reference"].is_null(), "{row}");
+        let why = row["failed"].as_str();
+        assert!(why.is_some_and(|why| why.contains("worn out")), "{row}");
     }
+    let csv = compare("lru,cflru:window=1", &["--format", "csv"]);
+    let failures: Vec<bool> = csv
+        .lines()
+        .skip(1)
+        .map(|line| !line.ends_with(','))
+        .collect();
+    assert_eq!(failures, [true, false], "{csv}");
     compare("lru,cflru:window=1", &["--report", "r.html"]);
     assert!(
         ebbpool
