@@ -11,6 +11,7 @@
 
 mod commit;
 mod epoch;
+mod taken_back;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -89,6 +90,8 @@ pub(crate) struct Family {
     /// What the writer of SQLite's WAL is about to commit.
     writing: commit::WalWriting,
     prepared: Option<commit::Prepared>,
+    /// What SQLite may yet take back of `wal_taken`.
+    last_commit: Option<taken_back::LastCommit>,
     /// True if the index of the WAL has had a commit that the WAL did not have.
     has_missed_commit: bool,
     /// The super-journal of the transaction in the main file.
@@ -177,6 +180,7 @@ impl Family {
             wal_taken: None,
             writing: commit::WalWriting::default(),
             prepared: None,
+            last_commit: None,
             has_missed_commit: false,
             super_journal: None,
             log_began: (!is_in_place).then_some(now),

@@ -5,12 +5,13 @@
 
 #![allow(unsafe_code)]
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::ffi::{c_char, c_int, c_void};
 use std::path::Path;
 use std::sync::OnceLock;
 
-use ebbpool_sqlite::ffi::{File, IOERR_WRITE, IoMethods, OK, OPEN_WAL, Vfs};
+use ebbpool_sqlite::ffi::{File, IOERR_FSYNC, IOERR_WRITE, IoMethods, OK, OPEN_WAL, Vfs};
+use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 
 /// Bytes of the header of the WAL, and of each frame.
@@ -31,10 +32,12 @@ enum Wrong {
     Later,
     /// They are never written.
     Never,
+    /// A sync of the WAL fails, after some that succeed: SQLite takes a commit back whose frames are all written.
+    Sync(u32),
 }
 
 thread_local! {
-    static WRONG: RefCell<Wrong> = const { RefCell::new(Wrong::Nothing) };
+    static WRONG: Cell<Wrong> = const { Cell::new(Wrong::Nothing) };
     static HELD: RefCell<Vec<(i64, Vec<u8>)>> = const { RefCell::new(Vec::new()) };
     static IS_COMMIT: RefCell<bool> = const { RefCell::new(false) };
 }
@@ -69,6 +72,7 @@ unsafe extern "C" fn open(
             let above = ABOVE.get_or_init(|| {
                 let mut methods = std::ptr::read(below);
                 methods.xWrite = write;
+                methods.xSync = sync;
                 Methods(Box::leak(Box::new(methods)))
             });
             (*file).methods = above.0;
@@ -87,7 +91,7 @@ unsafe extern "C" fn write(file: *mut File, from: *const c_void, count: c_int, a
             (BELOW.get().unwrap().0.xWrite)(file, bytes.as_ptr().cast(), bytes.len() as c_int, at)
         }
     };
-    let wrong = WRONG.with_borrow(|wrong| *wrong);
+    let wrong = WRONG.get();
     if at < HEADER || wrong == Wrong::Nothing {
         return pass(at, &bytes);
     }
@@ -114,6 +118,19 @@ unsafe extern "C" fn write(file: *mut File, from: *const c_void, count: c_int, a
         }
         _ => pass(at, &bytes),
     }
+}
+
+unsafe extern "C" fn sync(file: *mut File, flags: c_int) -> c_int {
+    match WRONG.get() {
+        Wrong::Sync(0) => {
+            WRONG.set(Wrong::Nothing);
+            return IOERR_FSYNC;
+        }
+        Wrong::Sync(left) => WRONG.set(Wrong::Sync(left - 1)),
+        _ => {}
+    }
+    // SAFETY: the call is passed on.
+    unsafe { (BELOW.get().unwrap().0.xSync)(file, flags) }
 }
 
 /// Registers the VFS over ours, and opens a database on it.
@@ -209,21 +226,26 @@ fn who_makes_the_index_anew_finds_commits_whose_frames_lacked_a_checksum() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("x.db");
         let database = open_on(&path, "&window=30");
+        // It keeps the database, and has no index.
+        let name = format!("file:{}?vfs=frames&window=30", path.display());
+        let keeper = Connection::open_with_flags(name, OpenFlags::default()).unwrap();
         WRONG.set(wrong);
         database
             .execute_batch("PRAGMA wal_autocheckpoint=0")
             .unwrap();
         work(&database);
         let inside = rows(&database);
-        // An exclusive connection makes the index in its own memory, from the frames.
         database
-            .execute_batch("PRAGMA locking_mode=EXCLUSIVE")
+            .set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)
             .unwrap();
+        drop(database);
+        // The next connection makes the index from the frames.
+        let database = open_on(&path, "&window=30");
         assert_eq!(rows(&database), inside, "{wrong:?}");
         work_again(&database);
         let inside = rows(&database);
         WRONG.set(Wrong::Nothing);
-        drop(database);
+        drop((database, keeper));
         assert_eq!(found(&path), inside, "{wrong:?}");
     }
 }
@@ -265,4 +287,127 @@ fn after_a_commit_that_the_wal_never_had_no_other_one_is_acknowledged() {
     let refused = database.execute("INSERT INTO t VALUES (300, 'refused')", []);
     assert!(refused.is_err());
     assert!(says_so());
+}
+
+/// How a connection has the WAL: shared with others, or to itself, from the beginning or later.
+#[derive(Clone, Copy, Debug)]
+enum Alone {
+    Never,
+    Later,
+    Always,
+}
+
+/// Opens a database whose connection has the WAL to itself or not, with thirty rows in place and an index.
+fn open_alone(path: &Path, window: &str, alone: Alone) -> Connection {
+    let database = match alone {
+        Alone::Always => open_exclusive(path, window),
+        _ => open_on(path, window),
+    };
+    let prepare = "PRAGMA wal_autocheckpoint=0; PRAGMA synchronous=full; CREATE INDEX x ON t (v);
+        WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 30)
+        INSERT INTO t SELECT i, zeroblob(1500 + i) FROM n; PRAGMA wal_checkpoint";
+    database.execute_batch(prepare).unwrap();
+    if matches!(alone, Alone::Later) {
+        let exclusive = "PRAGMA locking_mode=EXCLUSIVE; UPDATE t SET v = zeroblob(1400 + k)";
+        database.execute_batch(exclusive).unwrap();
+    }
+    database
+}
+
+/// Opens a database whose connection makes the index of the WAL in its own memory.
+fn open_exclusive(path: &Path, window: &str) -> Connection {
+    // It is one with a WAL by now.
+    drop(open_on(path, window));
+    let name = format!("file:{}?vfs=frames{window}", path.display());
+    let database = Connection::open_with_flags(name, OpenFlags::default()).unwrap();
+    database
+        .execute_batch("PRAGMA locking_mode=EXCLUSIVE; PRAGMA cache_size=5")
+        .unwrap();
+    database
+}
+
+/// A transaction that changes most pages, and makes the database longer or shorter.
+fn large(database: &Connection, is_longer: bool) -> rusqlite::Result<()> {
+    let change = match is_longer {
+        true => "INSERT INTO t SELECT k + 2000, zeroblob(1600 + k) FROM t",
+        false => "DELETE FROM t WHERE k > 10; PRAGMA incremental_vacuum",
+    };
+    database.execute_batch(&format!(
+        "BEGIN; UPDATE t SET v = zeroblob(length(v) + 1) WHERE k % 3 > 0; {change}; COMMIT"
+    ))
+}
+
+/// What a program does after a commit that was refused, before it commits again.
+const BETWEEN: [&str; 4] = [
+    "",
+    "PRAGMA wal_checkpoint",
+    "BEGIN IMMEDIATE; COMMIT",
+    "BEGIN IMMEDIATE; COMMIT; PRAGMA wal_checkpoint(TRUNCATE)",
+];
+
+#[test]
+fn a_commit_that_sqlite_takes_back_after_its_last_frame_is_not_there() {
+    for alone in [Alone::Never, Alone::Later, Alone::Always] {
+        for window in ["&window=0", "&window=30", "&window=0&log=wal"] {
+            for (between, is_longer) in BETWEEN.iter().flat_map(|it| [(it, true), (it, false)]) {
+                let directory = tempfile::tempdir().unwrap();
+                let path = directory.path().join("x.db");
+                let database = open_alone(&path, window, alone);
+                let before = rows(&database);
+                WRONG.set(Wrong::Sync(0));
+                large(&database, is_longer).unwrap_err();
+                assert_eq!(WRONG.get(), Wrong::Nothing);
+                database.execute_batch(between).unwrap();
+                assert_eq!(rows(&database), before, "{alone:?} {window} {between}");
+                if is_longer {
+                    work_again(&database);
+                }
+                let inside = rows(&database);
+                drop(database);
+                assert_eq!(found(&path), inside, "{alone:?} {window} {between}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_commit_stays_whose_part_in_an_attached_database_is_refused() {
+    for alone in [Alone::Never, Alone::Later, Alone::Always] {
+        for window in ["&window=0", "&window=30", "&window=0&log=wal"] {
+            for (between, is_longer) in BETWEEN.iter().flat_map(|it| [(it, true), (it, false)]) {
+                let directory = tempfile::tempdir().unwrap();
+                let path = directory.path().join("x.db");
+                let other = directory.path().join("y.db");
+                drop(open_on(&other, window));
+                let database = open_alone(&path, window, alone);
+                let attach = format!(
+                    "ATTACH 'file:{}?vfs=frames{window}' AS other; PRAGMA other.synchronous=full",
+                    other.display()
+                );
+                database.execute_batch(&attach).unwrap();
+                // One sync for each database.
+                WRONG.set(Wrong::Sync(1));
+                let both = "BEGIN; INSERT INTO other.t VALUES (1, 'refused')";
+                database.execute_batch(both).unwrap();
+                let change = match is_longer {
+                    true => "INSERT INTO main.t SELECT k + 1000, zeroblob(1600 + k) FROM main.t",
+                    false => "DELETE FROM main.t WHERE k > 10",
+                };
+                database.execute_batch(change).unwrap();
+                database.execute_batch("COMMIT").unwrap_err();
+                assert_eq!(WRONG.get(), Wrong::Nothing);
+                database.execute_batch(between).unwrap();
+                // The next one is taken back, and this one is not.
+                let inside = rows(&database);
+                WRONG.set(Wrong::Sync(0));
+                large(&database, is_longer).unwrap_err();
+                assert_eq!(rows(&database), inside, "{alone:?} {window} {between}");
+                work_again(&database);
+                let inside = rows(&database);
+                drop(database);
+                assert_eq!(found(&path), inside, "{alone:?} {window} {between}");
+                assert_eq!(found(&other).0, 0, "{alone:?} {window} {between}");
+            }
+        }
+    }
 }

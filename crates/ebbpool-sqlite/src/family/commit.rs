@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::epoch::Waiting;
+use super::taken_back::{Before, LastCommit};
 use super::{Family, USUAL_PAGE};
 use crate::code::{Answer, Code};
 use crate::delta_log::is_page_size;
@@ -30,13 +31,23 @@ pub(crate) struct Transaction {
     pub(super) size: u32,
     /// The position in SQLite's WAL behind it.
     pub(super) taken: Option<WalCursor>,
+    /// What was committed before it.
+    pub(super) before: Before,
 }
 
 /// A transaction in SQLite's WAL that its writer has not committed yet.
 pub(super) struct Prepared {
-    transaction: Transaction,
+    pub(super) transaction: Transaction,
     /// True if an epoch has it already.
-    is_durable: bool,
+    pub(super) is_durable: bool,
+}
+
+impl Prepared {
+    /// Frames of SQLite's WAL up to its last one.
+    pub(super) fn last(&self) -> u64 {
+        let taken = self.transaction.taken.as_ref();
+        taken.map_or(0, |taken| taken.frames)
+    }
 }
 
 /// What the writer of SQLite's WAL has written.
@@ -80,19 +91,22 @@ impl Family {
         };
         let frame = wal_log::FRAME + page_size;
         let (index, within) = ((behind / frame) as u32 + 1, behind % frame);
-        let writing = &mut self.writing;
-        let is_last = writing.commit.is_some_and(|(last, _)| last == index);
+        let is_last = self.writing.commit.is_some_and(|(last, _)| last == index);
+        if within == wal_log::FRAME && bytes.len() as u64 == page_size {
+            self.note_content(u64::from(index));
+            return Ok(is_last);
+        }
         if within == 0 && bytes.len() as u64 == wal_log::FRAME {
-            let size = wal_log::be32(bytes, 4);
+            self.note_header(u64::from(index));
+            let (writing, size) = (&mut self.writing, wal_log::be32(bytes, 4));
             if size != 0 {
                 writing.commit = Some((index, size));
             } else if is_last {
                 // Another transaction has the frame of one that was rolled back.
                 writing.commit = None;
             }
-            return Ok(false);
         }
-        Ok(is_last && within == wal_log::FRAME && bytes.len() as u64 == page_size)
+        Ok(false)
     }
 
     pub(super) fn page_size_of_wal(&self) -> Answer<usize> {
@@ -106,6 +120,7 @@ impl Family {
 
     /// SQLite's WAL begins anew: all of it is in the main file.
     pub(crate) fn wal_begins_anew(&mut self) {
+        self.compare_with_main();
         self.wal_taken = None;
         self.prepared = None;
         self.writing = WalWriting::default();
@@ -113,8 +128,8 @@ impl Family {
 
     /// SQLite deletes its WAL.
     pub(crate) fn wal_is_gone(&mut self) {
-        self.wal = None;
         self.wal_begins_anew();
+        self.wal = None;
     }
 
     /// A writer of SQLite's WAL begins: what a transaction that failed has left behind is no commit.
@@ -130,14 +145,16 @@ impl Family {
     pub(crate) fn wal_writer_ends(&mut self) {
         let committed = self.index.last_frame();
         self.take_prepared(|last| committed.is_some_and(|committed| last <= committed));
+        if committed.is_some() {
+            self.prepared_is_settled();
+        }
         self.take_missed();
     }
 
     /// SQLite says that a transaction is committed. Where a connection has the WAL to itself, and its index in its own memory,
     /// this is the only sign.
     pub(crate) fn wal_is_committed(&mut self) {
-        let committed = self.index.last_frame();
-        self.take_prepared(|last| committed.is_none_or(|committed| last <= committed));
+        self.take_prepared_if_committed();
         self.take_missed();
     }
 
@@ -160,14 +177,19 @@ impl Family {
                     Ok(_) => "frames are not in the WAL".to_owned(),
                     Err(code) => code.to_string(),
                 };
-                tracing::error!(%why, "a commit is not known to the log");
-                if !self.has_missed_commit {
-                    let text = format!("a commit is not known to the log: {why}");
-                    self.notes.last_error = Some(HealthNote::now(text));
-                }
-                self.has_missed_commit = true;
+                self.miss_commit(&why);
             }
         }
+    }
+
+    /// From here on the log differs from what SQLite has committed: no further commit is acknowledged.
+    pub(super) fn miss_commit(&mut self, why: &str) {
+        tracing::error!(%why, "a commit is not known to the log");
+        if !self.has_missed_commit {
+            let text = format!("a commit is not known to the log: {why}");
+            self.notes.last_error = Some(HealthNote::now(text));
+        }
+        self.has_missed_commit = true;
     }
 
     /// True if SQLite has committed what is not in its WAL, so that what it commits later cannot be durable.
@@ -175,11 +197,14 @@ impl Family {
         self.has_missed_commit
     }
 
-    fn take_prepared(&mut self, is_committed: impl Fn(u64) -> bool) {
-        let last = self.prepared.as_ref().and_then(|prepared| {
-            let taken = prepared.transaction.taken.as_ref()?;
-            Some(taken.frames)
-        });
+    /// Takes what was prepared, unless the index of the WAL says that it is not committed.
+    pub(super) fn take_prepared_if_committed(&mut self) {
+        let committed = self.index.last_frame();
+        self.take_prepared(|last| committed.is_none_or(|committed| last <= committed));
+    }
+
+    pub(super) fn take_prepared(&mut self, is_committed: impl Fn(u64) -> bool) {
+        let last = self.prepared.as_ref().map(Prepared::last);
         if !last.is_some_and(is_committed) {
             return;
         }
@@ -247,6 +272,7 @@ impl Family {
             pages,
             size,
             taken: Some(cursor),
+            before: self.before(),
         }))
     }
 
@@ -267,6 +293,9 @@ impl Family {
 
     /// Notes a transaction in SQLite's WAL that its writer may commit.
     pub(crate) fn prepare_wal(&mut self, transaction: Transaction, is_durable: bool) {
+        if is_durable {
+            self.last_commit = LastCommit::of(&transaction);
+        }
         self.prepared = Some(Prepared {
             transaction,
             is_durable,
@@ -297,6 +326,7 @@ impl Family {
             pages,
             size,
             taken: None,
+            before: self.before(),
         }))
     }
 
@@ -364,7 +394,8 @@ impl Family {
     }
 
     /// Makes a committed transaction pending.
-    fn take(&mut self, transaction: Transaction) {
+    pub(super) fn take(&mut self, transaction: Transaction) {
+        self.last_commit = LastCommit::of(&transaction);
         for (page, image) in transaction.pages {
             self.set_pending(page, image);
         }
@@ -372,6 +403,11 @@ impl Family {
         self.wal_taken = transaction.taken.or(self.wal_taken.take());
         self.asked.commits += 1;
         self.unsaved += 1;
+        self.wait_for_epoch();
+    }
+
+    /// What is pending, up to the size of the database, waits for an epoch.
+    pub(super) fn wait_for_epoch(&mut self) {
         let size = self.size;
         let (pending, bytes) = (&mut self.pending, &mut self.pending_bytes);
         pending.retain(|page, image| {

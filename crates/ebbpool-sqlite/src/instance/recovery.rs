@@ -131,19 +131,26 @@ impl Instance {
 
     /// True if a journal would roll a transaction back. Other journals stay where SQLite is to make them persist.
     fn has_hot_journal(&self, journal: &str) -> Answer<bool> {
-        if !self.base.exists(journal)? {
-            return Ok(false);
-        }
+        /// Attempts to open a file that is there, before it counts as one that cannot be opened.
+        const ATTEMPTS: usize = 100;
         let flags = ffi::OPEN_READONLY | ffi::OPEN_MAIN_JOURNAL;
-        let mut file = match BaseFile::open(self.base, journal, flags) {
-            Ok(file) => file,
-            // Another process has committed, and deleted it: the database is not locked yet.
-            Err(Code::CANT_OPEN) if !self.base.exists(journal)? => return Ok(false),
-            Err(code) => return Err(code),
-        };
-        let mut first = [0];
-        file.read(0, &mut first)?;
-        Ok(first != [0])
+        for _ in 0..ATTEMPTS {
+            if !self.base.exists(journal)? {
+                return Ok(false);
+            }
+            match BaseFile::open(self.base, journal, flags) {
+                Ok(mut file) => {
+                    let mut first = [0];
+                    file.read(0, &mut first)?;
+                    return Ok(first != [0]);
+                }
+                // Another process has committed, and deleted it, and the next one may have made its own: the database is not locked
+                // yet.
+                Err(Code::CANT_OPEN) => {}
+                Err(code) => return Err(code),
+            }
+        }
+        Err(Code::CANT_OPEN)
     }
 
     fn take_files(
