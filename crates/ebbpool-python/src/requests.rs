@@ -10,6 +10,7 @@ use ebbpool_lab::{CountingRules, MemorySize, PolicySelection, PricingRequest, pa
 use ebbpool_sim::{AtEnd, GuestPolicy};
 use pyo3::prelude::*;
 
+use crate::calls::Calls;
 use crate::errors::{lab_error, wrong};
 use crate::policy::guest;
 
@@ -99,6 +100,7 @@ pub(crate) type Policies = (PolicySelection, Vec<Arc<dyn GuestPolicy>>);
 /// policies of the papers.
 pub(crate) fn policies(
     py: Python<'_>,
+    calls: &Arc<Calls>,
     policies: Option<Vec<Bound<'_, PyAny>>>,
 ) -> PyResult<Policies> {
     let Some(policies) = policies else {
@@ -109,7 +111,7 @@ pub(crate) fn policies(
     for policy in policies {
         match policy.extract::<String>() {
             Ok(name) => names.push(name),
-            Err(_) => guests.push(guest(py, &policy)?),
+            Err(_) => guests.push(guest(py, calls, &policy)?),
         }
     }
     // An empty selection would stand for the policies of the papers.
