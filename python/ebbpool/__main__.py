@@ -46,7 +46,9 @@ def computed_elsewhere(words: list[str], until_the_end: ExitStack) -> list[str]:
     parser.add_argument("traces", nargs="*")
     for name in ("--policies", "--asymmetry", "--frames"):
         parser.add_argument(name, action="append")
-    for name in ("--device", "--rate", "--trace-format", "--columns", "--page-size", "--threads", "--format", "--report"):
+    for name in ("--device", "--rate", "--checkpoints", "--trace-format", "--columns", "--page-size"):
+        parser.add_argument(name)
+    for name in ("--threads", "--format", "--report"):
         parser.add_argument(name)
     parser.add_argument("--warmup", default="0")
     parser.add_argument("--at-end", default="flush")
@@ -82,6 +84,7 @@ def computed_elsewhere(words: list[str], until_the_end: ExitStack) -> list[str]:
             rate=given.rate,
             warmup=given.warmup,
             at_end=given.at_end,
+            checkpoints=given.checkpoints,
             cluster_size=given.cluster_size,
             bound=given.bound,
             executor=client,

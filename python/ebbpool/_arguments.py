@@ -68,7 +68,9 @@ def whole(name: str, item: Any, least: int = 0) -> int:
     return int(item.__index__())
 
 
-def counting(warmup: int | str, at_end: str, cluster_size: int, rate: float | str | None) -> dict[str, Any]:
+def counting(
+    warmup: int | str, at_end: str, cluster_size: int, rate: float | str | None, checkpoints: int | str | None = None
+) -> dict[str, Any]:
     """How references are counted."""
     if isinstance(warmup, float):
         raise UsageError(f"warmup=: {warmup!r} is neither a number of references nor per cent as a text, such as '10%'")
@@ -77,6 +79,7 @@ def counting(warmup: int | str, at_end: str, cluster_size: int, rate: float | st
         "at_end": at_end,
         "cluster_size": whole("cluster_size", cluster_size, 1),
         "rate": None if rate is None else number("rate", rate),
+        "checkpoints": text_or_none(checkpoints),
     }
 
 

@@ -92,7 +92,7 @@ class Comparison(Table):
         return "\n".join(sentence for _, sentences, _ in self._native.answers() for sentence in sentences)
 
     def best(self, *, frames: int | str | None = None, asymmetry: float | None = None, trace: str | None = None) -> Row:
-        """The policy with the least bill.
+        """The policy with the least bill, of those whose device has not failed.
 
         With one cell left, that is its row. Over several, it is a row with `policy`, `cost` (the geometric mean of its
         bills), `above_least` (its largest bill over the least of the same cell, less 1) and `cells`.
@@ -109,7 +109,10 @@ class Comparison(Table):
             raise UsageError(f"best(): there is no result with frames={frames!r}, asymmetry={asymmetry!r}, trace={trace!r}")
         cells: dict[tuple[Any, ...], dict[str, Row]] = {}
         for row in rows:
-            cells.setdefault((row.trace, row.frames, row.asymmetry), {})[row.policy] = row
+            cell = cells.setdefault((row.trace, row.frames, row.asymmetry), {})
+            # The figures of a run whose device failed cover a part of the trace only.
+            if row.failed is None:
+                cell[row.policy] = row
         complete = [policy for policy in _names(rows) if all(policy in cell for cell in cells.values())]
         if not complete:
             raise UsageError("best(): no policy has finished in all cells; limit them by frames=, asymmetry= or trace=")

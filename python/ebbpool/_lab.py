@@ -7,7 +7,7 @@ from collections.abc import MutableMapping, Sequence
 from typing import Any
 
 from . import _ebbpool
-from ._arguments import a_list, counting, number, numbers, shown, sizes, threads_or_none
+from ._arguments import a_list, counting, number, numbers, shown, sizes, text_or_none, threads_or_none
 from ._comparison import Comparison, Curve, Run
 from ._errors import UsageError
 from ._executor import bound_with, compare_with, curve_with
@@ -45,6 +45,7 @@ def compare(
     rate: float | str | None = None,
     warmup: int | str = 0,
     at_end: str = "flush",
+    checkpoints: int | str | None = None,
     cluster_size: int = 16,
     bound: bool = False,
     report: bool = False,
@@ -65,6 +66,8 @@ def compare(
     * `rate`: references that arrive per second at the device
     * `warmup`: references at the start that are not counted, or per cent of all as a text
     * `at_end`: `"flush"` if the pages that are dirty at the end are written and counted, or `"free"`
+    * `checkpoints`: when all dirty pages are written: references (`20000`), references that write (`"writes=20000"`), a time by the
+      times of the trace (`"5min"`), or several of them in one text
     * `cluster_size`: pages per cluster when cluster switches are counted
     * `bound`: also computes the bill that no policy can undercut
     * `report`: also describes the trace, for `Comparison.report`
@@ -86,7 +89,7 @@ def compare(
         "frames": sizes("frames", frames),
         "asymmetry": numbers("asymmetry", asymmetry),
         "device": device,
-        "counting": counting(warmup, at_end, cluster_size, rate),
+        "counting": counting(warmup, at_end, cluster_size, rate, checkpoints),
         "bound": bool(bound),
         "report": bool(report),
     }
@@ -111,6 +114,7 @@ def run(
     rate: float | str | None = None,
     warmup: int | str = 0,
     at_end: str = "flush",
+    checkpoints: int | str | None = None,
     cluster_size: int = 16,
     events: bool = False,
     series: bool = False,
@@ -124,7 +128,7 @@ def run(
     9922
     """
     one = trace_of(trace)
-    count = counting(warmup, at_end, cluster_size, rate)
+    count = counting(warmup, at_end, cluster_size, rate, checkpoints)
     asymmetries = [] if asymmetry is None else numbers("asymmetry", [asymmetry])
     (size,) = _one(sizes("frames", frames), "frames")
     with shown(progress, one.name) as show:
@@ -175,6 +179,7 @@ def curve(
     clean_pools: Size | None = None,
     warmup: int | str = 0,
     at_end: str = "flush",
+    checkpoints: int | str | None = None,
     report: bool = False,
     threads: int | None = None,
     executor: Any = None,
@@ -211,6 +216,7 @@ def curve(
         "clean_pools": clean,
         "warmup": str(warmup),
         "at_end": at_end,
+        "checkpoints": text_or_none(checkpoints),
         "report": bool(report),
     }
     results = results_of(cache)

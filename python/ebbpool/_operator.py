@@ -7,6 +7,7 @@ import json
 import os
 import tempfile
 from collections.abc import MutableMapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from . import _ebbpool
@@ -108,6 +109,8 @@ def advise(
     life: str | None = None,
     warmup: int | str = 0,
     at_end: str = "flush",
+    checkpoints: int | str | None = None,
+    facts: str | os.PathLike[str] | None = None,
     threads: int | None = None,
     cache: bool | str | os.PathLike[str] | MutableMapping[str, bytes] = True,
     progress: Watch = None,
@@ -119,6 +122,7 @@ def advise(
     * `budget`: the most memory that the buffer may have, such as `"512MiB"`
     * `rate`, `duration`, `writes_per_day`: one of them says how fast references arrive
     * `life`: how long the device should live, such as `"5y"`
+    * `facts`: the file of facts of a capture, with the bytes that the server and its device wrote meanwhile
 
     >>> answer = advise("zipf:pages=2000,refs=20000", frames=60, now="lru", asymmetry=32)
     >>> answer.recommendation["policy"]
@@ -135,7 +139,8 @@ def advise(
         "duration": duration,
         "writes_per_day": text_or_none(writes_per_day),
         "life": life,
-        "counting": counting(warmup, at_end, 16, rate),
+        "facts": None if facts is None else Path(facts).read_text(encoding="utf-8"),
+        "counting": counting(warmup, at_end, 16, rate, checkpoints),
     }
     native = results_of(cache).native
     with shown(progress, one.name) as show:

@@ -11,6 +11,21 @@ from conftest import SAMPLE
 import ebbpool
 
 
+def test_checkpoints_are_those_of_the_command(command: Any) -> None:
+    trace = "zipf:pages=1000,refs=20000,write=0.4"
+    words = ["--policies", "lru,clock", "--frames", "50", "--asymmetry", "8", "--checkpoints", "3000,writes=500"]
+    for function, name in ((ebbpool.compare, "compare"), (ebbpool.curve, "curve")):
+        theirs = command(name, trace, *words)
+        ours = function(trace, ["lru", "clock"], frames=50, asymmetry=8, checkpoints="3000,writes=500")
+        assert without_times(json.loads(ours.to_json())) == without_times(theirs), name
+        assert all(row.checkpoint_writes > 0 and row.checkpoints == "3000,writes=500" for row in ours)
+    assert ebbpool.run(trace, "lru", 50, asymmetry=8, checkpoints=3000).result.checkpoints == "3000"
+    with pytest.raises(ebbpool.UsageError, match="checkpoints=: '0'"):
+        ebbpool.compare(trace, "lru", 50, 8, checkpoints=0)
+    with pytest.raises(ebbpool.UsageError, match="has no times"):
+        ebbpool.compare(trace, "lru", 50, 8, checkpoints="5min")
+
+
 def without_times(result: Any) -> Any:
     """A result without the figures that vary from run to run."""
     if isinstance(result, list):

@@ -33,6 +33,26 @@ def test_advice_is_that_of_the_command(command: Any, tmp_path: Path) -> None:
     assert "<!DOCTYPE html>" in (tmp_path / "page.html").read_text()
 
 
+def test_advice_takes_checkpoints_and_the_facts_of_a_capture(command: Any, tmp_path: Path) -> None:
+    facts = tmp_path / "capture.json"
+    written = {"seconds": 60.0, "page_bytes": 60_000_000, "log_bytes": 40_000_000, "process_bytes": 110_000_000, "device": None}
+    facts.write_text(json.dumps({"references": 30_000, "resident_references": 0, "written": written}))
+    words = ["--frames", "60", "--now", "lru", "--device", "sd-a1", "--duration", "1min", "--life", "5y"]
+    theirs = command("advise", TRACE, *words, "--page-size", "4k", "--checkpoints", "5000", "--facts", str(facts))
+    trace = ebbpool.Trace(TRACE, page_size="4k")
+    arguments: dict[str, Any] = {"frames": 60, "now": "lru", "device": "sd-a1", "duration": "1min", "life": "5y"}
+    ours = ebbpool.advise(trace, checkpoints=5000, facts=facts, **arguments)
+    del theirs["commands"]
+    assert json.loads(ours.to_json()) == theirs
+    assert ours.checkpoints == "5000" and ours.now["checkpoint_writes"] > 0
+    assert ours.now["bytes_written_per_day"] == pytest.approx(100e6 * 1440)
+    with pytest.raises(ebbpool.UsageError, match="another trace"):
+        ebbpool.advise("zipf:pages=2000,refs=20000", facts=facts, **arguments)
+    facts.write_text("{}")
+    with pytest.raises(ebbpool.UsageError, match="facts=: .*'written'"):
+        ebbpool.advise(trace, facts=facts, **arguments)
+
+
 def test_wrong_questions_of_operators_are_refused() -> None:
     cases: list[tuple[str, dict[str, Any]]] = [
         ("give one of them", {"rate": 5, "duration": "10min"}),

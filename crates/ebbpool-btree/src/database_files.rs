@@ -263,11 +263,7 @@ fn aligned(size: usize) -> (Vec<u8>, std::ops::Range<usize>) {
 
 fn read_page(of: &dyn Storage, page: u64) -> io::Result<Vec<u8>> {
     let (mut room, range) = aligned(of.page_size());
-    let mut reads = [Read {
-        page,
-        buffer: &mut room[range],
-        outcome: Ok(()),
-    }];
+    let mut reads = [Read::new(page, &mut room[range])];
     of.read(&mut reads);
     let [
         Read {

@@ -196,10 +196,15 @@ impl Storage for OverlayPages {
     fn read(&self, reads: &mut [Read<'_>]) -> Option<f64> {
         let written = self.written.read();
         for read in reads {
-            read.outcome = Ok(());
             match (written.pages.get(&read.page), &self.base) {
-                (Some(page), _) => read.buffer.copy_from_slice(page),
-                (None, None) => read.buffer.fill(0),
+                (Some(page), _) => {
+                    read.buffer.copy_from_slice(page);
+                    read.outcome = Ok(());
+                }
+                (None, None) => {
+                    read.buffer.fill(0);
+                    read.outcome = Ok(());
+                }
                 (None, Some(base)) => {
                     base.read(std::slice::from_mut(read));
                     if page_lsn(read.buffer).is_some_and(|lsn| lsn > self.log_end) {

@@ -128,7 +128,9 @@ fn advise_hint(error: &AdviseError) -> &'static str {
         AdviseError::NotDailyWrites(_) => " with --writes-per-day",
         AdviseError::NoLife => " with --life",
         AdviseError::DeviceFailed(_) => " with --device",
-        AdviseError::NoMeasuredWrites(_) => "; give another file with --facts, or none",
+        AdviseError::NoMeasuredWrites(_) | AdviseError::FactsOfAnotherTrace { .. } => {
+            "; give another file with --facts, or none"
+        }
         _ => "",
     }
 }

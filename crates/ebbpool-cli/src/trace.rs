@@ -134,7 +134,7 @@ fn report(description: &TraceDescription) -> String {
     let unknown = || "unknown".to_string();
     let number = |number: Option<u64>| number.map_or_else(unknown, |number| number.to_string());
     let mut rows = vec![
-        ("name", name.clone().unwrap_or_else(unknown)),
+        ("name", name.as_deref().map_or_else(unknown, one_line)),
         (
             "format",
             format.clone().unwrap_or_else(|| "generator".into()),

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use ebbpool_cost::one_line;
 use ebbpool_device::arrivals::Rate;
 use ebbpool_device::changing::AsymmetrySpec;
 use ebbpool_policy::PolicySpec;
@@ -467,7 +468,8 @@ pub(crate) fn share_of(metadata: &Metadata) -> &'static str {
 /// A line that describes a trace.
 pub(crate) fn title(name: &str, facts: TraceFacts, metadata: &Metadata) -> String {
     format!(
-        "{name}: {} references, {} distinct pages{}",
+        "{}: {} references, {} distinct pages{}",
+        one_line(name),
         facts.references,
         facts.distinct_pages,
         match metadata.database_pages {

@@ -147,7 +147,7 @@ pub enum RequestError {
     AsymmetryOfSimulatedDevice,
     /// Checkpoints at an interval of time, and a trace without times.
     #[error(
-        "{0}: the trace has no times, so that checkpoints at an interval of time have no place in it; give the interval in references, such as 20000,"
+        "{0}: the trace has no times, or a single one, so that checkpoints at an interval of time have no place in it; give the interval in references, such as 20000,"
     )]
     CheckpointsWithoutTimes(String),
     /// An invalid request for advice.

@@ -81,10 +81,10 @@ result_row! {
         dirty_before: u64 ["pages"],
         /// When all dirty pages are written, as the request spells it: an interval of time, of references, or of references that write; null without checkpoints.
         checkpoints: Option<String> ["" key],
+        /// Why the device failed during the run, so that the figures cover a part of the trace only; null of a whole run. Such a result is never the best.
+        failed: Option<String> [""],
     }
     also {
-        /// The device failed during the run, so that the figures cover a part of the trace only.
-        failed: bool,
         /// The bill per reference with the other treatment of dirty pages at the end, if a device has served the run and did not
         /// fail.
         cost_otherwise_on_device: Option<f64>,
@@ -225,7 +225,6 @@ impl RunResult {
             seconds: None,
             references_per_second: None,
             padding_reads: counts.padding_reads,
-            failed: false,
             cost_otherwise_on_device: None,
             joules_per_reference: None,
             lower_bound: None,
@@ -235,6 +234,7 @@ impl RunResult {
             end_writes: counts.end_writes,
             dirty_before: counts.dirty_before,
             checkpoints: trace.checkpoints.map(|schedule| schedule.to_string()),
+            failed: None,
         }
     }
 
@@ -244,7 +244,7 @@ impl RunResult {
         if let Some(cost) = self.cost_otherwise_on_device {
             return cost;
         }
-        if self.failed {
+        if self.failed.is_some() {
             return self.cost;
         }
         let owed = dirty_end::owed(
@@ -266,7 +266,7 @@ impl RunResult {
         let bill = device.report.bill();
         let references = self.references as f64;
         self.device.clone_from(&pricing.device_name);
-        self.failed = device.failed.is_some();
+        self.failed.clone_from(&device.failed);
         self.cost = pricing.in_page_reads(bill.amount) / references;
         let otherwise = device.cost_otherwise;
         self.cost_otherwise_on_device =

@@ -150,7 +150,7 @@ fn result(
     let result = comparison
         .results
         .get((pricing * policies + policy) * sizes + size)?;
-    result.as_ref().filter(|result| !result.failed)
+    result.as_ref().filter(|result| result.failed.is_none())
 }
 
 /// What an interval is of.

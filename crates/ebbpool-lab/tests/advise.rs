@@ -346,6 +346,29 @@ fn no_life_is_stated_where_most_writes_are_owed() {
 }
 
 #[test]
+fn only_a_memory_with_a_life_reaches_one() {
+    let trace = paged("zipf:pages=2000,refs=20000,write=0.4", 4096);
+    let of = |life: f64| {
+        let request = AdviseRequest {
+            now: Some("lru".into()),
+            frames: Some(MemorySize::frames(100)),
+            clock: Some(AdviceClock::Rate("5/s".parse().expect("a rate"))),
+            life: Some(Duration::from_secs_f64(life * 365.0 * 86_400.0)),
+            ..AdviseRequest::new(PricingRequest::new(None, Some("sd-a1")).expect("a device"))
+        };
+        advised(&trace, &request)
+    };
+    let advice = of(1.0);
+    let lower = |range: Option<[f64; 2]>| range.map(|[low, _]| low);
+    let lives = advice.curve.iter().map(|it| lower(it.life_range_years));
+    let longest = lives.flatten().fold(0.0, f64::max);
+    // The largest buffers owe most of their writes, so that their lives are not known, however few they write.
+    assert_eq!(advice.curve.last().and_then(|it| it.life_years), None);
+    assert!(of(0.99 * longest).life.reached_by.is_some());
+    assert_eq!(of(1.01 * longest).life.reached_by, None);
+}
+
+#[test]
 fn daily_writes_set_the_clock_by_the_present_system() {
     let (_directory, trace) = written("by-hand.txt", BY_HAND);
     let of = |daily: DailyWrites| {
@@ -411,6 +434,27 @@ fn the_recommendation_costs_at_most_as_much_as_now() {
             }
         }
     }
+}
+
+#[test]
+fn a_small_saving_is_not_no_less() {
+    let request = AdviseRequest {
+        now: Some("arc".into()),
+        frames: Some(MemorySize::frames(900)),
+        ..AdviseRequest::new(r("2"))
+    };
+    let trace = source("zipf:pages=1000,refs=20000,write=0");
+    let advice = advised(&trace, &request);
+    let saves = advice.saves.expect("a share");
+    assert!(saves > 0.05 && saves < 0.5, "{saves}");
+    let answer = advice.paragraphs().swap_remove(0).sentences.join("\n");
+    let words = format!("the bill is {saves:.1} % less than now");
+    assert!(
+        answer.starts_with("Take ") && answer.contains(&words),
+        "{answer}"
+    );
+    let page = report_page(&advice, &AdvicePageParts::default());
+    assert!(page.contains(&words));
 }
 
 #[test]
@@ -780,6 +824,42 @@ fn an_advice_can_be_stopped_and_sent() {
 }
 
 #[test]
+fn checkpoints_without_a_place_are_not_said_to_be_there() {
+    let trace = paged("zipf:pages=2000,refs=20000,write=0.4", 4096);
+    let of = |clock: &str| {
+        let clock = match clock.strip_suffix("/s") {
+            Some(_) => AdviceClock::Rate(clock.parse().expect("a rate")),
+            None => AdviceClock::DailyWrites(DailyWrites::Bytes(clock.parse().expect("bytes"))),
+        };
+        let mut request = AdviseRequest {
+            now: Some("lru".into()),
+            frames: Some(MemorySize::frames(100)),
+            clock: Some(clock),
+            ..AdviseRequest::new(r("8"))
+        };
+        request.counting.checkpoints = Some("1min,writes=500".parse().expect("a schedule"));
+        let advice = advised(&trace, &request);
+        let text: Vec<String> = advice
+            .paragraphs()
+            .into_iter()
+            .flat_map(|it| it.sentences)
+            .collect();
+        (advice.checkpoints, text.join("\n"))
+    };
+    let (checkpoints, text) = of("100/s");
+    assert_eq!(checkpoints.as_deref(), Some("1min,writes=500"));
+    assert!(text.contains("every 1min or 500 references that write"));
+    // The rate follows from the writes of the simulation, which comes too late for its checkpoints.
+    let (checkpoints, text) = of("10GB");
+    assert_eq!(checkpoints.as_deref(), Some("writes=500"));
+    assert!(
+        text.contains("(1min,writes=500) are not simulated"),
+        "{text}"
+    );
+    assert!(text.contains("every 500 references that write"), "{text}");
+}
+
+#[test]
 fn the_pages_that_a_buffer_had_are_no_arrivals() {
     let directory = tempfile::tempdir().expect("a directory");
     let path = directory.path().join("captured.parquet");
@@ -929,6 +1009,7 @@ fn a_life_starts_from_measured_bytes() {
         log_bytes: Some(10_000),
         process_bytes: Some(80_000),
         device: None,
+        references: None,
     };
     let request = AdviseRequest {
         now: Some("lru".into()),
@@ -1002,9 +1083,154 @@ fn a_life_starts_from_measured_bytes() {
         log_bytes: None,
         process_bytes: Some(50_000),
         device: None,
+        references: None,
     });
     less.now = Some("lru".into());
     let advice = advised(&trace, &less);
     close(advice.now.bytes_written_per_day, 100_000.0);
     assert_eq!(advice.then.bytes_written_per_day, None);
+}
+
+/// What a capture of half a day has counted.
+fn half_a_day(page_bytes: Option<u64>, log_bytes: u64, process_bytes: u64) -> MeasuredWrites {
+    MeasuredWrites {
+        seconds: 43_200.0,
+        page_bytes,
+        log_bytes: Some(log_bytes),
+        process_bytes: Some(process_bytes),
+        device: None,
+        references: None,
+    }
+}
+
+#[test]
+fn a_device_that_the_log_alone_wears_does_not_live_for_ever() {
+    let trace = paged("zipf:pages=2000,refs=40000,write=0", 4096);
+    let (_directory, device) = written("by-hand.toml", DEVICE);
+    let of = |years: u64, measured: MeasuredWrites| {
+        let request = AdviseRequest {
+            now: Some("lru".into()),
+            frames: Some(MemorySize::frames(100)),
+            life: Some(Duration::from_secs(years * 365 * 86_400)),
+            measured: Some(measured),
+            ..AdviseRequest::new(PricingRequest::new(None, Some(&device)).expect("a device"))
+        };
+        advised(&trace, &request)
+    };
+    // 1 GB of log a day, and 2 GB at most: 1,000 days, and 500 in any case.
+    let log = half_a_day(Some(0), 500_000_000, 1_000_000_000);
+    let advice = of(2, log.clone());
+    close(advice.now.life_years, 1000.0 / 365.0);
+    assert_eq!(advice.now.writes, 0);
+    let reached = |advice: &Advice| (advice.life.reached_now, advice.life.reached_then);
+    assert_eq!(reached(&advice), (Some(false), Some(false)));
+    assert_eq!(advice.life.reached_by, None);
+    assert_eq!(reached(&of(1, log)), (Some(true), Some(true)));
+    // By its own count it writes nothing, and the kernel counts something: no life is known.
+    let other = of(1, half_a_day(Some(0), 0, 1_000_000_000));
+    assert_eq!(reached(&other), (None, None));
+    let nothing = of(1, half_a_day(Some(0), 0, 0));
+    assert_eq!(reached(&nothing), (Some(true), Some(true)));
+}
+
+#[test]
+fn a_longer_interval_of_checkpoints_starts_from_measured_bytes() {
+    let trace = paged("zipf:pages=2000,refs=40000,write=0.3", 8192);
+    let measured = half_a_day(Some(40_000_000), 10_000_000, 80_000_000);
+    let of = |measured: Option<MeasuredWrites>, now: &str| {
+        let advice = advised(
+            &trace,
+            &AdviseRequest {
+                frames: Some(MemorySize::frames(1000)),
+                measured,
+                ..of_postgresql(now)
+            },
+        );
+        let knobs = advice.knobs.clone().into_iter();
+        let longer: Vec<_> = knobs
+            .filter(|knob| knob.setting == "checkpoint_timeout")
+            .collect();
+        assert_eq!(longer.len(), 2);
+        (advice, longer)
+    };
+    // The settings are not said: the simulation of the present system has no checkpoints, and what was measured has them.
+    let (advice, longer) = of(Some(measured), "postgres");
+    for knob in &longer {
+        let saved = knob.saves_writes.expect("a share") / 100.0;
+        assert!(saved > 0.0);
+        close(
+            knob.bytes_written_per_day,
+            80_000_000.0 * (1.0 - saved) + 20_000_000.0,
+        );
+        assert!(knob.life_years > advice.now.life_years, "{knob:?}");
+    }
+    let answer = advice.paragraphs().swap_remove(0).sentences;
+    let says_so = |text: &String| text.contains("from 5min, PostgreSQL's default, to 15min: ");
+    assert!(answer.iter().any(says_so), "{answer:?}");
+    // Without measured bytes the life of now has no checkpoints, and would be the longer one.
+    let (_, longer) = of(None, "postgres");
+    assert!(longer.iter().all(|knob| knob.life_years.is_none()));
+    let (advice, longer) = of(None, "postgres:checkpoint_timeout=300");
+    for knob in &longer {
+        assert!(knob.life_years > advice.now.life_years, "{knob:?}");
+    }
+}
+
+#[test]
+fn facts_of_another_trace_are_refused() {
+    let trace = paged("zipf:pages=2000,refs=40000,write=0.3", 4096);
+    let of = |references: u64| {
+        let request = AdviseRequest {
+            now: Some("lru".into()),
+            frames: Some(MemorySize::frames(100)),
+            measured: Some(MeasuredWrites {
+                references: Some(references),
+                ..half_a_day(Some(1000), 1000, 1000)
+            }),
+            ..AdviseRequest::new(r("8"))
+        };
+        Lab::new(Settings::default(), &Silent).advise(&trace, &request)
+    };
+    assert!(of(40_000).is_ok());
+    let error = of(39_999).expect_err("another trace");
+    assert_eq!(error.kind(), ErrorKind::Request);
+    assert!(error.to_string().contains("39,999 references"), "{error}");
+}
+
+/// The kernel counts hundreds of times as many bytes for a process that writes pages at random, and the trace has them all.
+#[test]
+fn below_a_cache_the_facts_of_the_capture_change_nothing() {
+    let (_directory, trace) = written("disk.spc", &below_a_cache());
+    let source = paged(&trace, 4096);
+    let request = AdviseRequest {
+        frames: Some(MemorySize::frames(200)),
+        ..AdviseRequest::new(PricingRequest::new(None, Some("sd-a1")).expect("a device"))
+    };
+    let measured = MeasuredWrites {
+        log_bytes: None,
+        ..half_a_day(None, 0, 12_977_180_672)
+    };
+    let without = advised(&source, &request);
+    let with = AdviseRequest {
+        measured: Some(measured.clone()),
+        ..request.clone()
+    };
+    let with = advised(&source, &with);
+    let json = |advice: &Advice| serde_json::to_value(advice).expect("JSON");
+    assert_eq!(json(&with), json(&without));
+    // Where nothing was counted, the simulation says what is written.
+    let nothing = MeasuredWrites {
+        process_bytes: None,
+        ..measured
+    };
+    let of_buffer = AdviseRequest {
+        now: Some("lru".into()),
+        ..request
+    };
+    let without = advised(&source, &of_buffer);
+    let with = AdviseRequest {
+        measured: Some(nothing),
+        ..of_buffer
+    };
+    assert_eq!(json(&advised(&source, &with)), json(&without));
 }

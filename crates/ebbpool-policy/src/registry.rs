@@ -41,6 +41,15 @@ pub trait Visitor {
     fn visit<P: Policy + 'static>(self, policy: P) -> Self::Out;
 }
 
+/// Receives the type of a policy.
+trait TypeVisitor {
+    /// The result of the visit.
+    type Out;
+
+    /// Receives the type.
+    fn visit<P: Build>(self) -> Self::Out;
+}
+
 macro_rules! registry {
     ($($module:ident::$policy:ident),* $(,)?) => {
         /// The entries of all policies, in the order of the documentation.
@@ -49,44 +58,10 @@ macro_rules! registry {
             ENTRIES
         }
 
-        /// How much of the future the policy of `spec` itself requires.
-        fn own_foresight(spec: &PolicySpec) -> Foresight {
+        /// Calls `visitor` with the type of the policy of `spec`.
+        fn visit_type<V: TypeVisitor>(spec: &PolicySpec, visitor: V) -> V::Out {
             $(if spec.entry.name == <policies::$module::$policy as Build>::ENTRY.name {
-                return <policies::$module::$policy as Build>::FORESIGHT;
-            })*
-            unreachable!("a PolicySpec refers to an entry of the registry")
-        }
-
-        /// True if the policy of `spec` itself requires the true probabilities of references.
-        fn itself_knows_probabilities(spec: &PolicySpec) -> bool {
-            $(if spec.entry.name == <policies::$module::$policy as Build>::ENTRY.name {
-                return <policies::$module::$policy as Build>::KNOWS_PROBABILITIES;
-            })*
-            unreachable!("a PolicySpec refers to an entry of the registry")
-        }
-
-        /// True if miniatures of the policy of `spec` itself estimate its bill without bias. Those of write clustering
-        /// have too few writes.
-        pub(crate) fn itself_has_miniature(spec: &PolicySpec) -> bool {
-            $(if spec.entry.name == <policies::$module::$policy as Build>::ENTRY.name {
-                return <policies::$module::$policy as Build>::HAS_MINIATURE
-                    && write_cluster::<policies::$module::$policy>(spec).is_none();
-            })*
-            unreachable!("a PolicySpec refers to an entry of the registry")
-        }
-
-        /// True if the policy of `spec` is that of a server, with processes that write in the background.
-        pub fn writes_in_background(spec: &PolicySpec) -> bool {
-            $(if spec.entry.name == <policies::$module::$policy as Build>::ENTRY.name {
-                return <policies::$module::$policy as Policy>::WRITES_IN_BACKGROUND;
-            })*
-            unreachable!("a PolicySpec refers to an entry of the registry")
-        }
-
-        /// Builds the policy of `spec` over `frames` frames (at least one) for `visitor`.
-        pub fn visit<V: Visitor>(spec: &PolicySpec, frames: u32, visitor: V) -> V::Out {
-            $(if spec.entry.name == <policies::$module::$policy as Build>::ENTRY.name {
-                return build::<policies::$module::$policy, V>(spec, frames, visitor);
+                return visitor.visit::<policies::$module::$policy>();
             })*
             unreachable!("a PolicySpec refers to an entry of the registry")
         }
@@ -152,16 +127,75 @@ registry! {
     ace::Ace,
 }
 
+/// What the type of a policy says of itself.
+struct Traits {
+    foresight: Foresight,
+    knows_probabilities: bool,
+    has_miniature: bool,
+    writes_in_background: bool,
+}
+
+/// What the type of the policy of `spec` itself says.
+fn traits(spec: &PolicySpec) -> Traits {
+    struct OfType<'s>(&'s PolicySpec);
+    impl TypeVisitor for OfType<'_> {
+        type Out = Traits;
+        fn visit<P: Build>(self) -> Traits {
+            Traits {
+                foresight: P::FORESIGHT,
+                knows_probabilities: P::KNOWS_PROBABILITIES,
+                // The miniatures of write clustering have too few writes.
+                has_miniature: P::HAS_MINIATURE && write_cluster::<P>(self.0).is_none(),
+                writes_in_background: P::WRITES_IN_BACKGROUND,
+            }
+        }
+    }
+    visit_type(spec, OfType(spec))
+}
+
+/// Builds the policy of `spec` over `frames` frames (at least one) for `visitor`.
+pub fn visit<V: Visitor>(spec: &PolicySpec, frames: u32, visitor: V) -> V::Out {
+    struct Built<'s, V> {
+        spec: &'s PolicySpec,
+        frames: u32,
+        visitor: V,
+    }
+    impl<V: Visitor> TypeVisitor for Built<'_, V> {
+        type Out = V::Out;
+        fn visit<P: Build>(self) -> V::Out {
+            build::<P, V>(self.spec, self.frames, self.visitor)
+        }
+    }
+    visit_type(
+        spec,
+        Built {
+            spec,
+            frames,
+            visitor,
+        },
+    )
+}
+
+/// True if miniatures of the policy of `spec` itself estimate its bill without bias.
+pub(crate) fn itself_has_miniature(spec: &PolicySpec) -> bool {
+    traits(spec).has_miniature
+}
+
+/// True if the policy of `spec` is that of a server, with processes that write in the background.
+pub fn writes_in_background(spec: &PolicySpec) -> bool {
+    traits(spec).writes_in_background
+}
+
 /// How much of the future the policy of `spec`, or one that it wraps, requires.
 pub fn foresight(spec: &PolicySpec) -> Foresight {
     spec.wrapped()
         .map(foresight)
-        .fold(own_foresight(spec), Foresight::max)
+        .fold(traits(spec).foresight, Foresight::max)
 }
 
 /// True if the policy of `spec`, or one that it wraps, requires the true probabilities of references.
 pub fn knows_probabilities(spec: &PolicySpec) -> bool {
-    itself_knows_probabilities(spec) || spec.wrapped().any(knows_probabilities)
+    traits(spec).knows_probabilities || spec.wrapped().any(knows_probabilities)
 }
 
 fn build<P: Build, V: Visitor>(spec: &PolicySpec, frames: u32, visitor: V) -> V::Out {

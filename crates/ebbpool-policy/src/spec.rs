@@ -267,7 +267,7 @@ impl ParameterKind {
     fn parse_wrapped(&self, text: &str) -> Result<PolicySpec, Refusal> {
         // Checked before the rest is parsed, so that no text makes this function recurse deeply.
         let (name, _) = spec::split_name(text);
-        if named(name).is_some_and(|(entry, _)| entry.wraps_a_policy()) {
+        if named(name).is_some_and(|(entry, _)| !entry.can_be_wrapped()) {
             return Err(Refusal::OutOfRange(self.range()));
         }
         text.parse().map_err(Refusal::Policy)
@@ -287,10 +287,10 @@ impl ParameterKind {
             }
             ParameterKind::Word(words) => words.join(" or "),
             ParameterKind::Policy => {
-                "a policy that wraps none itself, in parentheses if it has parameters".into()
+                "a policy that wraps none itself and is not that of a server, in parentheses if it has parameters".into()
             }
             ParameterKind::Policies { most } => format!(
-                "1 to {most} online policies that wrap none themselves and ask for no erase counts, in parentheses"
+                "1 to {most} online policies that wrap none themselves, are not those of servers and ask for no erase counts, in parentheses"
             ),
         }
     }
@@ -320,6 +320,12 @@ impl Entry {
     pub fn wraps_a_policy(&self) -> bool {
         let mut kinds = self.params.iter().map(|param| &param.kind);
         kinds.any(|kind| matches!(kind, ParameterKind::Policy | ParameterKind::Policies { .. }))
+    }
+
+    /// True if another policy may wrap this one: it wraps none itself, and is not that of a server, which a driver plays for the
+    /// outermost policy only, so that its own writes would be missing.
+    pub fn can_be_wrapped(&'static self) -> bool {
+        !self.wraps_a_policy() && !registry::writes_in_background(&PolicySpec::of(self))
     }
 }
 
@@ -709,6 +715,12 @@ mod tests {
             assert!(message(&nested).contains(auto));
             let nested = "ace:policy=(".repeat(depth) + "lru" + &")".repeat(depth);
             assert!(message(&nested).contains(ace));
+        }
+        for name in ["postgres", "innodb:rate=100", "sqlite:commit=90"] {
+            assert!(message(&format!("ace:policy=({name})")).contains("not that of a server"));
+            assert!(
+                message(&format!("auto:experts=(lru,{name})")).contains("not those of servers")
+            );
         }
         for text in [
             "",

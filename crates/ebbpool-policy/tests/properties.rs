@@ -123,15 +123,15 @@ fn value(param: &Param) -> BoxedStrategy<String> {
         ParameterKind::Policy => {
             let plain = registry::entries()
                 .iter()
-                .filter(|entry| !entry.wraps_a_policy());
+                .filter(|entry| entry.can_be_wrapped());
             prop::sample::select(plain.collect::<Vec<_>>())
                 .prop_flat_map(spec_of)
                 .prop_map(|wrapped| format!("({wrapped})"))
                 .boxed()
         }
         ParameterKind::Policies { most } => {
-            let is_suitable = |entry: &&Entry| {
-                !entry.wraps_a_policy() && entry.online && !entry.asks_erase_counts
+            let is_suitable = |entry: &&'static Entry| {
+                entry.can_be_wrapped() && entry.online && !entry.asks_erase_counts
             };
             let suitable = registry::entries().iter().filter(is_suitable);
             let expert = prop::sample::select(suitable.collect::<Vec<_>>());

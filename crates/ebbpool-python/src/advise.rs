@@ -2,7 +2,9 @@
 
 use ebbpool_cost::{ByteSize, BytesPerDay, parse_duration};
 use ebbpool_device::arrivals::Rate;
-use ebbpool_lab::advise::{AdviceClock, AdvicePageParts, DailyWrites, ServerKind, report_page};
+use ebbpool_lab::advise::{
+    AdviceClock, AdvicePageParts, DailyWrites, MeasuredWrites, ServerKind, report_page,
+};
 use ebbpool_lab::{AdviseRequest, Lab, MemorySize};
 use pyo3::prelude::*;
 
@@ -60,6 +62,7 @@ pub(crate) struct Advising {
     duration: Option<String>,
     writes_per_day: Option<String>,
     life: Option<String>,
+    facts: Option<String>,
     counting: Counting,
 }
 
@@ -87,6 +90,10 @@ impl Advising {
             let text = "rate=, duration=, writes_per_day=: give one of them";
             return Err(raise(py, Class::Usage, text));
         }
+        let facts = self.facts.as_deref().map(MeasuredWrites::of_facts);
+        let measured = facts
+            .transpose()
+            .map_err(|error| wrong(py, "facts", error))?;
         let frames = self.frames.as_deref();
         let budget = self.budget.as_deref();
         let request = AdviseRequest {
@@ -109,7 +116,7 @@ impl Advising {
                 rate: None::<Rate>,
                 ..counting
             },
-            measured: None,
+            measured,
         };
         let checked = request.check();
         checked.map_err(|error| lab_error(py, error.into()))?;

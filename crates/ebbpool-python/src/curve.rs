@@ -14,7 +14,7 @@ use pyo3::prelude::*;
 use crate::calls::Calls;
 use crate::compare::options;
 use crate::errors::{Class, lab_error, raise, wrong};
-use crate::requests::{all_parsed, at_end, parsed, policies, sizes};
+use crate::requests::{all_parsed, at_end, checkpoints, parsed, policies, sizes};
 use crate::store::Results;
 use crate::table::Table;
 use crate::trace::Trace;
@@ -93,6 +93,7 @@ pub(crate) struct Curving<'py> {
     clean_pools: Option<String>,
     warmup: String,
     at_end: String,
+    checkpoints: Option<String>,
     report: bool,
 }
 
@@ -113,6 +114,7 @@ impl Curving<'_> {
             clean_pools: clean_pools.transpose()?,
             warmup: parse_warmup(&self.warmup).map_err(|error| wrong(py, "warmup", error))?,
             at_end: at_end(py, &self.at_end)?,
+            checkpoints: checkpoints(py, self.checkpoints.as_deref())?,
             for_report: self.report,
             guests,
             ..CurveRequest::new(selection, asymmetry)

@@ -6,7 +6,9 @@ use std::sync::Arc;
 
 use ebbpool_device::arrivals::Rate;
 use ebbpool_device::changing::AsymmetrySpec;
-use ebbpool_lab::{CountingRules, MemorySize, PolicySelection, PricingRequest, parse_warmup};
+use ebbpool_lab::{
+    CheckpointSchedule, CountingRules, MemorySize, PolicySelection, PricingRequest, parse_warmup,
+};
 use ebbpool_sim::{AtEnd, GuestPolicy};
 use pyo3::prelude::*;
 
@@ -43,6 +45,7 @@ pub(crate) struct Counting {
     at_end: String,
     cluster_size: u64,
     rate: Option<String>,
+    checkpoints: Option<String>,
 }
 
 pub(crate) fn at_end(py: Python<'_>, text: &str) -> PyResult<AtEnd> {
@@ -54,6 +57,15 @@ pub(crate) fn at_end(py: Python<'_>, text: &str) -> PyResult<AtEnd> {
             Err(wrong(py, "at_end", text))
         }
     }
+}
+
+/// When all dirty pages are written.
+pub(crate) fn checkpoints(
+    py: Python<'_>,
+    text: Option<&str>,
+) -> PyResult<Option<CheckpointSchedule>> {
+    let schedule = text.map(|text| parsed::<CheckpointSchedule>(py, "checkpoints", text));
+    schedule.transpose()
 }
 
 impl Counting {
@@ -69,7 +81,7 @@ impl Counting {
             at_end: at_end(py, &self.at_end)?,
             cluster_size: self.cluster_size,
             rate: rate.transpose()?,
-            checkpoints: None,
+            checkpoints: checkpoints(py, self.checkpoints.as_deref())?,
         })
     }
 }

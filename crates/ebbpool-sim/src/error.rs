@@ -63,7 +63,7 @@ pub enum SimError {
     },
     /// Checkpoints at an interval of time, and a trace without times.
     #[error(
-        "{trace}: the trace has no times, so that checkpoints at an interval of time have no place in it; give the interval in references"
+        "{trace}: the trace has no times, or a single one, so that checkpoints at an interval of time have no place in it; give the interval in references"
     )]
     NoTimes {
         /// The trace.

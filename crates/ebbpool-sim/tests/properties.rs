@@ -12,7 +12,7 @@ use ebbpool_device::changing::AsymmetrySpec;
 use ebbpool_device::{AnyDevice, ChangingDevice, DeviceProfile, PlainDevice};
 use ebbpool_model::workload::workload;
 use ebbpool_model::{ModelEvent, model};
-use ebbpool_policy::registry;
+use ebbpool_policy::{PolicySpec, registry};
 use ebbpool_sim::{
     AtEnd, Cell, DeviceObserver, DeviceOutcome, EventLog, NoObserver, NoStore, Progress, Recorder,
     Series, SimError, SimOptions, Size, Store, Sweep, Warmup, simulate, simulate_one,
@@ -338,6 +338,43 @@ fn events_agree_with_the_model() {
             let row = format!("{at},{clean},{dirty},{target},8,");
             assert!(line.starts_with(&row), "{spec}: {line} is not {row}");
         }
+    }
+}
+
+/// A wrapper that has nothing to choose is the policy that it wraps, whatever that asks of a driver, or refuses it.
+#[test]
+fn a_wrapper_of_one_policy_is_that_policy() {
+    let trace = workload(9, 6000, 400);
+    // With classes, times and rings.
+    let (_directory, source) = file(&trace, "t.parquet");
+    let counts = |spec: &str, frames| {
+        let cell = cell(spec, frames, 8.0);
+        let options = SimOptions::default();
+        let ran = simulate_one(&source, &cell, &options, &QUIET, NoObserver);
+        ran.expect("a run").0
+    };
+    let mut refused = Vec::new();
+    for spec in SPECS {
+        let spec: PolicySpec = spec.parse().expect("a policy");
+        for wrapper in ["ace:batch=1,policy", "auto:experts"] {
+            let wrapped = format!("{wrapper}=({spec})");
+            if wrapped.parse::<PolicySpec>().is_err() {
+                refused.push(wrapped);
+                continue;
+            }
+            for frames in [3, 40] {
+                let alone = counts(&spec.to_string(), frames);
+                assert_eq!(counts(&wrapped, frames), alone, "{wrapped}, {frames}");
+            }
+        }
+    }
+    let servers = ["postgres", "innodb", "sqlite"];
+    for name in servers {
+        let of_server = |text: &&String| text.contains(&format!("({name}"));
+        assert!(
+            refused.iter().filter(of_server).count() >= 2,
+            "{name}: {refused:?}"
+        );
     }
 }
 

@@ -207,6 +207,11 @@ impl Source {
         &self.0.label
     }
 
+    /// How the trace is read.
+    pub fn options(&self) -> &ReadOptions {
+        &self.0.options
+    }
+
     /// The files that the trace is read from: those that the user named, and the metadata files beside them.
     pub fn files(&self) -> Vec<PathBuf> {
         let mut files = Vec::new();

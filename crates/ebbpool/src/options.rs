@@ -135,7 +135,8 @@ impl PoolOptions {
     ///
     /// # Errors
     ///
-    /// If there is no such policy, or it needs to know the future.
+    /// If there is no such policy, if it needs to know the future, or if its parameters ask for checkpoints, which a pool makes
+    /// itself.
     pub fn policy(mut self, spec: &str) -> Result<Self, PoolError> {
         let spec: PolicySpec = spec
             .parse()
@@ -143,6 +144,12 @@ impl PoolOptions {
         if !spec.online() {
             return Err(PoolError::Options(format!(
                 "{spec} needs to know future references, and a pool does not know them"
+            )));
+        }
+        if registry::boxed(&spec, 1).makes_checkpoints() {
+            return Err(PoolError::Options(format!(
+                "{spec} makes checkpoints or commits, and a pool makes its own; leave these parameters of {} out",
+                spec.entry().name
             )));
         }
         self.policy = PolicyChoice::Spec(spec);

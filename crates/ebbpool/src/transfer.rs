@@ -15,7 +15,7 @@ use crate::log::{Log, Lsn};
 use crate::page::{Damage, PageFormat};
 use crate::recent::RecentWrites;
 use crate::stats::{Counters, ReadCause, WriteCause};
-use crate::storage::{Read, Storage, Write};
+use crate::storage::{Read, Storage, Write, settled};
 use crate::sync::{Instant, Mutex};
 
 /// A page on its way to storage.
@@ -119,16 +119,13 @@ impl Transfer {
         let numbers: Vec<u64> = pages.iter().map(pending).collect();
         let mut reads: Vec<Read<'_>> = pages
             .iter_mut()
-            .map(|page| Read {
-                page: page.page,
-                buffer: page.bytes,
-                outcome: Ok(()),
-            })
+            .map(|page| Read::new(page.page, page.bytes))
             .collect();
         let start = Instant::now();
         let cost = self.storage.read(&mut reads);
         let took = start.elapsed();
-        let outcomes: Vec<io::Result<()>> = reads.into_iter().map(|read| read.outcome).collect();
+        let outcomes = reads.into_iter().map(|read| settled(read.outcome));
+        let outcomes: Vec<io::Result<()>> = outcomes.collect();
         self.counters.read(cause).add(numbers.len() as u64);
         self.counters.read_latency.record(took);
         self.record(cost, took, numbers.len(), MeasuredCosts::record_read);
@@ -240,11 +237,7 @@ impl Transfer {
     ) {
         let mut writes: Vec<Write<'_>> = order
             .iter()
-            .map(|&at| Write {
-                page: pages[at].page,
-                buffer: &*pages[at].bytes,
-                outcome: Ok(()),
-            })
+            .map(|&at| Write::new(pages[at].page, &*pages[at].bytes))
             .collect();
         if writes.is_empty() {
             return;
@@ -263,7 +256,8 @@ impl Transfer {
             let written = writes.iter().filter(|write| write.outcome.is_ok());
             in_place.finish(written.map(|write| write.page));
         }
-        let results: Vec<io::Result<()>> = writes.into_iter().map(|write| write.outcome).collect();
+        let results = writes.into_iter().map(|write| settled(write.outcome));
+        let results: Vec<io::Result<()>> = results.collect();
         for (&at, result) in order.iter().zip(results) {
             let page = &mut pages[at];
             page.reached_storage = true;

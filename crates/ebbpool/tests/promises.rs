@@ -1,11 +1,12 @@
 //! Guarantees that hold for all page numbers, options and threads of callers.
 
+use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Barrier};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use ebbpool::storage::{DiskOperation, FaultyDisk, MemoryStorage, Storage};
+use ebbpool::storage::{DiskOperation, FaultyDisk, MemoryStorage, Read, Storage, Write};
 use ebbpool::{Pool, PoolError, PoolOptions, PoolScan};
 
 const PAGE_SIZE: usize = 512;
@@ -53,6 +54,27 @@ fn that_fibonacci_hashing_maps_to_neighbours() -> impl Iterator<Item = u64> {
         x.wrapping_mul(2u64.wrapping_sub(golden.wrapping_mul(x)))
     });
     (1..).map(move |n: u64| inverse.wrapping_mul(n))
+}
+
+/// A pool makes its own checkpoints: a parameter that asks for some would have no effect.
+#[test]
+fn policies_with_checkpoints_of_their_own_are_refused() {
+    for spec in [
+        "sqlite:commit=20",
+        "postgres:checkpoint_timeout=30",
+        "postgres:checkpoint_writes=500",
+    ] {
+        let Err(PoolError::Options(text)) = PoolOptions::new(10).policy(spec) else {
+            panic!("{spec} is no error of an option");
+        };
+        assert!(
+            text.starts_with(spec) && text.contains("makes its own"),
+            "{text}"
+        );
+    }
+    for spec in ["sqlite", "postgres", "innodb"] {
+        assert!(PoolOptions::new(10).policy(spec).is_ok(), "{spec}");
+    }
 }
 
 #[test]
@@ -112,6 +134,69 @@ fn allocation_fails_if_the_last_page_number_is_in_use() {
 
 /// The block is written whole: a page of it is read for that. Another page is fixed for reading, so that it stays
 /// resident and a copy of it is written. There is room for one copy.
+/// A storage that returns early while it is away, as one does whose connection is lost, and sets no outcome.
+struct Away {
+    memory: MemoryStorage,
+    is_away: Arc<AtomicBool>,
+}
+
+impl Storage for Away {
+    fn page_size(&self) -> usize {
+        self.memory.page_size()
+    }
+    fn pages(&self) -> io::Result<u64> {
+        self.memory.pages()
+    }
+    fn grow(&self, pages: u64) -> io::Result<()> {
+        self.memory.grow(pages)
+    }
+    fn read(&self, reads: &mut [Read<'_>]) -> Option<f64> {
+        match self.is_away.load(Ordering::SeqCst) {
+            true => None,
+            false => self.memory.read(reads),
+        }
+    }
+    fn write(&self, writes: &mut [Write<'_>]) -> Option<f64> {
+        match self.is_away.load(Ordering::SeqCst) {
+            true => None,
+            false => self.memory.write(writes),
+        }
+    }
+    fn sync(&self) -> io::Result<()> {
+        self.memory.sync()
+    }
+    fn describe(&self) -> String {
+        "memory that may be away".into()
+    }
+}
+
+#[test]
+fn a_storage_that_sets_no_outcome_has_failed() {
+    let is_away = Arc::new(AtomicBool::new(false));
+    let storage = Away {
+        memory: MemoryStorage::new(PAGE_SIZE),
+        is_away: Arc::clone(&is_away),
+    };
+    let pool = options(8).open(storage).expect("a pool");
+    for page in 0..50 {
+        put(&pool, page, page + 100).expect("a page");
+    }
+    for page in 0..50 {
+        pool.flush(page).expect("a flush");
+    }
+    put(&pool, 1, 77).expect("a page");
+    is_away.store(true, Ordering::SeqCst);
+    let read = pool.fix_read(5).map(drop).expect_err("nothing was read");
+    assert!(read.to_string().contains("set no outcome"), "{read}");
+    let written = pool.flush(1).expect_err("nothing was written");
+    assert!(written.to_string().contains("set no outcome"), "{written}");
+    is_away.store(false, Ordering::SeqCst);
+    for page in 0..50 {
+        let number = if page == 1 { 77 } else { page + 100 };
+        assert_eq!(get(&pool, page), number, "{page}");
+    }
+}
+
 #[test]
 fn a_block_is_written_whole_with_room_for_one_copy() {
     let storage = MemoryStorage::new(PAGE_SIZE);

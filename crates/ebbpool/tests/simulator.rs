@@ -129,9 +129,14 @@ fn in_the_pool_at(
     let listener = Arc::clone(&recorded);
     let storage = MemoryStorage::new(512);
     storage.grow(pages()).expect("room");
-    let pool = PoolOptions::new(frames)
-        .policy(&policy.to_string())
-        .expect("a policy")
+    let options = PoolOptions::new(frames);
+    let made = registry::boxed(policy, frames);
+    let options = match made.makes_checkpoints() {
+        // By its name a pool refuses it.
+        true => options.own_boxed_policy(made),
+        false => options.policy(&policy.to_string()).expect("a policy"),
+    };
+    let pool = options
         .background(false)
         .dirty_budget(1.0, Duration::ZERO)
         .padding_at_risk(true)

@@ -126,9 +126,9 @@ impl AdviseArgs {
         let Some(path) = &self.facts else {
             return Ok(None);
         };
-        let facts = fs::read_to_string(path).map_err(|source| Failure::File {
-            path: path.display().to_string(),
-            source,
+        let facts = fs::read_to_string(path).map_err(|error| Failure::Command {
+            error: format!("cannot read {}: {error}", path.display()).into(),
+            usage: false,
         })?;
         let measured = MeasuredWrites::of_facts(&facts).map_err(RequestError::from)?;
         Ok(Some(measured))

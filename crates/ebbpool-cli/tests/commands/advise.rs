@@ -344,6 +344,32 @@ fn the_life_of_the_device_starts_from_the_facts_of_a_capture() {
     ebbpool.refused(
         &[&args[..], &["--facts", "missing.json"]].concat(),
         1,
-        &["missing.json"],
+        &["cannot read", "missing.json"],
     );
+    let binary = ebbpool.file("binary.json", [0xff, 0xfe]);
+    ebbpool.refused(
+        &[&args[..], &["--facts", &binary]].concat(),
+        1,
+        &["cannot read", "binary.json"],
+    );
+    let another = r#"{"references": 12, "resident_references": 3, "written": {"seconds": 60.0, "page_bytes": 1}}"#;
+    let another = ebbpool.file("another.json", another);
+    ebbpool.refused(
+        &[&["advise", TRACE][..], &["--facts", &another]].concat(),
+        2,
+        &["15 references", "another trace", "--facts"],
+    );
+}
+
+#[test]
+fn extreme_rates_have_short_lines() {
+    let ebbpool = Ebbpool::in_scratch();
+    for rate in ["1e300", "1e-300"] {
+        let args = ["advise", TRACE, "--page-size", "8k", "--frames", "100"];
+        let more = ["--device", "sd-a1", "--life", "5y", "--rate", rate];
+        let page = ebbpool.stdout(&[&args[..], &more].concat());
+        let text = page.split("Commands that").next().expect("a page");
+        let longest = text.lines().map(|line| line.chars().count()).max();
+        assert!(longest <= Some(130), "{longest:?}: {page}");
+    }
 }

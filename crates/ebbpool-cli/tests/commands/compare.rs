@@ -7,7 +7,10 @@ use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::record::Field;
 use serde_json::{Map, Value};
 
-use crate::harness::{Ebbpool, SMALL_FLASH, TABLE_2, data_of, errors, failed, sample, succeeded};
+use crate::harness::{
+    Ebbpool, SMALL_FLASH, TABLE_2, data_of, errors, failed, interrupted, sample, succeeded,
+    wait_until,
+};
 
 #[test]
 fn compare_has_the_same_results_with_any_number_of_threads() {
@@ -826,6 +829,75 @@ fn several_traces_and_seeds_end_in_one_table() {
         for part in parts {
             assert!(text.contains(part), "{format}, {part}: {text}");
         }
+    }
+}
+
+/// The name in a trace is of its author's choice.
+#[test]
+fn a_name_with_control_characters_stays_on_its_line() {
+    let ebbpool = Ebbpool::in_scratch();
+    let name = r#"red\u001b[31m\n\n# b\n| x | y |"#;
+    let trace = format!("# ebbpool.name=\"{name}\"\nR 1\nW 2\nR 4\nW 3\n");
+    let trace = ebbpool.file("t.txt", trace);
+    let args = [trace.as_str(), "--policies", "lru", "--frames", "1"];
+    for (command, format, first) in [
+        ("compare", "table", 0),
+        ("compare", "markdown", 0),
+        ("compare", "latex", 2),
+        ("curve", "table", 0),
+    ] {
+        let text = ebbpool.stdout(&[&[command], &args[..], &["--format", format]].concat());
+        assert!(!text.contains('\u{1b}'), "{command} {format}: {text}");
+        let line = text.lines().nth(first).expect("a line");
+        let whole = line.contains("red") && line.contains("4 references");
+        assert!(whole, "{command} {format}: {text}");
+    }
+    let info = ebbpool.stdout(&["trace", "info", &trace]);
+    assert!(
+        !info.contains('\u{1b}') && info.contains("31m\\n\\n# b"),
+        "{info}"
+    );
+}
+
+/// The answers of the traces before are printed, and so are the finished results of the later one.
+#[test]
+#[cfg(unix)]
+fn an_interrupt_in_a_later_trace_prints_what_is_finished() {
+    for format in ["table", "json"] {
+        let ebbpool = Ebbpool::with_no_results();
+        let args = [
+            "compare",
+            "zipf:pages=500,refs=5000",
+            "zipf:pages=20000,refs=200000000",
+            "--policies=lru,cflru",
+            "--frames=10%",
+            "--asymmetry=8",
+            "--format",
+            format,
+            "--report",
+            "r.html",
+        ];
+        let child = ebbpool.started(&args);
+        let first = || fs::read_dir(ebbpool.results()).map_or(0, Iterator::count) > 0;
+        wait_until("a result is stored", first);
+        // The first trace takes milliseconds, the second one minutes.
+        std::thread::sleep(std::time::Duration::from_secs(2));
+        let output = interrupted(child);
+        failed(&output, 1, &["interrupted: 2 of 4 results are done"]);
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        match format {
+            "json" => {
+                let rows: Vec<Value> = serde_json::from_str(&text).expect("whole JSON");
+                assert_eq!(rows.len(), 2);
+                assert!(rows.iter().all(|row| row["references"] == 5000));
+            }
+            _ => {
+                assert!(text.starts_with("zipf:pages=500,refs=5000: "), "{text}");
+                assert!(text.contains("cflru writes "), "{text}");
+            }
+        }
+        let page = ebbpool.text("r.html");
+        assert!(page.contains("zipf:pages=500,refs=5000"));
     }
 }
 

@@ -12,6 +12,7 @@ use super::clock::ArrivalRate;
 use super::knobs;
 use super::life::{LifeAnswer, LifeBasis, LifeOf};
 use super::load::{LoadTerms, MeasuredTerms, SystemLoad, life_of, owes_most};
+use super::measured::MeasuredWrites;
 use super::notes::{AdviceNote, NoteKind, WarningFacts, duration};
 use super::question::{AdviceQuestion, QuestionKind};
 use super::request::{AdviseError, AdviseRequest};
@@ -54,6 +55,11 @@ pub(super) struct Advisor<'a> {
     budget: Option<u64>,
     /// No buffer is there now: the trace was recorded below a cache.
     uncached: bool,
+    /// What was written while the trace was captured, unless nothing was counted. A trace from below a cache has all writes itself,
+    /// and the kernel's count of a process may be hundreds of times as many.
+    measured: Option<&'a MeasuredWrites>,
+    /// The checkpoints that are simulated, as `schedule` spells them.
+    simulated: Option<CheckpointSchedule>,
     /// How fast references arrive, unless the writes of a day say it.
     rate: Option<ArrivalRate>,
     assumptions: Vec<AdviceNote>,
@@ -108,10 +114,15 @@ impl<'a> Advisor<'a> {
             ..request.counting.clone()
         };
         let facts = questioner.facts(present.clone(), pricing.asymmetry, &counting)?;
+        let measured = request.measured.as_ref();
+        let checked = measured.map(|it| it.check(facts.facts.references, source.options()));
+        checked.transpose().map_err(RequestError::from)?;
+        let measured = measured.filter(|it| it.is_counted() && !uncached);
         let recorded = source.recorded_arrivals(facts.warmup)?;
         let rate = ArrivalRate::stated(request.clock, recorded, facts.facts.references);
         let (placed, left_out) = placed(schedule, rate);
         counting.checkpoints = placed;
+        let simulated = left_out.as_ref().map_or(schedule, |_| placed);
         if pricing.device.is_some() {
             // A text is the only way to a rate, and has all digits.
             counting.rate = rate.and_then(|it| it.references_per_second.to_string().parse().ok());
@@ -138,6 +149,8 @@ impl<'a> Advisor<'a> {
             present,
             budget,
             uncached,
+            measured,
+            simulated,
             rate,
             assumptions,
             questions: Vec::new(),
@@ -176,7 +189,7 @@ impl<'a> Advisor<'a> {
                 curve: &curve,
                 checkpoints: cause,
                 not_counted: self.not_counted(&now),
-                measured: self.request.measured.as_ref(),
+                measured: self.measured,
             },
         );
         let page_size = self.metadata.page_size;
@@ -196,7 +209,7 @@ impl<'a> Advisor<'a> {
             device: self.pricing.device_name.clone(),
             asymmetry: Number(self.pricing.asymmetry.ratio()),
             arrivals: terms.rate,
-            checkpoints: self.schedule.map(|schedule| schedule.to_string()),
+            checkpoints: self.simulated.map(|schedule| schedule.to_string()),
             recommendation: MemoryChoice {
                 policy: then.policy.clone(),
                 frames: then.frames,
@@ -270,7 +283,7 @@ impl<'a> Advisor<'a> {
         let cells = self.questioner.compare(&question)?;
         self.questions.push(question);
         let at = |frames: u64| {
-            let served = cells.iter().filter(|cell| !cell.result.failed);
+            let served = cells.iter().filter(|cell| cell.result.failed.is_none());
             served.filter(move |cell| cell.result.frames == frames)
         };
         let now = self.now.to_string();
@@ -305,7 +318,7 @@ impl<'a> Advisor<'a> {
             knobs: self.larger_buffers()?,
             exact: cells
                 .into_iter()
-                .filter(|cell| !cell.result.failed)
+                .filter(|cell| cell.result.failed.is_none())
                 .collect(),
             ..systems
         })
@@ -337,7 +350,7 @@ impl<'a> Advisor<'a> {
         self.questions.push(question);
         Ok(cells
             .into_iter()
-            .filter(|cell| !cell.result.failed)
+            .filter(|cell| cell.result.failed.is_none())
             .collect())
     }
 
@@ -390,9 +403,7 @@ impl<'a> Advisor<'a> {
             page_size,
             life: LifeBasis::of(&self.pricing),
             measured: self
-                .request
                 .measured
-                .as_ref()
                 .map(|measured| MeasuredTerms::new(&measured.per_day(), writes)),
         })
     }
@@ -403,17 +414,13 @@ impl<'a> Advisor<'a> {
             // A trace from below a cache has all writes of the device.
             return Vec::new();
         }
-        let mut causes = match &self.request.measured {
+        let mut causes = match self.measured {
             Some(measured) => measured.not_counted(),
             None => vec!["the log and other files".into()],
         };
         let interval = self.schedule.and_then(|schedule| schedule.time);
         let has_checkpoints = self.server.checkpoint_setting().is_some() || interval.is_some();
-        let seconds = self
-            .request
-            .measured
-            .as_ref()
-            .map(|measured| measured.seconds);
+        let seconds = self.measured.map(|measured| measured.seconds);
         match (interval, seconds) {
             (Some(interval), Some(seconds)) if interval.as_secs_f64() > seconds => {
                 causes.push(format!(

@@ -151,6 +151,15 @@ impl Advisor<'_> {
             }
         };
         let cells = self.at_intervals(rate, &covered, now.frames)?;
+        // What was measured has the server's checkpoints, whether or not the simulation of the present system has them.
+        let is_counted = self.counting.checkpoints.is_some();
+        let base = cells.first().filter(|_| !is_counted);
+        let writes =
+            |cell: &SimulatedCell| cell.result.writes as f64 / cell.result.references as f64;
+        let at_base = base.map(|cell| terms.measured_at(writes(cell)));
+        let terms = at_base.as_ref().unwrap_or(terms);
+        // Without both, a life has checkpoints here and none in the present system's: the two say nothing side by side.
+        let has_life = is_counted || terms.measured.is_some();
         let loads: Vec<SystemLoad> = cells.iter().map(|cell| terms.load(cell)).collect();
         let Some((base, others)) = loads.split_first() else {
             return Ok((Vec::new(), None));
@@ -175,11 +184,10 @@ impl Advisor<'_> {
                 saves_reads: saving(other.reads as f64, base.reads as f64),
                 saves_writes: saving(other.writes as f64, base.writes as f64),
                 bytes_written_per_day: other.bytes_written_per_day,
-                life_years: other.life_years,
-                life_range_years: other.life_range_years,
+                life_years: other.life_years.filter(|_| has_life),
+                life_range_years: other.life_range_years.filter(|_| has_life),
                 note: Some("evictions and checkpoints; recovery takes longer".into()),
             });
-        let is_counted = self.counting.checkpoints.is_some();
         Ok((knobs.collect(), Some(cause).filter(|_| !is_counted)))
     }
 }

@@ -4,9 +4,9 @@ mod memory;
 
 use maud::{Markup, PreEscaped, html};
 
-use super::paragraphs::{daily, lives};
+use super::paragraphs::{change, daily, lives};
 use super::{Advice, AdviceParagraph, AdviceTable, SystemLoad};
-use crate::numbers::{decimals, digits, less_or_more, rounded};
+use crate::numbers::{decimals, digits, rounded};
 use crate::report::html::{document, style_sheet};
 use crate::report::{self, ReportOptions, chart, figure_tools};
 
@@ -134,7 +134,7 @@ fn figures(advice: &Advice) -> Vec<Tile> {
         name: name.into(),
         now: text(now),
         then: text(then),
-        change: Some(less_or_more(then, now)),
+        change: Some(change(then, now)),
     };
     let mut tiles = vec![tile(
         "bill per reference, in page reads",

@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::clock::DAYS_PER_YEAR;
-use super::load::{LoadTerms, SystemLoad, sure_years};
+use super::load::{LoadTerms, SystemLoad, life_of, sure_years};
 use super::measured::{MeasuredDay, MeasuredWrites};
 use super::simulation::SimulatedCell;
 use super::{MemoryChoice, MemoryPoint};
@@ -155,9 +155,9 @@ impl LifeAnswer {
     pub(super) fn new(terms: &LoadTerms, required: Option<Duration>, of: LifeOf) -> Self {
         let host_bytes = terms.life.host_bytes(of.then_cell);
         let required_years = required.map(|life| life.as_secs_f64() / (86_400.0 * DAYS_PER_YEAR));
-        let reaches = |load: &SystemLoad| match load.writes {
-            0 => host_bytes.and(required_years).map(|_| true),
-            _ => Some(sure_years(load.life()?) >= required_years?),
+        let reaches = |load: &SystemLoad| match terms.wears(load.writes_per_reference) {
+            false => host_bytes.and(required_years).map(|_| true),
+            true => Some(sure_years(load.life()?) >= required_years?),
         };
         // The device takes whole pages of its own; what the host may write is less by the same ratio.
         let own_share = match (terms.page_size, terms.life.written_bytes(terms.page_size)) {
@@ -169,11 +169,14 @@ impl LifeAnswer {
             .zip(required_years)
             .map(|(bytes, years)| own_share * bytes / (years * DAYS_PER_YEAR));
         let fits = |point: &&MemoryPoint| {
-            let life = terms.life(host_bytes, point.writes_per_reference);
-            match (required_years, life) {
-                (Some(required), Some(life)) => sure_years(life) >= required,
-                _ => false,
-            }
+            let life = life_of(point.life_years, point.life_range_years);
+            let lives = match terms.wears(point.writes_per_reference) {
+                false => Some(f64::INFINITY),
+                true => life.map(sure_years),
+            };
+            lives
+                .zip(required_years)
+                .is_some_and(|(years, required)| years >= required)
         };
         let reached_by = of.curve.iter().find(fits).map(|point| MemoryChoice {
             policy: point.policy.clone(),

@@ -139,6 +139,18 @@ impl SystemLoad {
 }
 
 impl LoadTerms {
+    /// The same where the measured bytes are those of a system with this number of page writes per reference.
+    pub(super) fn measured_at(&self, writes_per_reference: f64) -> Self {
+        let measured = self.measured.map(|measured| MeasuredTerms {
+            writes_per_reference,
+            ..measured
+        });
+        LoadTerms {
+            measured,
+            ..self.clone()
+        }
+    }
+
     /// The bytes that this number of page writes per reference makes in a day, by simulation alone.
     pub(super) fn bytes_of_pages(&self, writes_per_reference: f64) -> Option<f64> {
         Some(self.rate?.per_day(writes_per_reference) * self.page_size? as f64)
@@ -154,6 +166,12 @@ impl LoadTerms {
             }
             None => self.bytes_of_pages(writes_per_reference),
         }
+    }
+
+    /// True unless a system with this number of page writes per reference writes nothing at all to the device.
+    pub(super) fn wears(&self, writes_per_reference: f64) -> bool {
+        let others = self.measured.is_some_and(|measured| measured.most > 0.0);
+        writes_per_reference > 0.0 || others
     }
 
     /// How long a device that takes `host_bytes` takes this number of page writes per reference.

@@ -1,5 +1,6 @@
 //! What a server and its device wrote while the trace was captured.
 
+use ebbpool_trace::ReadOptions;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -20,7 +21,13 @@ pub struct MeasuredWrites {
     pub process_bytes: Option<u64>,
     /// What the block device below the server's files took, from all programs.
     pub device: Option<MeasuredDevice>,
+    /// References of the captured trace, where the facts say it: the bytes say nothing of another trace.
+    #[serde(skip)]
+    pub references: Option<u64>,
 }
+
+/// Seconds that a capture may take: shorter ones, and longer ones than a century, are no measurement.
+const CAPTURE_SECONDS: std::ops::RangeInclusive<f64> = 1e-3..=3.2e9;
 
 /// A block device in the seconds of a capture.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -59,20 +66,51 @@ impl MeasuredWrites {
     ///
     /// # Errors
     ///
-    /// [`AdviseError::NoMeasuredWrites`] if the text is no JSON object with such an object, or if its seconds are not above 0.
+    /// [`AdviseError::NoMeasuredWrites`] if the text is no JSON object with such an object, or if no capture takes its seconds.
     pub fn of_facts(facts: &str) -> Result<Self, AdviseError> {
         #[derive(Deserialize)]
         struct Facts {
             written: MeasuredWrites,
+            references: Option<u64>,
+            #[serde(default)]
+            resident_references: u64,
         }
         let wrong = |why: String| AdviseError::NoMeasuredWrites(why);
         let facts: Facts = serde_json::from_str(facts).map_err(|error| wrong(error.to_string()))?;
         let seconds = facts.written.seconds;
-        match seconds.is_finite() && seconds > 0.0 {
-            true => Ok(facts.written),
-            false => Err(wrong(format!(
-                "nothing can be written in {seconds} seconds"
-            ))),
+        if !CAPTURE_SECONDS.contains(&seconds) {
+            return Err(wrong(format!("no capture takes {seconds:?} seconds")));
+        }
+        let references = facts.references;
+        Ok(MeasuredWrites {
+            references: references.map(|it| it.saturating_add(facts.resident_references)),
+            ..facts.written
+        })
+    }
+
+    /// True if anything was counted.
+    pub(super) fn is_counted(&self) -> bool {
+        let bytes = [self.page_bytes, self.log_bytes, self.process_bytes];
+        self.device.is_some() || bytes.iter().any(Option::is_some)
+    }
+
+    /// Refuses the bytes of a capture of another trace. A piece of the captured trace has fewer references, and one with smaller
+    /// pages has a multiple of them.
+    pub(super) fn check(&self, trace: u64, options: &ReadOptions) -> Result<(), AdviseError> {
+        let Some(captured) = self.references else {
+            return Ok(());
+        };
+        let is_piece = options.skip > 0 || options.limit.is_some();
+        let is_folded = options.page_size.is_some();
+        let fits = match (is_folded, is_piece) {
+            (true, true) => true,
+            (true, false) => trace.is_multiple_of(captured),
+            (false, true) => trace <= captured,
+            (false, false) => trace == captured,
+        };
+        match fits {
+            true => Ok(()),
+            false => Err(AdviseError::FactsOfAnotherTrace { captured, trace }),
         }
     }
 
@@ -122,6 +160,7 @@ mod tests {
             log_bytes: log,
             process_bytes: process,
             device: None,
+            references: None,
         }
     }
 
@@ -171,6 +210,8 @@ mod tests {
             ["files other than pages and log"]
         );
         assert_eq!(missing(None, None, None), ["pages, log and other files"]);
+        assert!(!written(None, None, None).is_counted());
+        assert!(written(None, None, Some(0)).is_counted());
     }
 
     #[test]
@@ -186,8 +227,44 @@ mod tests {
             "{}",
             "{\"written\": 1}",
             "{\"written\": {\"seconds\": 0.0}}",
+            "{\"written\": {\"seconds\": -5, \"page_bytes\": 1}}",
+            "{\"written\": {\"seconds\": 1e-300, \"page_bytes\": 18446744073709551615}}",
+            "{\"written\": {\"seconds\": 1e308, \"page_bytes\": 1}}",
+            "{\"written\": {\"seconds\": 60, \"page_bytes\": -1}}",
+            "{\"written\": {\"seconds\": 60, \"page_bytes\": 1e30}}",
+            "{\"references\": -1, \"written\": {\"seconds\": 60, \"page_bytes\": 1}}",
+            "{\"written\": {\"seconds\": 60, \"page_bytes\": 1",
         ] {
             assert!(MeasuredWrites::of_facts(text).is_err(), "{text}");
         }
+    }
+
+    #[test]
+    fn facts_belong_to_their_trace_and_its_pieces() {
+        let text = r#"{"references": 90, "resident_references": 10, "written": {"seconds": 60}}"#;
+        let facts = MeasuredWrites::of_facts(text).expect("facts");
+        assert_eq!(facts.references, Some(100));
+        let whole = ReadOptions::default();
+        let piece = ReadOptions {
+            skip: 1,
+            ..whole.clone()
+        };
+        let folded = ReadOptions {
+            page_size: std::num::NonZeroU64::new(4096),
+            ..whole.clone()
+        };
+        for (trace, options, is_of_it) in [
+            (100, &whole, true),
+            (99, &whole, false),
+            (200, &whole, false),
+            (99, &piece, true),
+            (101, &piece, false),
+            (200, &folded, true),
+            (150, &folded, false),
+        ] {
+            assert_eq!(facts.check(trace, options).is_ok(), is_of_it, "{trace}");
+        }
+        // Facts that a user has written by hand may leave the references out.
+        assert!(written(Some(1), None, None).check(7, &whole).is_ok());
     }
 }

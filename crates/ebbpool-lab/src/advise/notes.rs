@@ -4,7 +4,7 @@ use serde::{Serialize, Serializer};
 
 use super::load::SystemLoad;
 use crate::events::BELOW_CACHE;
-use crate::numbers::grouped;
+use crate::numbers::{decimals, grouped};
 
 /// The subject of a note, by which a front end finds the argument that settles it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -237,7 +237,8 @@ impl WarningFacts<'_> {
         let percent = 100.0 * busy;
         let text = match busy > 1.0 {
             true => format!(
-                "{when} the device does not keep up: the reads and writes of a second take it {busy:.2} seconds"
+                "{when} the device does not keep up: the reads and writes of a second take it {} seconds",
+                decimals(busy, 2)
             ),
             false => format!(
                 "{when} the device is busy for {percent:.0} % of the time, so that requests wait"
@@ -255,10 +256,10 @@ pub(super) fn duration(seconds: f64) -> String {
         .find(|(length, _)| seconds >= 2.0 * length);
     let (length, name) = unit.unwrap_or((1.0, "seconds"));
     let number = seconds / length;
-    match number < 10.0 {
-        true => format!("{number:.1} {name}"),
-        false => format!("{number:.0} {name}"),
+    if number > 0.0 && number < 0.1 {
+        return format!("{number:.1e} {name}");
     }
+    format!("{} {name}", decimals(number, usize::from(number < 10.0)))
 }
 
 #[cfg(test)]
@@ -268,11 +269,14 @@ mod tests {
     #[test]
     fn seconds_have_the_unit_that_fits() {
         for (seconds, text) in [
+            (3e-7, "3.0e-7 seconds"),
+            (0.0, "0.0 seconds"),
             (0.5, "0.5 seconds"),
             (90.0, "90 seconds"),
             (600.0, "10 minutes"),
             (9000.0, "2.5 hours"),
             (864_000.0, "10 days"),
+            (86_400e300, "1e300 days"),
         ] {
             assert_eq!(duration(seconds), text);
         }

@@ -1,5 +1,7 @@
 //! An advice in sections for a page: sentences and tables.
 
+use ebbpool_cost::one_line;
+
 use super::load::life_of;
 use super::notes::duration;
 use super::{Advice, BreakEven, ClockSource, Knob, MeasuredDay, SystemLoad};
@@ -103,18 +105,23 @@ fn by_settings(advice: &Advice) -> Vec<String> {
     let knobs = advice.knobs.iter().filter(|knob| knob.simulated);
     let settings = knobs.filter_map(|knob| {
         let (from, to) = (knob.from.as_deref()?, knob.to.as_deref()?);
-        let change = |saved: Option<f64>| {
+        let changed = |saved: Option<f64>| {
             let text = saved.map_or_else(|| "-".into(), |saved| format!("{:+.0} %", -saved));
             text.replace("-0 %", "+0 %")
         };
         let life = life_of(knob.life_years, knob.life_range_years);
         let at_most = longest(advice);
         let life = life.map_or_else(String::new, |life| format!(", life {at_most}{life}"));
+        let is_interval = advice.server.checkpoint_setting() == Some(knob.setting.as_str());
+        let default = match is_interval && advice.checkpoints.is_none() {
+            true => format!(", {server}'s default,"),
+            false => String::new(),
+        };
         Some(format!(
-            "Set {} from {from} to {to}: reads {}, writes {}{life}",
+            "Set {} from {from}{default} to {to}: reads {}, writes {}{life}",
             knob.setting,
-            change(knob.saves_reads),
-            change(knob.saves_writes)
+            changed(knob.saves_reads),
+            changed(knob.saves_writes)
         ))
     });
     std::iter::once(enough).chain(settings).collect()
@@ -164,6 +171,15 @@ fn below_cache(advice: &Advice) -> Vec<String> {
     sentences
 }
 
+/// As [`less_or_more`], and with a decimal below one half per cent: an advice that saves so little does not say "no less".
+pub(super) fn change(value: f64, baseline: f64) -> String {
+    match saving(value, baseline) {
+        Some(saved) if saved > 0.0 && saved < 0.05 => "less than 0.1 % less".into(),
+        Some(saved) if (0.05..0.5).contains(&saved) => format!("{saved:.1} % less"),
+        _ => less_or_more(value, baseline),
+    }
+}
+
 fn assumed(advice: &Advice) -> Option<String> {
     let assumptions = advice.assumptions.iter().map(|note| note.text.clone());
     let assumptions: Vec<String> = assumptions.collect();
@@ -191,7 +207,7 @@ fn answer(advice: &Advice) -> Vec<String> {
         ));
     }
     let with = memory(advice, then.frames);
-    let costs = less_or_more(then.cost, now.cost);
+    let costs = change(then.cost, now.cost);
     sentences.push(match (same_policy, then.frames == now.frames) {
         (true, true) => format!(
             "Stay with {} and {with}: no policy costs less with this memory",
@@ -211,7 +227,7 @@ fn answer(advice: &Advice) -> Vec<String> {
             "With the present {} {} alone costs {}",
             memory(advice, now.frames),
             then.policy,
-            less_or_more(same_memory.cost, now.cost)
+            change(same_memory.cost, now.cost)
         ));
     }
     sentences.extend(assumed(advice));
@@ -252,6 +268,9 @@ pub(super) fn daily(bytes: f64) -> String {
         _ => (1e6, "MB"),
     };
     let number = bytes / scale;
+    if number >= 1e6 {
+        return format!("{} {unit}", decimals(number, 0));
+    }
     let places = match number {
         number if number >= 100.0 => 0,
         number if number >= 10.0 => 1,
@@ -617,7 +636,7 @@ impl Advice {
             .map(|arrivals| format!(" in {}", duration(arrivals.seconds)));
         format!(
             "{}: {} references{}, {} distinct pages",
-            self.trace,
+            one_line(&self.trace),
             grouped(self.references + self.warmup),
             time.unwrap_or_default(),
             grouped(self.distinct_pages)

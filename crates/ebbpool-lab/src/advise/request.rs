@@ -11,6 +11,7 @@ use super::measured::MeasuredWrites;
 use super::server::ServerKind;
 use crate::error::RequestError;
 use crate::memory_size::MemorySize;
+use crate::numbers::grouped;
 use crate::pricing::PricingRequest;
 use crate::run::CountingRules;
 
@@ -94,6 +95,17 @@ pub enum AdviseError {
     /// A file of facts without the bytes that were written.
     #[error("there is no object 'written' with the bytes of a capture: {0}")]
     NoMeasuredWrites(String),
+    /// A file of facts of a capture of another trace.
+    #[error(
+        "the capture of these facts has {} references, and the trace has {}, so that the measured bytes are those of another trace",
+        grouped(*captured), grouped(*trace)
+    )]
+    FactsOfAnotherTrace {
+        /// References of the captured trace.
+        captured: u64,
+        /// References of the trace.
+        trace: u64,
+    },
     /// A life without a length.
     #[error("a device cannot live for no time; give a duration above 0, such as 5y")]
     NoLife,

@@ -50,12 +50,16 @@ impl fmt::Display for DeviceLife {
     }
 }
 
-/// The number with two significant digits, all of them before the point: `0.075`, `3.2`, `1234`.
+/// The number with two significant digits, all of them before the point: `0.075`, `3.2`, `1234`. One that is very large or very
+/// small has an exponent.
 fn two_digits(number: f64) -> String {
     let places = 1.0 - number.abs().log10().floor();
-    match number.is_finite() && number > 0.0 {
-        true => format!("{number:.*}", places.clamp(0.0, 9.0) as usize),
-        false => number.to_string(),
+    match number {
+        number if !number.is_finite() || number <= 0.0 => number.to_string(),
+        number if (1e-6..1e9).contains(&number) => {
+            format!("{number:.*}", places.clamp(0.0, 9.0) as usize)
+        }
+        _ => format!("{number:.1e}"),
     }
 }
 

@@ -216,11 +216,7 @@ impl FaultyFileStorage {
         if let Some(sector) = garbage.get_mut(SECTOR..) {
             sector.iter_mut().for_each(|byte| *byte = random() as u8);
         }
-        let mut writes = [Write {
-            page: place,
-            buffer: &garbage,
-            outcome: Ok(()),
-        }];
+        let mut writes = [Write::new(place, &garbage)];
         self.inner.write(&mut writes);
         let [written] = writes;
         write.outcome = written.outcome.and(Err(error()));
@@ -249,11 +245,7 @@ impl FaultyFileStorage {
             self.disk
                 .inject(Fault::torn_write(EIO).of(self.name).at_page(place));
         }
-        let mut writes = [Write {
-            page: place,
-            buffer: write.buffer,
-            outcome: Ok(()),
-        }];
+        let mut writes = [Write::new(place, write.buffer)];
         match self.fault_happens(fault_rates.full) {
             true => self.on_a_full_disk(|| self.inner.write(&mut writes)),
             false => self.inner.write(&mut writes),
@@ -311,11 +303,7 @@ impl Storage for FaultyFileStorage {
                 continue;
             }
             let page = self.place(read.page);
-            let mut one = [Read {
-                page,
-                buffer: &mut *read.buffer,
-                outcome: Ok(()),
-            }];
+            let mut one = [Read::new(page, &mut *read.buffer)];
             self.inner.read(&mut one);
             let [one] = one;
             read.outcome = one.outcome;

@@ -55,7 +55,7 @@ use std::ops::Range;
 
 use crate::error::PoolError;
 use crate::page::{Damage, PageFormat};
-use crate::storage::{Read, Storage, Write};
+use crate::storage::{Read, Storage, Write, settled};
 use crate::sync::{Condvar, Mutex};
 
 use aligned::AlignedPages;
@@ -426,14 +426,10 @@ impl DoubleWriteArea {
     fn write_pages<'b>(&self, at: u64, buffers: impl Iterator<Item = &'b [u8]>) -> io::Result<()> {
         let mut writes: Vec<Write<'_>> = buffers
             .zip(at..)
-            .map(|(buffer, page)| Write {
-                page,
-                buffer,
-                outcome: Ok(()),
-            })
+            .map(|(buffer, page)| Write::new(page, buffer))
             .collect();
         self.storage.write(&mut writes);
-        let mut outcomes = writes.into_iter().map(|write| write.outcome);
+        let mut outcomes = writes.into_iter().map(|write| settled(write.outcome));
         let failed = outcomes.find_map(Result::err);
         failed.map_or(Ok(()), |error| Err(in_area("written", &error)))
     }
@@ -700,27 +696,21 @@ fn read_pages(
     let mut reads: Vec<Read<'_>> = into
         .iter_mut()
         .zip(from..=u64::MAX)
-        .map(|(buffer, page)| Read {
-            page,
-            buffer,
-            outcome: Ok(()),
-        })
+        .map(|(buffer, page)| Read::new(page, buffer))
         .collect();
     storage.read(&mut reads);
-    let mut outcomes = reads.into_iter().map(|read| (read.page, read.outcome));
+    let mut outcomes = reads
+        .into_iter()
+        .map(|read| (read.page, settled(read.outcome)));
     let failed = outcomes.find_map(|(page, outcome)| Some((page, outcome.err()?)));
     failed.map_or(Ok(()), Err)
 }
 
 fn write_page(data: &dyn Storage, page: u64, buffer: &[u8]) -> Result<(), PoolError> {
-    let mut writes = [Write {
-        page,
-        buffer,
-        outcome: Ok(()),
-    }];
+    let mut writes = [Write::new(page, buffer)];
     data.write(&mut writes);
     let [write] = writes;
-    write.outcome.map_err(|source| PoolError::Storage {
+    settled(write.outcome).map_err(|source| PoolError::Storage {
         what: "a torn page cannot be restored",
         source,
     })

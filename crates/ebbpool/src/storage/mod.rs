@@ -42,8 +42,19 @@ pub struct Read<'a> {
     pub page: u64,
     /// The buffer for its content: as long as a page, and aligned to 4096 bytes, or to the page size if that is less.
     pub buffer: &'a mut [u8],
-    /// The outcome, which the storage sets.
+    /// The outcome, which the storage sets; an error until then.
     pub outcome: io::Result<()>,
+}
+
+impl<'a> Read<'a> {
+    /// A page to be read, without an outcome.
+    pub fn new(page: u64, buffer: &'a mut [u8]) -> Read<'a> {
+        Read {
+            page,
+            buffer,
+            outcome: not_set(),
+        }
+    }
 }
 
 /// One page to be written.
@@ -53,8 +64,38 @@ pub struct Write<'a> {
     pub page: u64,
     /// The new content of the page: as long as a page, and aligned as in [`Read`].
     pub buffer: &'a [u8],
-    /// The outcome, which the storage sets.
+    /// The outcome, which the storage sets; an error until then.
     pub outcome: io::Result<()>,
+}
+
+impl<'a> Write<'a> {
+    /// A page to be written, without an outcome.
+    pub fn new(page: u64, buffer: &'a [u8]) -> Write<'a> {
+        Write {
+            page,
+            buffer,
+            outcome: not_set(),
+        }
+    }
+}
+
+/// What stands for an outcome until the storage has set one. Nothing is allocated for it, since every page has it.
+fn not_set() -> io::Result<()> {
+    Err(io::ErrorKind::Other.into())
+}
+
+/// An outcome as the storage has left it, with words where it has set none: it has returned early, and has neither read nor written
+/// the page for all that anyone knows.
+pub(crate) fn settled(outcome: io::Result<()>) -> io::Result<()> {
+    outcome.map_err(|error| {
+        let is_plain = error.get_ref().is_none() && error.raw_os_error().is_none();
+        match error.kind() {
+            io::ErrorKind::Other if is_plain => {
+                io::Error::other("the storage has set no outcome for the page")
+            }
+            _ => error,
+        }
+    })
 }
 
 /// Numbered pages of one size, on a disk or elsewhere, used by many threads at once.

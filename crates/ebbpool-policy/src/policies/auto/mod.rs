@@ -111,6 +111,8 @@ struct IssuedGhosts {
     term_of: Vec<u8>,
     /// The current term.
     term: u8,
+    /// Ghosts of this number on are dropped.
+    most: usize,
 }
 
 impl IssuedGhosts {
@@ -118,6 +120,7 @@ impl IssuedGhosts {
         IssuedGhosts {
             term_of: vec![0; 2 * frames as usize + 2],
             term: 1,
+            most: 64 * frames as usize + 1024,
         }
     }
 
@@ -131,10 +134,18 @@ impl IssuedGhosts {
         };
     }
 
-    /// Records the ghost; drops it if its number is too large to be recorded.
+    /// Records the ghost. Most policies number at most two for each frame; for others the record grows with the largest number, which
+    /// a policy reaches early. A ghost whose number is out of all proportion is dropped.
     #[inline]
     fn issue(&mut self, ghost: Option<Ghost>) -> Option<Ghost> {
-        *self.term_of.get_mut(ghost? as usize)? = self.term;
+        let number = ghost? as usize;
+        if number >= self.term_of.len() {
+            if number >= self.most {
+                return None;
+            }
+            self.term_of.resize(number + 1, 0);
+        }
+        self.term_of[number] = self.term;
         ghost
     }
 
