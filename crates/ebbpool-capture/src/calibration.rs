@@ -9,6 +9,7 @@ use crate::arch::Arch;
 use crate::assembler::Assembler;
 use crate::error::CaptureError;
 use crate::event;
+use crate::foreign;
 use crate::kernel::{self, ProgramKind};
 use crate::probes::Channel;
 use crate::target::Process;
@@ -90,7 +91,13 @@ pub fn calibrate() -> Result<EventCost, CaptureError> {
     let mut channel = Channel::new(16 << 20)?;
     let loaded = kernel::load_program(ProgramKind::Kprobe, &program(address, &channel))?;
     let own = Some(Process::this().0);
-    let _probe = kernel::probe(&mapping.path, offset, &loaded, own)?;
+    // The file that runs, and not another one that has its path by now.
+    let own_file = "/proc/self/exe";
+    let path = match foreign::link_text(own_file) {
+        Ok(program) if program == mapping.path => own_file,
+        _ => &mapping.path,
+    };
+    let _probe = kernel::probe(path, offset, &loaded, own)?;
     let captured = call_time().saturating_sub(bare);
     channel.drain_all();
     channel.leave_all_out()?;

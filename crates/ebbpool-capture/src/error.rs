@@ -70,12 +70,25 @@ pub enum CaptureError {
         /// The system's answer.
         source: io::Error,
     },
+    /// The target has ended, or has become another program, since it was looked at.
+    #[error(
+        "{0}: the process ended, or its program changed, before the probes were attached; nothing is attached"
+    )]
+    Changed(String),
     /// Another capture of the same target runs.
     #[error("process {0} is being captured by another program; wait for its end")]
     Busy(i32),
     /// Nothing happened.
     #[error("{0}")]
     Nothing(String),
+    /// The capture was written elsewhere.
+    #[error("{problem}; the capture is in {file} instead")]
+    Elsewhere {
+        /// Why it is not where it should be.
+        problem: String,
+        /// The trace.
+        file: String,
+    },
     /// The trace cannot be written.
     #[error(transparent)]
     Trace(#[from] TraceError),

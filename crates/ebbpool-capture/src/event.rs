@@ -1,7 +1,7 @@
 //! What programs hand over for each request of a page, and the parts that these programs have in common.
 
 use crate::arch::Arch;
-use crate::assembler::{Assembler, Helper, NO_WAKE_UP, R0, R1, R2, R3, R6, R7};
+use crate::assembler::{Assembler, Helper, NO_WAKE_UP, R0, R1, R2, R3, R6, R7, R10};
 
 /// Bytes of an event.
 pub(crate) const EVENT_BYTES: usize = 32;
@@ -71,7 +71,14 @@ pub(crate) struct Maps {
     pub(crate) lost: i32,
     /// The limit of the sample.
     pub(crate) limit: i32,
+    /// Traps in processes that are not captured.
+    pub(crate) others: i32,
+    /// Whether a process has requested a page that was left out since its latest captured one.
+    pub(crate) left_out: i32,
 }
+
+/// Slots of the map `left_out`, a word each. Processes whose numbers have the same lower bits share one.
+pub(crate) const SLOTS: u32 = 1 << 14;
 
 /// Begins a uprobe's program: R6 is its context. The program ends at once if the processor is not at `address`, as in another
 /// server that runs the same file: addresses differ by server, and its processes inherit them.
@@ -83,11 +90,49 @@ pub(crate) fn begin(program: &mut Assembler, arch: Arch, address: u64) {
         .jump_unless_equal(R1, R2, "out");
 }
 
+/// What the processes of one server have in their memory, and those of others that run the same file have not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Owner {
+    /// Where it is, 4 or 8 bytes.
+    pub(crate) address: u64,
+    pub(crate) bytes: i32,
+    pub(crate) value: u64,
+}
+
+/// Begins the program of a probe that is in all processes that run a file. In those of other servers it counts a trap and ends:
+/// their addresses differ, or without address randomisation what their postmaster has written into their memory.
+pub(crate) fn begin_for(program: &mut Assembler, arch: Arch, address: u64, owner: Option<Owner>) {
+    const OWNER: i16 = -8;
+    program
+        .copy(R6, R1)
+        .load64(R1, R6, arch.instruction_pointer())
+        .set64(R2, address)
+        .jump_unless_equal(R1, R2, "other");
+    if let Some(owner) = owner {
+        program
+            .set(R1, 0)
+            .store64(R10, OWNER, R1)
+            .copy(R1, R10)
+            .add_value(R1, OWNER.into())
+            .set(R2, owner.bytes)
+            .set64(R3, owner.address)
+            .call(Helper::ReadUser)
+            .load64(R1, R10, OWNER)
+            .set64(R2, owner.value)
+            .jump_unless_equal(R1, R2, "other");
+    }
+}
+
 /// Reserves an event in the ring: R7 is its address. Stores kind and process; all other words are zero.
 pub(crate) fn reserve(program: &mut Assembler, maps: Maps, kind: u32) {
+    reserve_with(program, maps, kind, 0);
+}
+
+/// The same with room for `more` bytes behind the event, which the program has to fill.
+pub(crate) fn reserve_with(program: &mut Assembler, maps: Maps, kind: u32, more: i32) {
     program
         .map(R1, maps.ring)
-        .set(R2, EVENT_BYTES as i32)
+        .set(R2, EVENT_BYTES as i32 + more)
         .set(R3, 0)
         .call(Helper::Reserve)
         .jump_if_value(R0, 0, "lost")
@@ -103,6 +148,10 @@ pub(crate) fn reserve(program: &mut Assembler, maps: Maps, kind: u32) {
 
 /// Gives the event up unless its page belongs to the sample.
 pub(crate) fn sample(program: &mut Assembler, maps: Maps) {
+    sample_or(program, maps, "drop");
+}
+
+fn sample_or(program: &mut Assembler, maps: Maps, label: &'static str) {
     program
         .load32(R1, R7, field::OBJECT + 8)
         .shift_left(R1, 32)
@@ -116,7 +165,35 @@ pub(crate) fn sample(program: &mut Assembler, maps: Maps) {
         .shift_right(R1, 32)
         .map_value(R2, maps.limit, 0)
         .load64(R2, R2, 0)
-        .jump_if_not_below(R1, R2, "drop");
+        .jump_if_not_below(R1, R2, label);
+}
+
+/// The address of the slot of the process in R1, by the event in R7. The kernel checks that it is within the map.
+fn slot(program: &mut Assembler, maps: Maps) {
+    program
+        .load32(R2, R7, field::PROCESS)
+        .and_value(R2, SLOTS as i32 - 1)
+        .shift_left(R2, 2)
+        .map_value(R1, maps.left_out, 0)
+        .add(R1, R2);
+}
+
+/// As [`sample`], for a request: the slot of its process remembers that it was left out.
+pub(crate) fn sample_request(program: &mut Assembler, maps: Maps) {
+    sample_or(program, maps, "left out");
+}
+
+/// Adds `bit` to the event's detail if the process has requested a page that was left out since its latest captured one.
+pub(crate) fn mark_after_left_out(program: &mut Assembler, maps: Maps, bit: i32) {
+    slot(program, maps);
+    program
+        .load32(R2, R1, 0)
+        .jump_if_value(R2, 0, "all seen")
+        .store32_value(R1, 0, 0)
+        .load32(R2, R7, field::DETAIL)
+        .add_value(R2, bit)
+        .store32(R7, field::DETAIL, R2)
+        .label("all seen");
 }
 
 /// Hands the event over and ends the program; adds the ends of its other branches.
@@ -124,12 +201,23 @@ pub(crate) fn submit(program: &mut Assembler, maps: Maps) -> Vec<u64> {
     program
         .copy(R1, R7)
         .set(R2, NO_WAKE_UP)
-        .call(Helper::Submit)
-        .label("out")
-        .set(R0, 0)
-        .exit();
+        .call(Helper::Submit);
+    if program.is_wanted("out") {
+        program.label("out");
+    }
+    program.set(R0, 0).exit();
     // The kernel refuses programs with instructions that are never reached.
-    if program.is_wanted("drop") {
+    if program.is_wanted("other") {
+        program.label("other");
+        count(program, maps.others);
+    }
+    let remembers = program.is_wanted("left out");
+    if remembers {
+        program.label("left out");
+        slot(program, maps);
+        program.store32_value(R1, 0, 1);
+    }
+    if remembers || program.is_wanted("drop") {
         program
             .label("drop")
             .copy(R1, R7)
@@ -138,14 +226,19 @@ pub(crate) fn submit(program: &mut Assembler, maps: Maps) -> Vec<u64> {
             .set(R0, 0)
             .exit();
     }
+    program.label("lost");
+    count(program, maps.lost);
+    program.finish()
+}
+
+/// Adds 1 to a number that programs share, and ends the program.
+fn count(program: &mut Assembler, map: i32) {
     program
-        .label("lost")
-        .map_value(R1, maps.lost, 0)
+        .map_value(R1, map, 0)
         .set(R2, 1)
         .add_atomically(R1, 0, R2)
         .set(R0, 0)
-        .exit()
-        .finish()
+        .exit();
 }
 
 /// Copies `bytes` bytes of the program's memory into the event at `to`: from the address in the register at `register` of the

@@ -96,6 +96,11 @@ pub(crate) fn create_ring(bytes: u32) -> io::Result<OwnedFd> {
     create_map(MapKind::RingBuffer, 0, 0, bytes)
 }
 
+/// Creates that many words of 4 bytes that programs share, all zero: a map with one entry.
+pub(crate) fn create_words(count: u32) -> io::Result<OwnedFd> {
+    create_map(MapKind::Array, 4, 4 * count, 1)
+}
+
 /// Numbers that programs and this process share: a map with one entry.
 #[derive(Debug)]
 pub(crate) struct SharedNumbers<const N: usize>(OwnedFd);
@@ -222,6 +227,25 @@ pub(crate) fn load_program(kind: ProgramKind, code: &[u64]) -> Result<OwnedFd, C
             })
         }
     }
+}
+
+/// A descriptor of a process: it means that process also when its number is another one's.
+pub(crate) fn process_handle(process: i32) -> io::Result<OwnedFd> {
+    // SAFETY: the call takes two numbers.
+    let opened = unsafe { libc::syscall(libc::SYS_pidfd_open, process, 0) };
+    checked(opened).map(owned)
+}
+
+/// True once the process of the descriptor has ended.
+pub(crate) fn has_ended(process: &OwnedFd) -> bool {
+    let mut waited = libc::pollfd {
+        fd: process.as_raw_fd(),
+        events: libc::POLLIN,
+        revents: 0,
+    };
+    // SAFETY: the pointer is to one local structure, and the call does not wait.
+    let ready = unsafe { libc::poll(&raw mut waited, 1, 0) };
+    ready == 1
 }
 
 /// `struct perf_event_attr`, as far as uprobes use it.

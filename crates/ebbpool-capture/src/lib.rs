@@ -11,7 +11,9 @@
 //! 2. Every probe, program and map is a file descriptor of this process, so that the kernel removes all of them when the
 //!    process ends, however it ends.
 //! 3. A full ring drops events and counts them; the target never waits.
-//! 4. Memory is bounded by the ring and by the number of references.
+//! 4. Memory is bounded by the ring, by the number of references and by the size of the target's program.
+//! 5. The target is not trusted: its files are opened by `foreign` alone, and a probe is placed only into the open file from
+//!    which its place was read.
 
 #![cfg(all(
     target_os = "linux",
@@ -25,6 +27,8 @@ mod calibration;
 mod elf;
 mod error;
 mod event;
+mod foreign;
+mod hold;
 mod kernel;
 mod operands;
 mod probes;
@@ -42,10 +46,11 @@ pub use calibration::{EventCost, calibrate};
 pub use elf::{ElfProgram, UsdtProbe};
 pub use error::CaptureError;
 pub use event::PageEvent;
+pub use hold::CaptureLock;
 pub use operands::{Location, Operand, operands};
 pub use probes::Probes;
 pub use recorder::{CapturedObject, ObjectKey, Recorder};
 pub use session::{End, Limits, Progress, SessionReport, Source, capture};
 pub use target::{Mapping, Process, mapping};
-pub use trace_file::{CapturedTrace, NamedObject, WrittenCapture, facts_path};
+pub use trace_file::{CaptureOutputs, CapturedTrace, NamedObject, WrittenCapture, facts_path};
 pub use written::{CountedWrites, KernelFiles, WriteCounters, WrittenBytes, WrittenDevice};

@@ -1,10 +1,11 @@
 //! Probes that are attached to a program, and their events.
 
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsRawFd, OwnedFd};
 
 use crate::elf::ElfProgram;
 use crate::error::CaptureError;
-use crate::event::{ALL_PAGES, Maps};
+use crate::event::{ALL_PAGES, Maps, SLOTS};
+use crate::foreign::ProgramFile;
 use crate::kernel::{self, ProgramKind, SharedNumbers};
 use crate::ring::Ring;
 
@@ -24,6 +25,8 @@ pub(crate) struct Channel {
     ring: Ring,
     lost: SharedNumbers<1>,
     limit: SharedNumbers<1>,
+    others: SharedNumbers<1>,
+    left_out: OwnedFd,
 }
 
 impl Channel {
@@ -35,7 +38,13 @@ impl Channel {
         let lost = SharedNumbers::new().map_err(failed)?;
         let limit = SharedNumbers::new().map_err(failed)?;
         limit.set([ALL_PAGES]).map_err(failed)?;
-        Ok(Channel { ring, lost, limit })
+        Ok(Channel {
+            ring,
+            lost,
+            limit,
+            others: SharedNumbers::new().map_err(failed)?,
+            left_out: kernel::create_words(SLOTS).map_err(failed)?,
+        })
     }
 
     pub(crate) fn maps(&self) -> Maps {
@@ -43,6 +52,8 @@ impl Channel {
             ring: self.ring.descriptor(),
             lost: self.lost.descriptor(),
             limit: self.limit.descriptor(),
+            others: self.others.descriptor(),
+            left_out: self.left_out.as_raw_fd(),
         }
     }
 
@@ -58,6 +69,26 @@ impl Channel {
     }
 }
 
+/// The program to probe: its file is the open one from which the offsets were read, so that no other file is probed,
+/// whatever the target has become since.
+pub(crate) struct ProbedFile<'a> {
+    pub(crate) file: &'a ProgramFile,
+    /// Its name, for messages.
+    pub(crate) name: &'a str,
+    pub(crate) program: &'a ElfProgram,
+    /// True while the target is the process that was looked at, and runs this file.
+    pub(crate) is_the_same: &'a dyn Fn() -> bool,
+}
+
+impl ProbedFile<'_> {
+    fn check(&self) -> Result<(), CaptureError> {
+        if self.file.is_unchanged() && (self.is_the_same)() {
+            return Ok(());
+        }
+        Err(CaptureError::Changed(self.name.to_owned()))
+    }
+}
+
 /// Probes that run. Dropping them removes all of them from the kernel, and so does the end of this process.
 pub struct Probes {
     /// Attached first and removed first.
@@ -67,23 +98,30 @@ pub struct Probes {
 }
 
 impl Probes {
-    /// Attaches probes to instructions of a program's file at `path`: in one process, or in all that run the file.
+    /// Attaches probes to instructions of a program: in one process, or in all that run the file. Nothing is attached if the
+    /// target has changed since it was looked at, or changes meanwhile.
     pub(crate) fn attach(
         channel: Channel,
-        path: &str,
-        program: &ElfProgram,
+        target: &ProbedFile,
         sites: &[Site],
         process: Option<i32>,
     ) -> Result<Probes, CaptureError> {
         let (mut attached, mut programs) = (Vec::new(), Vec::new());
+        let path = target.file.path();
+        target.check()?;
         for site in sites {
-            let offset = program.offset(site.address).ok_or_else(|| {
-                CaptureError::malformed(path, format!("{} is outside of the file", site.name))
+            let offset = target.program.offset(site.address).ok_or_else(|| {
+                CaptureError::malformed(
+                    target.name,
+                    format!("{} is outside of the file", site.name),
+                )
             })?;
             let loaded = kernel::load_program(ProgramKind::Kprobe, &site.code)?;
-            attached.push(kernel::probe(path, offset, &loaded, process)?);
+            attached.push(kernel::probe(&path, offset, &loaded, process)?);
             programs.push(loaded);
         }
+        // An error removes the probes.
+        target.check()?;
         Ok(Probes {
             attached,
             _programs: programs,
@@ -127,6 +165,11 @@ impl Probes {
     /// Events that found no room.
     pub(crate) fn lost(&self) -> u64 {
         self.channel.lost.get().map_or(0, |[lost]| lost)
+    }
+
+    /// Traps so far in processes that run the same file and are not captured.
+    pub(crate) fn traps_of_others(&self) -> u64 {
+        self.channel.others.get().map_or(0, |[others]| others)
     }
 
     /// Leaves out pages whose [position](crate::event::PageEvent::sample_position) is not below the limit.

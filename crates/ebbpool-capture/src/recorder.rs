@@ -41,8 +41,8 @@ impl CapturedReference {
     }
 }
 
-/// Records references.
-#[derive(Debug, Default)]
+/// Records references, up to a limit.
+#[derive(Debug)]
 pub struct Recorder {
     /// References that stand for the pages that the target's cache had when the capture began.
     pub(crate) resident: Vec<CapturedReference>,
@@ -51,9 +51,34 @@ pub struct Recorder {
     positions: HashMap<ObjectKey, u32>,
     /// Milliseconds from the start to the events that are being recorded.
     pub(crate) now_ms: u32,
+    /// The most references; what comes behind them is left out.
+    limit: usize,
+}
+
+impl Default for Recorder {
+    fn default() -> Self {
+        Recorder::with_limit(usize::MAX)
+    }
 }
 
 impl Recorder {
+    /// Records that many references at most, besides those for pages that the target's cache has.
+    pub(crate) fn with_limit(limit: usize) -> Recorder {
+        Recorder {
+            resident: Vec::new(),
+            references: Vec::new(),
+            objects: Vec::new(),
+            positions: HashMap::new(),
+            now_ms: 0,
+            limit,
+        }
+    }
+
+    /// True if no reference more is recorded.
+    pub(crate) fn is_full(&self) -> bool {
+        self.references.len() >= self.limit
+    }
+
     /// The position of an object, which is added if it is new.
     pub(crate) fn object(&mut self, key: ObjectKey) -> u32 {
         let objects = &mut self.objects;
@@ -68,8 +93,17 @@ impl Recorder {
         })
     }
 
-    /// Records a reference and returns its position.
-    pub(crate) fn reference(&mut self, object: u32, page: u64, write: bool, bypass: u32) -> usize {
+    /// Records a reference and returns its position; `None` if there are as many as may be.
+    pub(crate) fn reference(
+        &mut self,
+        object: u32,
+        page: u64,
+        write: bool,
+        bypass: u32,
+    ) -> Option<usize> {
+        if self.is_full() {
+            return None;
+        }
         let used = &mut self.objects[object as usize];
         used.pages = used.pages.max(page.saturating_add(1));
         used.references += 1;
@@ -80,7 +114,7 @@ impl Recorder {
             time_ms: self.now_ms,
             bypass,
         });
-        self.references.len() - 1
+        Some(self.references.len() - 1)
     }
 
     /// Records that the target's cache has a page already. The references of a trace begin with these pages, for an analysis
@@ -140,6 +174,25 @@ impl Recorder {
         self.objects.iter().map(|object| object.writes).sum()
     }
 
+    /// Gives objects other keys; those that get the same key become one.
+    pub(crate) fn rename(&mut self, key: impl Fn(&ObjectKey) -> ObjectKey) {
+        let mut renamed = Recorder::default();
+        let places = self.objects.iter().map(|object| {
+            let place = renamed.object(key(&object.key));
+            let known = &mut renamed.objects[place as usize];
+            known.pages = known.pages.max(object.pages);
+            known.references += object.references;
+            known.writes += object.writes;
+            place
+        });
+        let places: Vec<u32> = places.collect();
+        for reference in self.resident.iter_mut().chain(&mut self.references) {
+            reference.object = places[reference.object as usize];
+        }
+        self.objects = renamed.objects;
+        self.positions = renamed.positions;
+    }
+
     /// Removes the references that `keep` refuses, as if they had not been recorded.
     pub(crate) fn retain(&mut self, keep: impl Fn(&ObjectKey, u64) -> bool) {
         let objects = &mut self.objects;
@@ -162,13 +215,47 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_full_recorder_records_no_more() {
+        let mut recorder = Recorder::with_limit(2);
+        let object = recorder.object([0; 4]);
+        for page in 0..1000 {
+            let expected = (page < 2).then_some(page as usize);
+            assert_eq!(recorder.reference(object, page, true, 0), expected);
+        }
+        assert!(recorder.is_full());
+        assert_eq!(recorder.len(), 2);
+        assert_eq!((recorder.writes(), recorder.objects[0].pages), (2, 2));
+    }
+
+    #[test]
+    fn objects_with_the_same_key_become_one() {
+        let mut recorder = Recorder::default();
+        for (key, page) in [(7, 1), (8, 5), (9, 2), (7, 3)] {
+            let object = recorder.object([key, 0, 0, 0]);
+            recorder.reference(object, page, page == 5, 0);
+        }
+        recorder.rename(|key| [key[0].min(8), 0, 0, 0]);
+        let objects = recorder.objects();
+        assert_eq!(objects.len(), 2);
+        assert_eq!(
+            (objects[1].key[0], objects[1].references, objects[1].writes),
+            (8, 2, 1)
+        );
+        assert_eq!(objects[1].pages, 6);
+        let of = recorder.references.iter().map(|reference| reference.object);
+        assert_eq!(of.collect::<Vec<u32>>(), [0, 1, 1, 0]);
+        let again = recorder.object([8, 0, 0, 0]);
+        assert_eq!(again, 1);
+    }
+
+    #[test]
     fn objects_count_their_references() {
         let mut recorder = Recorder::default();
         let (one, other) = (recorder.object([1, 2, 3, 0]), recorder.object([1, 2, 4, 0]));
         assert_eq!((recorder.object([1, 2, 3, 0]), other), (one, 1));
         recorder.now_ms = 20;
         recorder.reference(one, 7, false, 0);
-        let at = recorder.reference(other, 0, false, 6);
+        let at = recorder.reference(other, 0, false, 6).expect("recorded");
         recorder.mark_written(at);
         recorder.mark_written(at);
         assert_eq!((recorder.len(), recorder.writes()), (2, 1));

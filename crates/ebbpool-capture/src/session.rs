@@ -37,8 +37,18 @@ pub trait Source {
     /// False once the target has ended.
     fn is_alive(&self) -> bool;
 
+    /// True once the process runs another program than the one that the probes are in.
+    fn is_another_program(&self) -> bool {
+        false
+    }
+
     /// Processor time of the target so far; `None` if it is no program.
     fn processor_time(&self) -> Option<Duration>;
+
+    /// Processor time so far of processes that are not captured and run into the probes all the same; `None` if there are none.
+    fn processor_time_of_others(&self) -> Option<Duration> {
+        None
+    }
 
     /// Processor time of an event, by that of an event of a probe in a program, which the calibration measures.
     fn event_cost(&self, probed: EventCost) -> EventCost {
@@ -121,6 +131,8 @@ pub enum End {
     Stopped,
     /// The target ended.
     Target,
+    /// The process runs another program now, which has no probes.
+    Replaced,
     /// Even a sample would cost more than allowed.
     Overhead,
 }
@@ -146,6 +158,8 @@ pub struct SessionReport {
     pub sample: f64,
     /// The share of the target's processor time that its events took, by the calibration.
     pub overhead: Option<f64>,
+    /// The same of processes that run the same file and are not captured; `None` if none of them ran into a probe.
+    pub overhead_of_others: Option<f64>,
     /// What the target and the device below its files wrote meanwhile.
     pub written: WrittenBytes,
 }
@@ -155,9 +169,12 @@ pub struct SessionReport {
 struct Mark {
     at: Instant,
     events: u64,
+    lost: u64,
     references: u64,
     hits: Option<(u64, u64)>,
     processor_time: Option<Duration>,
+    traps_of_others: u64,
+    time_of_others: Option<Duration>,
 }
 
 struct Session<'a> {
@@ -191,7 +208,7 @@ pub fn capture(
     let mut session = Session {
         source,
         probes,
-        recorder: Recorder::default(),
+        recorder: Recorder::with_limit(limits.references),
         cost,
         limits,
         started: Instant::now(),
@@ -205,6 +222,7 @@ pub fn capture(
     let end = session.run(&mut proceed)?;
     let after = session.source.write_counters();
     let (time, overhead) = (session.started.elapsed(), session.overhead(&first));
+    let overhead_of_others = session.overhead_of_others(&first);
     let detaching = Instant::now();
     session.probes.detach();
     let detaching = detaching.elapsed();
@@ -221,6 +239,7 @@ pub fn capture(
         fill: session.fill,
         sample: session.sample,
         overhead,
+        overhead_of_others,
         written: WrittenBytes::between(&before, &after, counted, time),
     };
     Ok((session.recorder, report))
@@ -239,7 +258,9 @@ impl Session<'_> {
             self.drain();
             let progress = (mark.at.elapsed() >= REPORT).then(|| self.progress(&mark));
             if let Some(progress) = &progress {
-                if !self.keep_overhead(&mark, progress)? {
+                // No sample makes the traps of others cheaper.
+                let others = self.overhead_of_others(&mark).unwrap_or(0.0);
+                if others > self.limits.overhead || !self.keep_overhead(&mark, progress)? {
                     return Ok(End::Overhead);
                 }
                 mark = self.mark();
@@ -250,11 +271,14 @@ impl Session<'_> {
             if self.started.elapsed() >= self.limits.time {
                 return Ok(End::Time);
             }
-            if self.recorder.len() >= self.limits.references {
+            if self.recorder.is_full() {
                 return Ok(End::References);
             }
             if !self.source.is_alive() {
                 return Ok(End::Target);
+            }
+            if self.source.is_another_program() {
+                return Ok(End::Replaced);
             }
         }
     }
@@ -272,15 +296,33 @@ impl Session<'_> {
         Mark {
             at: Instant::now(),
             events: self.events,
+            lost: self.probes.lost(),
             references: self.recorder.len() as u64,
             hits: self.source.hits(),
             processor_time: self.source.processor_time(),
+            traps_of_others: self.probes.traps_of_others(),
+            time_of_others: self.source.processor_time_of_others(),
         }
     }
 
-    /// Processor time of the events since `mark`. With a sample, the events that were left out count too.
+    /// The share of the processor time of processes that are not captured which their traps took since `mark`.
+    fn overhead_of_others(&self, mark: &Mark) -> Option<f64> {
+        let traps = self
+            .probes
+            .traps_of_others()
+            .saturating_sub(mark.traps_of_others);
+        let now = self.source.processor_time_of_others()?;
+        // Those that have ended since are missing in the second sum.
+        let used = now.saturating_sub(mark.time_of_others?).as_secs_f64();
+        let ours = traps as f64 * self.cost.left_out.as_secs_f64();
+        (traps > 0).then(|| (ours / used.max(ours)).min(1.0))
+    }
+
+    /// Processor time of the events since `mark`. With a sample, the events that were left out count too, and so do those that
+    /// found no room.
     fn time_of_events(&self, mark: &Mark, sample: f64) -> Duration {
-        let captured = (self.events - mark.events) as f64;
+        let lost = self.probes.lost().saturating_sub(mark.lost);
+        let captured = (self.events - mark.events + lost) as f64;
         let all = captured / self.sample;
         let each = |share: f64| {
             share * self.cost.captured.as_secs_f64()

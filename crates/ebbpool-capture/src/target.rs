@@ -1,15 +1,12 @@
 //! What `/proc` says of the process to capture.
 
-use std::fs::{self, File};
 use std::io;
-use std::os::linux::net::SocketAddrExt;
-use std::os::unix::fs::FileExt;
-use std::os::unix::net::{SocketAddr, UnixListener};
-use std::path::Path;
 use std::time::Duration;
 
 use crate::elf::ElfProgram;
 use crate::error::CaptureError;
+use crate::foreign::{self, ForeignDirectory};
+use crate::hold::CaptureLock;
 
 /// A mapping of a file into a process.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -54,8 +51,8 @@ impl Process {
 
     /// All processes, in order of their numbers.
     pub fn all() -> Vec<Process> {
-        let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
-        let numbers = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+        let names = foreign::kernel_names("/proc");
+        let numbers = names.iter().filter_map(|name| name.parse().ok());
         let mut all: Vec<Process> = numbers.map(Process).collect();
         all.sort_unstable();
         all
@@ -75,8 +72,8 @@ impl Process {
                 "no running {kind} is found; is it started, and does this command run as root?"
             )));
         }
-        let choice = |server: &Process| match fs::read_link(server.path("cwd")) {
-            Ok(data) => format!("--pid {} ({})", server.0, data.display()),
+        let choice = |server: &Process| match foreign::link_text(&server.path("cwd")) {
+            Ok(data) => format!("--pid {} ({data})", server.0),
             Err(_) => format!("--pid {}", server.0),
         };
         let choices: Vec<String> = servers.iter().map(choice).collect();
@@ -92,20 +89,13 @@ impl Process {
         format!("/proc/{}/{file}", self.0)
     }
 
-    /// The path of a file below one of the process's directories in `/proc`, such as `cwd`. A link there is followed as the
-    /// process sees it, which may be in a container.
-    pub(crate) fn file_in_root(self, directory: &str, file: &str) -> String {
-        let path = format!("{}/{file}", self.path(directory));
-        match fs::read_link(&path) {
-            Ok(target) if target.is_absolute() => {
-                format!("{}{}", self.path("root"), target.display())
-            }
-            _ => path,
-        }
+    /// One of the process's directories in `/proc`, such as `cwd`.
+    pub(crate) fn directory(self, link: &str) -> io::Result<ForeignDirectory> {
+        ForeignDirectory::open(&self.path(link), &self.path("root"))
     }
 
     fn text(self, file: &str) -> Option<String> {
-        fs::read_to_string(self.path(file)).ok()
+        foreign::kernel_text(&self.path(file)).ok()
     }
 
     /// False once the process has ended.
@@ -125,8 +115,7 @@ impl Process {
     ///
     /// [`CaptureError::NotFound`], [`CaptureError::Privilege`].
     pub fn program(self) -> Result<String, CaptureError> {
-        let link = fs::read_link(self.path("exe")).map_err(|error| self.refused(error))?;
-        Ok(link.to_string_lossy().into_owned())
+        foreign::link_text(&self.path("exe")).map_err(|error| self.refused(error))
     }
 
     fn refused(self, error: io::Error) -> CaptureError {
@@ -135,9 +124,13 @@ impl Process {
                 attempt: format!("look at process {}", self.0),
                 source: error,
             },
-            io::ErrorKind::NotFound if !Path::new(&self.path("stat")).exists() => {
+            io::ErrorKind::NotFound if self.stat().is_none() => {
                 CaptureError::NotFound(format!("there is no process {}", self.0))
             }
+            io::ErrorKind::NotFound => CaptureError::NotFound(format!(
+                "process {} runs no program: it is the kernel's, or it has ended",
+                self.0
+            )),
             _ => CaptureError::Read {
                 file: self.path("exe"),
                 source: error,
@@ -170,8 +163,7 @@ impl Process {
 
     /// Reads memory of the process; nothing is ever written to it. False if there is no such memory.
     pub fn read_memory(self, address: u64, bytes: &mut [u8]) -> bool {
-        let memory = File::open(self.path("mem"));
-        memory.is_ok_and(|memory| memory.read_exact_at(bytes, address).is_ok())
+        foreign::read_memory(&self.path("mem"), address, bytes)
     }
 
     /// Processor time of the process so far; that of its children counts once they have ended and it has asked for that.
@@ -217,25 +209,20 @@ impl Process {
     ///
     /// # Errors
     ///
-    /// [`CaptureError::Busy`].
+    /// [`CaptureError::Busy`]; [`CaptureError::NotFound`] if there is no such process.
     pub fn lock(self) -> Result<CaptureLock, CaptureError> {
-        // An abstract name vanishes with the process that holds it.
-        let name = format!("ebbpool-capture-{}", self.0);
-        let address =
-            SocketAddr::from_abstract_name(name).map_err(|_| CaptureError::Busy(self.0))?;
-        match UnixListener::bind_addr(&address) {
-            Ok(listener) => Ok(CaptureLock {
-                _listener: listener,
-            }),
-            Err(_) => Err(CaptureError::Busy(self.0)),
-        }
+        CaptureLock::of(self)
     }
-}
 
-/// Keeps other captures of a process out.
-#[derive(Debug)]
-pub struct CaptureLock {
-    _listener: UnixListener,
+    /// When the process was started, in ticks of the kernel.
+    pub(crate) fn started(self) -> Option<u64> {
+        self.stat().map(|stat| stat.started)
+    }
+
+    /// The process that has started this one.
+    pub(crate) fn parent(self) -> Option<Process> {
+        self.stat().map(|stat| Process(stat.parent))
+    }
 }
 
 /// What `/proc/PID/stat` says.
@@ -244,6 +231,8 @@ struct Stat {
     state: char,
     parent: i32,
     time: Duration,
+    /// When the process was started, in ticks.
+    started: u64,
 }
 
 impl Stat {
@@ -256,11 +245,13 @@ impl Stat {
         let ticks = fields.get(11..15)?.iter();
         let ticks = ticks
             .filter_map(|field| field.parse::<u64>().ok())
-            .sum::<u64>();
+            .fold(0u64, u64::saturating_add);
         Some(Stat {
             state: fields.first()?.chars().next()?,
             parent: fields.get(1)?.parse().ok()?,
-            time: Duration::from_millis(10 * ticks),
+            time: Duration::from_millis(ticks.saturating_mul(10)),
+            // Field 22.
+            started: fields.get(19)?.parse().ok()?,
         })
     }
 }
@@ -285,22 +276,17 @@ mod tests {
 
     #[test]
     fn a_name_with_parentheses_does_not_move_the_fields() {
-        let text = "7 (a) b) S 3 7 7 0 -1 4194560 100 0 0 0 5 6 70 800 20 0 1 0 9";
+        let text = "7 (a) b) S 3 7 7 0 -1 4194560 100 0 0 0 5 6 70 800 20 0 1 0 99 5";
         let stat = Stat::parse(text).expect("fields");
         assert_eq!((stat.state, stat.parent), ('S', 3));
-        assert_eq!(stat.time, Duration::from_millis(8810));
+        assert_eq!((stat.time, stat.started), (Duration::from_millis(8810), 99));
         assert_eq!(Stat::parse("7 (a) S"), None);
     }
 
     #[test]
-    fn one_capture_at_a_time() {
+    fn this_process_is_among_its_descendants() {
         let process = Process::this();
-        let lock = process.lock().expect("a lock");
-        assert!(matches!(process.lock(), Err(CaptureError::Busy(_))));
-        drop(lock);
-        assert!(process.lock().is_ok());
-        assert!(process.is_alive());
-        assert!(process.descendants().contains(&process));
+        assert!(process.is_alive() && process.descendants().contains(&process));
     }
 
     #[test]

@@ -1,11 +1,9 @@
 //! Captured traces as files: the trace, and the facts beside it.
 
-use std::fs;
 use std::io::Write;
-use std::os::unix::fs::chown;
 use std::path::{Path, PathBuf};
 
-use ebbpool_trace::output::OutputFile;
+use ebbpool_trace::output::{OutputFile, refuse_overwriting};
 use ebbpool_trace::{Batch, Format, Metadata, PageClasses, RequestDetail, Writer, WrittenTrace};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
@@ -79,8 +77,49 @@ struct ObjectRow<'a> {
 pub struct WrittenCapture {
     /// The trace.
     pub trace: WrittenTrace,
-    /// The file of facts.
-    pub facts: PathBuf,
+    /// The file of facts; `None` beside a trace that is no regular file.
+    pub facts: Option<PathBuf>,
+}
+
+/// The files of a capture, open before it begins, so that a path that cannot be written wastes no capture.
+#[derive(Debug)]
+pub struct CaptureOutputs {
+    path: PathBuf,
+    trace: OutputFile,
+    facts: Option<(PathBuf, OutputFile)>,
+}
+
+impl CaptureOutputs {
+    /// Opens the trace, and the file of facts beside it if the trace is a regular file. Under sudo new files belong to the user
+    /// who called it.
+    ///
+    /// # Errors
+    ///
+    /// [`CaptureError::Trace`].
+    pub fn open(path: &Path) -> Result<CaptureOutputs, CaptureError> {
+        let facts = facts_path(path);
+        refuse_overwriting(&[], &[path.to_owned(), facts.clone()])?;
+        let mut trace = OutputFile::create(path)?;
+        give_to_caller(&mut trace);
+        let facts = match trace.is_regular() {
+            true => {
+                let mut file = OutputFile::create(&facts)?;
+                give_to_caller(&mut file);
+                Some((facts, file))
+            }
+            false => None,
+        };
+        Ok(CaptureOutputs {
+            path: path.to_owned(),
+            trace,
+            facts,
+        })
+    }
+
+    /// The path of the file of facts.
+    pub fn facts_path(&self) -> Option<&Path> {
+        self.facts.as_ref().map(|(path, _)| path.as_path())
+    }
 }
 
 /// The file of facts beside a trace.
@@ -107,6 +146,19 @@ impl CapturedTrace {
     pub fn write(
         &self,
         path: &Path,
+        facts: Map<String, Value>,
+    ) -> Result<WrittenCapture, CaptureError> {
+        self.write_to(CaptureOutputs::open(path)?, facts)
+    }
+
+    /// The same to files that are open already.
+    ///
+    /// # Errors
+    ///
+    /// [`CaptureError::Trace`] and [`CaptureError::Write`].
+    pub fn write_to(
+        &self,
+        outputs: CaptureOutputs,
         mut facts: Map<String, Value>,
     ) -> Result<WrittenCapture, CaptureError> {
         let order = self.order();
@@ -137,8 +189,34 @@ impl CapturedTrace {
         };
         let names = order.iter().map(|&at| self.objects[at].class()).collect();
         let named = PageClasses::named(names);
-        let format = Format::of_name(path).unwrap_or(Format::Native);
-        let mut writer = Writer::create_with_classes(path, format, &metadata, Some(&named), None)?;
+        let CaptureOutputs {
+            path,
+            trace,
+            facts: facts_file,
+        } = outputs;
+        let format = Format::of_name(&path).unwrap_or(Format::Native);
+        let mut writer = Writer::in_file(trace, &path, format, &metadata, Some(&named))?;
+        self.write_references(&mut writer, &first_pages, &classes)?;
+        let trace = writer.finish()?;
+        facts.insert("page_size".into(), json!(self.page_size));
+        facts.insert("pages".into(), json!(first_page));
+        facts.insert("objects".into(), json!(rows));
+        let facts_path = facts_file.as_ref().map(|(path, _)| path.clone());
+        if let Some((path, file)) = facts_file {
+            write_facts(&path, file, &facts)?;
+        }
+        Ok(WrittenCapture {
+            trace,
+            facts: facts_path,
+        })
+    }
+
+    fn write_references(
+        &self,
+        writer: &mut Writer,
+        first_pages: &[u64],
+        classes: &[u32],
+    ) -> Result<(), CaptureError> {
         let Recorder {
             resident,
             references,
@@ -158,24 +236,15 @@ impl CapturedTrace {
             }
             writer.write(&batch)?;
         }
-        let trace = writer.finish()?;
-        facts.insert("page_size".into(), json!(self.page_size));
-        facts.insert("pages".into(), json!(first_page));
-        facts.insert("objects".into(), json!(rows));
-        let facts_path = facts_path(path);
-        write_facts(&facts_path, &facts)?;
-        for file in [path, &facts_path] {
-            give_to_caller(file);
-        }
-        Ok(WrittenCapture {
-            trace,
-            facts: facts_path,
-        })
+        Ok(())
     }
 }
 
-fn write_facts(path: &Path, facts: &Map<String, Value>) -> Result<(), CaptureError> {
-    let mut file = OutputFile::create(path)?;
+fn write_facts(
+    path: &Path,
+    mut file: OutputFile,
+    facts: &Map<String, Value>,
+) -> Result<(), CaptureError> {
     let mut text = serde_json::to_string_pretty(facts).unwrap_or_default();
     text.push('\n');
     let written = file.write_all(text.as_bytes());
@@ -187,11 +256,10 @@ fn write_facts(path: &Path, facts: &Map<String, Value>) -> Result<(), CaptureErr
     Ok(())
 }
 
-/// Under sudo the files belong to the user who called it. Where they cannot, root keeps them.
-fn give_to_caller(path: &Path) {
+/// Under sudo a new file belongs to the user who called it.
+fn give_to_caller(file: &mut OutputFile) {
     let number = |name: &str| std::env::var(name).ok()?.parse().ok();
-    let is_regular = fs::metadata(path).is_ok_and(|metadata| metadata.is_file());
-    if let (Some(user), true) = (number("SUDO_UID"), is_regular) {
-        let _ = chown(path, Some(user), number("SUDO_GID"));
+    if let Some(user) = number("SUDO_UID") {
+        file.give_to(user, number("SUDO_GID"));
     }
 }

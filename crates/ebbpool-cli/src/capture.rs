@@ -5,6 +5,7 @@ mod live;
 mod targets;
 
 use std::io::{self, Write};
+use std::path::Path;
 use std::sync::atomic::Ordering;
 
 use clap::Parser;
@@ -14,17 +15,16 @@ use ebbpool_capture::sources::postgres::{self, PostgresSource};
 use ebbpool_capture::sources::sqlite::SqliteSource;
 use ebbpool_capture::sources::system_calls::ProcessSource;
 use ebbpool_capture::{
-    CaptureError, CapturedTrace, End, EventCost, Limits, Recorder, SessionReport, Source,
-    WrittenCapture, calibrate, capture as run_capture, facts_path,
+    CaptureError, CaptureOutputs, CapturedTrace, End, EventCost, Limits, Recorder, SessionReport,
+    Source, WrittenCapture, calibrate, capture as run_capture,
 };
 use ebbpool_lab::numbers::grouped;
-use ebbpool_trace::output::{OutputFile, refuse_overwriting};
 use serde_json::{Map, Value, json};
 
 use crate::advise;
 use crate::advise::args::AdviseArgs;
 use crate::args::{Cli, Command};
-use crate::failure::Failure;
+use crate::failure::{Failure, escaped};
 use crate::progress::STOP;
 use crate::table::{add_row, finish, finish_left, plain};
 use args::{AdviceArgs, CaptureArgs, CaptureTarget, CommonArgs, MOST_LOST, SessionArgs};
@@ -81,7 +81,7 @@ fn list() -> io::Result<()> {
             let directory = directory.map_or_else(|_| "?".into(), |it| it.display().to_string());
             add_row(
                 &mut table,
-                vec![name.into(), server.0.to_string(), directory],
+                vec![name.into(), server.0.to_string(), escaped(&directory)],
             );
         }
     }
@@ -96,6 +96,7 @@ fn list() -> io::Result<()> {
 fn capture_target<T: Target>(mut target: T, args: &CommonArgs) -> Result<(), Failure> {
     let session = &args.session;
     say(&target.sentence());
+    target.others_that_pay().iter().for_each(|text| say(text));
     let frames = target.frames();
     let about = |policy: Option<String>| {
         let mut about = vec![("--server", T::NAME.to_owned())];
@@ -105,7 +106,9 @@ fn capture_target<T: Target>(mut target: T, args: &CommonArgs) -> Result<(), Fai
     };
     // Checked before the capture; more is known after it.
     advise_args(session, &args.advice, &about(target.policy(None)))?;
+    let outputs = CaptureOutputs::open(&session.output)?;
     let captured = run(&mut target, session)?;
+    target.unseen().iter().for_each(|text| say(text));
     let resident = captured.recorder.resident_references();
     let (facts, policy) = {
         let known = Captured {
@@ -120,12 +123,13 @@ fn capture_target<T: Target>(mut target: T, args: &CommonArgs) -> Result<(), Fai
     };
     let mut about = about(policy);
     about.push(("--warmup", resident.to_string()));
-    let facts_file = facts_path(&session.output).display().to_string();
-    about.push(("--facts", facts_file));
+    if let Some(path) = outputs.facts_path() {
+        about.push(("--facts", path.display().to_string()));
+    }
     let advice = advise_args(session, &args.advice, &about)?;
     let sample = captured.report.sample;
     let trace = target.into_trace(captured.recorder, !args.no_names);
-    let written = trace.write(&session.output, facts)?;
+    let written = write(&trace, outputs, facts, &session.output)?;
     print(&trace, &written, session)?;
     if sample < 1.0 {
         say(&of_sample(sample, frames));
@@ -133,6 +137,30 @@ fn capture_target<T: Target>(mut target: T, args: &CommonArgs) -> Result<(), Fai
         return Ok(());
     }
     advise_on(advice)
+}
+
+/// Writes the trace; if that fails, as on a full disk, into the directory of temporary files, as what took minutes should not be
+/// lost.
+fn write(
+    trace: &CapturedTrace,
+    outputs: CaptureOutputs,
+    facts: Map<String, Value>,
+    path: &Path,
+) -> Result<WrittenCapture, Failure> {
+    let failed = match trace.write_to(outputs, facts.clone()) {
+        Ok(written) => return Ok(written),
+        Err(error) => error,
+    };
+    let name = format!("ebbpool-capture-{}.parquet", std::process::id());
+    let elsewhere = std::env::temp_dir().join(name);
+    match trace.write(&elsewhere, facts) {
+        Ok(_) if elsewhere != path => Err(CaptureError::Elsewhere {
+            problem: failed.to_string(),
+            file: elsewhere.display().to_string(),
+        }
+        .into()),
+        _ => Err(failed.into()),
+    }
 }
 
 /// What a reader of a trace with a sample of the pages must know.
@@ -152,7 +180,7 @@ fn of_sample(sample: f64, frames: Option<u64>) -> String {
 
 /// Says something on standard error; the capture does not fail because nothing takes it.
 fn say(text: &str) {
-    let _ = writeln!(io::stderr(), "{text}");
+    let _ = writeln!(io::stderr(), "{}", escaped(text));
 }
 
 /// What was captured.
@@ -164,12 +192,6 @@ struct Capture {
 
 /// Captures a source as the arguments say.
 fn run(source: &mut dyn Source, args: &SessionArgs) -> Result<Capture, Failure> {
-    let outputs = [args.output.clone(), facts_path(&args.output)];
-    // A path that cannot be written must not waste the capture.
-    for output in &outputs {
-        drop(OutputFile::create(output)?);
-    }
-    refuse_overwriting(&[], &outputs)?;
     let limits = args.limits();
     let cost = calibrate()?;
     say(&announcement(&limits, &cost));
@@ -216,6 +238,7 @@ fn ending(report: &SessionReport) -> String {
         End::References => "; as many references as asked for",
         End::Stopped => "; stopped",
         End::Target => "; the target has ended",
+        End::Replaced => "; the process has become another program, which has no probes",
         End::Overhead => "; its events would have cost more than --at-most allows",
         _ => "",
     };
@@ -231,6 +254,12 @@ fn ending(report: &SessionReport) -> String {
     if let Some(overhead) = report.overhead {
         text += &format!(
             "; cost {:.1} % of the target's processor time",
+            100.0 * overhead
+        );
+    }
+    if let Some(overhead) = report.overhead_of_others {
+        text += &format!(
+            ", and {:.1} % of that of other servers that run the same file",
             100.0 * overhead
         );
     }
@@ -254,6 +283,7 @@ fn facts(source: &str, capture: &Capture) -> Map<String, Value> {
         "lost": report.lost,
         "sample": report.sample,
         "overhead": report.overhead,
+        "overhead_of_others": report.overhead_of_others,
         "event_ns": cost.captured.as_nanos() as u64,
         "written": report.written,
     });
@@ -277,7 +307,7 @@ fn print(trace: &CapturedTrace, written: &WrittenCapture, args: &SessionArgs) ->
         add_row(
             &mut table,
             vec![
-                object.class(),
+                escaped(&object.class()),
                 grouped(object.pages),
                 grouped(used.references),
                 format!(
@@ -299,10 +329,16 @@ fn print(trace: &CapturedTrace, written: &WrittenCapture, args: &SessionArgs) ->
     out.write_all(finish(table).as_bytes())?;
     writeln!(
         out,
-        "{}: {} bytes; {}: names and settings",
-        args.output.display(),
+        "{}: {} bytes{}",
+        escaped(&args.output.display().to_string()),
         grouped(written.trace.bytes),
-        written.facts.display()
+        match &written.facts {
+            Some(facts) => format!(
+                "; {}: names and settings",
+                escaped(&facts.display().to_string())
+            ),
+            None => "; no names and settings, which need a file beside it".into(),
+        }
     )?;
     match trace.recorder.resident_references() {
         0 => Ok(()),

@@ -180,7 +180,7 @@ pub fn distance_to_informed(comparison: &Comparison) -> Option<String> {
         above(&blocks, policy, |block, size| {
             let results = block.rows().nth(informed)?.get(size)?.as_ref();
             results
-                .filter(|result| !result.failed)
+                .filter(|result| result.failed.is_none())
                 .map(|result| result.cost)
         })
     };
@@ -227,7 +227,7 @@ fn above(
     let mut ratios = Vec::new();
     for &block in blocks {
         for (size, result) in block.rows().nth(policy)?.iter().enumerate() {
-            let result = result.as_ref().filter(|result| !result.failed)?;
+            let result = result.as_ref().filter(|result| result.failed.is_none())?;
             let other = other(block, size)?;
             if other > 0.0 {
                 ratios.push(result.cost / other);

@@ -209,7 +209,7 @@ impl<'a> PriceBlock<'a> {
     /// All results at the size of that index, except for those whose device failed.
     pub fn column(&self, size: usize) -> impl Iterator<Item = &'a RunResult> {
         let column = self.results.iter().skip(size).step_by(self.sizes);
-        column.flatten().filter(|result| !result.failed)
+        column.flatten().filter(|result| result.failed.is_none())
     }
 }
 

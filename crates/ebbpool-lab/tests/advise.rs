@@ -1010,6 +1010,7 @@ fn a_life_starts_from_measured_bytes() {
         process_bytes: Some(80_000),
         device: None,
         references: None,
+        lost: 0.0,
     };
     let request = AdviseRequest {
         now: Some("lru".into()),
@@ -1084,6 +1085,7 @@ fn a_life_starts_from_measured_bytes() {
         process_bytes: Some(50_000),
         device: None,
         references: None,
+        lost: 0.0,
     });
     less.now = Some("lru".into());
     let advice = advised(&trace, &less);

@@ -112,7 +112,15 @@ pub(crate) enum Sink {
 impl Sink {
     /// Starts writing `path`; `level` is a zstd level, at most 9 for gzip.
     pub(crate) fn create(path: &Path, level: Option<i32>) -> Result<Sink, TraceError> {
-        let file = OutputFile::create(path)?;
+        Sink::of_file(OutputFile::create(path)?, path, level)
+    }
+
+    /// The same in a file that is open already; its name is that of `path`.
+    pub(crate) fn of_file(
+        file: OutputFile,
+        path: &Path,
+        level: Option<i32>,
+    ) -> Result<Sink, TraceError> {
         let label = file.label().to_owned();
         Ok(match Codec::of_name(path).0 {
             None => Sink::Plain(file),

@@ -1,17 +1,27 @@
 //! Output files that are either complete or absent.
 
+#[cfg(not(unix))]
+mod by_path;
+#[cfg(unix)]
+mod step_by_step;
+
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
+#[cfg(not(unix))]
+use by_path as place;
 use ebbpool_cost::one_line;
-use tempfile::NamedTempFile;
+use place::{Found, Replacement};
+#[cfg(unix)]
+use step_by_step as place;
 
 use crate::error::TraceError;
 
 const BUFFER: usize = 1 << 17;
 /// Where Linux mounts a file system in memory; its files are regular files, although
 /// they are below `/dev`.
+#[cfg(any(test, not(unix)))]
 const SHARED_MEMORY: &str = "/dev/shm";
 /// The number of links that Linux follows.
 const MOST_LINKS: usize = 40;
@@ -21,8 +31,10 @@ const MOST_LINKS: usize = 40;
 /// A target that is a regular file, or does not exist yet, is replaced
 /// atomically: the data go to a temporary file beside it, which
 /// [`finish`](OutputFile::finish) synchronises and renames. Symbolic links are
-/// followed, so that the file they lead to is replaced and the links remain. The new
-/// file has the permissions of the old one. Dropping an unfinished file removes the
+/// followed, so that the file they lead to is replaced and the links remain; not those
+/// of another user in a directory like `/tmp`, where everybody may put them. The new
+/// file has the permissions of the old one, and its owner if this process may give
+/// files away. Dropping an unfinished file removes the
 /// temporary file and leaves the target unchanged.
 ///
 /// Anything else (a pipe, a device, `/dev/stdout` even if it leads to a file) is
@@ -36,10 +48,7 @@ pub struct OutputFile {
 
 #[derive(Debug)]
 enum Output {
-    Replace {
-        temporary: BufWriter<NamedTempFile>,
-        target: PathBuf,
-    },
+    Replace(BufWriter<Replacement>),
     InPlace(BufWriter<File>),
 }
 
@@ -68,7 +77,15 @@ impl OutputFile {
 
     /// True if the path will be a regular file once this is finished.
     pub fn is_regular(&self) -> bool {
-        matches!(self.output, Output::Replace { .. })
+        matches!(self.output, Output::Replace(_))
+    }
+
+    /// Gives the file to another user once it is finished, if it is a new regular file.
+    #[cfg(unix)]
+    pub fn give_to(&mut self, user: u32, group: Option<u32>) {
+        if let Output::Replace(temporary) = &mut self.output {
+            temporary.get_mut().give_to(user, group);
+        }
     }
 
     /// Writes the buffered data, makes the file durable and moves it to its path; returns
@@ -93,7 +110,7 @@ impl OutputFile {
 impl Write for OutputFile {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let written = match &mut self.output {
-            Output::Replace { temporary, .. } => temporary.write(bytes),
+            Output::Replace(temporary) => temporary.write(bytes),
             Output::InPlace(file) => file.write(bytes),
         }?;
         self.bytes += written as u64;
@@ -102,7 +119,7 @@ impl Write for OutputFile {
 
     fn flush(&mut self) -> io::Result<()> {
         match &mut self.output {
-            Output::Replace { temporary, .. } => temporary.flush(),
+            Output::Replace(temporary) => temporary.flush(),
             Output::InPlace(file) => file.flush(),
         }
     }
@@ -134,127 +151,34 @@ pub fn refuse_overwriting(inputs: &[PathBuf], outputs: &[PathBuf]) -> Result<(),
 
 /// True if both paths lead to one regular file, which need not exist yet.
 fn same_file(a: &Path, b: &Path) -> bool {
-    let [Some(a), Some(b)] = [a, b].map(|path| resolve(path).ok().flatten()) else {
-        return false;
-    };
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::MetadataExt;
-        if let [Ok(a), Ok(b)] = [&a, &b].map(fs::metadata) {
-            return (a.dev(), a.ino()) == (b.dev(), b.ino());
-        }
+    match [a, b].map(place::find) {
+        [Ok(Found::File(a)), Ok(Found::File(b))] => a.is_same(&b),
+        _ => false,
     }
-    let absolute = |path: &Path| {
-        let directory = path.parent().filter(|parent| *parent != Path::new(""));
-        let directory = fs::canonicalize(directory.unwrap_or(Path::new("."))).ok()?;
-        Some(directory.join(path.file_name()?))
-    };
-    absolute(&a).is_some_and(|a| absolute(&b) == Some(a))
 }
 
 impl Output {
     fn open(path: &Path) -> io::Result<Output> {
-        let Some(target) = resolve(path)? else {
-            return Ok(Output::InPlace(BufWriter::with_capacity(
-                BUFFER,
-                open_in_place(path)?,
-            )));
-        };
-        let old = match fs::metadata(&target) {
-            Ok(old) => {
-                // Renaming over a file needs no permission to write it. A user expects
-                // that a write-protected file is not replaced.
-                OpenOptions::new().write(true).open(&target)?;
-                Some(old.permissions())
+        Ok(match place::find(path)? {
+            Found::File(place) => {
+                Output::Replace(BufWriter::with_capacity(BUFFER, place.replace()?))
             }
-            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
-            Err(error) => return Err(error),
-        };
-        let Some(name) = target.file_name() else {
-            return Err(io::Error::new(
-                io::ErrorKind::InvalidInput,
-                "the path names no file",
-            ));
-        };
-        let directory = match target.parent() {
-            Some(parent) if !parent.as_os_str().is_empty() => parent,
-            _ => Path::new("."),
-        };
-        let mut builder = tempfile::Builder::new();
-        // Long names are cut so that the temporary name stays within 255 bytes.
-        let shown: String = name.to_string_lossy().chars().take(40).collect();
-        let prefix = format!(".{shown}.");
-        builder.prefix(&prefix).suffix(".tmp");
-        #[cfg(unix)]
-        {
-            use std::os::unix::fs::PermissionsExt;
-            // The mode of any new file; the system applies the umask.
-            builder.permissions(fs::Permissions::from_mode(0o666));
-        }
-        let temporary = builder.tempfile_in(directory)?;
-        if let Some(permissions) = old {
-            temporary.as_file().set_permissions(permissions)?;
-        }
-        Ok(Output::Replace {
-            temporary: BufWriter::with_capacity(BUFFER, temporary),
-            target,
+            Found::Other(file) => Output::InPlace(BufWriter::with_capacity(BUFFER, file.open()?)),
+            Found::Device => {
+                Output::InPlace(BufWriter::with_capacity(BUFFER, open_in_place(path)?))
+            }
         })
     }
 
     fn finish(self) -> io::Result<()> {
         match self {
-            Output::Replace { temporary, target } => {
-                let temporary = temporary
-                    .into_inner()
-                    .map_err(io::IntoInnerError::into_error)?;
-                temporary.as_file().sync_all()?;
-                let directory = temporary.path().parent().map(Path::to_owned);
-                temporary.persist(&target).map_err(|failed| failed.error)?;
-                // The rename is durable once the directory is. Where directories cannot
-                // be synchronised (some file systems, systems other than Unix), nothing
-                // more can be done.
-                if let Some(directory) = directory
-                    && let Ok(directory) = File::open(directory)
-                {
-                    let _ = directory.sync_all();
-                }
-                Ok(())
-            }
+            Output::Replace(temporary) => temporary
+                .into_inner()
+                .map_err(io::IntoInnerError::into_error)?
+                .finish(),
             Output::InPlace(mut file) => file.flush(),
         }
     }
-}
-
-/// Follows symbolic links from `path` to the file to replace; `None` if it must
-/// be written in place.
-fn resolve(path: &Path) -> io::Result<Option<PathBuf>> {
-    let mut target = path.to_owned();
-    for _ in 0..MOST_LINKS {
-        // `/dev/stdout` and its like lead to files that a process has open. A new file
-        // in their place would not be the one that the process reads or continues to
-        // write.
-        let among_devices = target.starts_with("/dev") || target.starts_with("/proc");
-        if among_devices && !target.starts_with(SHARED_MEMORY) {
-            return Ok(None);
-        }
-        match fs::symlink_metadata(&target) {
-            Ok(found) if found.is_symlink() => {
-                let link = fs::read_link(&target)?;
-                target = match target.parent() {
-                    Some(parent) => parent.join(link),
-                    None => link,
-                };
-            }
-            Ok(found) if found.is_file() => return Ok(Some(target)),
-            Ok(found) if found.is_dir() => {
-                return Err(io::Error::from(io::ErrorKind::IsADirectory));
-            }
-            Ok(_) => return Ok(None),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Some(target)),
-            Err(error) => return Err(error),
-        }
-    }
-    Err(io::Error::other("too many symbolic links"))
 }
 
 fn open_in_place(path: &Path) -> io::Result<File> {

@@ -6,6 +6,7 @@ use std::path::Path;
 use crate::compression::Sink;
 use crate::error::TraceError;
 use crate::formats::{Encode, Format, WriteTarget};
+use crate::output::OutputFile;
 use crate::reference::{Batch, Metadata, PageClasses};
 
 /// Writes a trace into a file.
@@ -78,9 +79,37 @@ impl Writer {
         level: Option<i32>,
     ) -> Result<Writer, TraceError> {
         let path = path.as_ref();
+        let sink = Sink::create(path, level)?;
+        Writer::of_sink(sink, path, format, metadata, (classes, level))
+    }
+
+    /// The same in a file that was opened before, at that path.
+    ///
+    /// # Errors
+    ///
+    /// As [`create`](Writer::create).
+    pub fn in_file(
+        file: OutputFile,
+        path: impl AsRef<Path>,
+        format: Format,
+        metadata: &Metadata,
+        classes: Option<&PageClasses>,
+    ) -> Result<Writer, TraceError> {
+        let path = path.as_ref();
+        let sink = Sink::of_file(file, path, None)?;
+        Writer::of_sink(sink, path, format, metadata, (classes, None))
+    }
+
+    fn of_sink(
+        sink: Sink,
+        path: &Path,
+        format: Format,
+        metadata: &Metadata,
+        (classes, level): (Option<&PageClasses>, Option<i32>),
+    ) -> Result<Writer, TraceError> {
         let encoder = format.create(WriteTarget {
             path,
-            sink: Sink::create(path, level)?,
+            sink,
             metadata,
             classes,
             level,

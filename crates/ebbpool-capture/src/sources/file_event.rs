@@ -72,7 +72,10 @@ impl FileEvent {
     /// Records a reference to each page of the transfer.
     pub(super) fn record(&self, object: u32, page_size: u64, recorder: &mut Recorder) {
         for page in self.pages(page_size) {
-            recorder.reference(object, page, self.kind == kind::WRITE as u32, 0);
+            let recorded = recorder.reference(object, page, self.kind == kind::WRITE as u32, 0);
+            if recorded.is_none() {
+                break;
+            }
         }
     }
 }

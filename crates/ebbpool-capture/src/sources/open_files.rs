@@ -1,10 +1,10 @@
 //! The regular files that a process has open, by `/proc/PID/fd`.
 
-use std::fs;
 use std::os::unix::fs::MetadataExt;
 
 use hashbrown::HashMap;
 
+use crate::foreign;
 use crate::target::Process;
 
 /// A file that a process has open.
@@ -30,21 +30,19 @@ pub(super) fn kernel_device(device: u64) -> u32 {
 /// The regular files that a process has open. Empty if the process has ended.
 pub(super) fn open_files(process: Process) -> Vec<OpenFile> {
     let directory = process.path("fd");
-    let entries = fs::read_dir(&directory).into_iter().flatten().flatten();
-    let files = entries.filter_map(|entry| {
-        let metadata = fs::metadata(entry.path()).ok()?;
-        if !metadata.is_file() {
-            return None;
-        }
-        let path = fs::read_link(entry.path()).ok()?;
-        Some(OpenFile {
-            path: path.to_string_lossy().into_owned(),
-            link: format!("{directory}/{}", entry.file_name().to_string_lossy()),
-            device: kernel_device(metadata.dev()),
-            inode: metadata.ino(),
-            bytes: metadata.len(),
-        })
-    });
+    let files = foreign::kernel_names(&directory)
+        .into_iter()
+        .filter_map(|name| {
+            let link = format!("{directory}/{name}");
+            let metadata = foreign::regular_behind(&link)?;
+            Some(OpenFile {
+                path: foreign::link_text(&link).ok()?,
+                device: kernel_device(metadata.dev()),
+                inode: metadata.ino(),
+                bytes: metadata.len(),
+                link,
+            })
+        });
     files.collect()
 }
 
@@ -77,6 +75,8 @@ impl FileNames {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     #[test]

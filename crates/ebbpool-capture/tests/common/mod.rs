@@ -74,6 +74,23 @@ impl OwnedChild {
         assert!(found, "the process ended before '{end}'");
     }
 
+    /// The numbers in the line before one that ends with `done`.
+    pub fn numbers(&mut self) -> Vec<u64> {
+        let output = self.0.stdout.as_mut().expect("its output");
+        let mut before = String::new();
+        for line in BufReader::new(output).lines() {
+            let line = line.expect("a line");
+            if line == "done" {
+                break;
+            }
+            before = line;
+        }
+        let numbers = before
+            .split(' ')
+            .map(|number| number.parse().expect("a number"));
+        numbers.collect()
+    }
+
     /// Sends a line.
     pub fn send(&mut self, line: &str) {
         let input = self.0.stdin.as_mut().expect("its input");
@@ -146,7 +163,8 @@ pub fn written(trace: &CapturedTrace, object: &str) -> (Vec<PageReference>, Valu
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("captured.parquet");
     let files = trace.write(&path, Map::new()).expect("written");
-    let facts = fs::read_to_string(&files.facts).expect("facts");
+    let facts = files.facts.expect("a file of facts");
+    let facts = fs::read_to_string(facts).expect("facts");
     let facts: Value = serde_json::from_str(&facts).expect("JSON");
     let objects = facts["objects"].as_array().expect("objects");
     let found = objects.iter().find(|row| {

@@ -6,6 +6,7 @@ use ebbpool_capture::sources::postgres::{PostgresSettings, PostgresSource};
 use ebbpool_capture::sources::sqlite::SqliteSource;
 use ebbpool_capture::sources::system_calls::ProcessSource;
 use ebbpool_capture::{CapturedTrace, Recorder, Source, WrittenBytes};
+use ebbpool_lab::numbers::grouped;
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -16,6 +17,16 @@ pub(super) trait Target: Source {
 
     /// What the capture will do, in a sentence.
     fn sentence(&self) -> String;
+
+    /// Which other programs pay for the capture, in sentences.
+    fn others_that_pay(&self) -> Option<String> {
+        None
+    }
+
+    /// What was there and was not seen, in a sentence; known after the capture.
+    fn unseen(&self) -> Option<String> {
+        None
+    }
 
     /// The present size of the buffer, in pages.
     fn frames(&self) -> Option<u64> {
@@ -124,6 +135,14 @@ impl Target for PostgresSource {
         self.description()
     }
 
+    fn others_that_pay(&self) -> Option<String> {
+        let others = Some(self.others().len()).filter(|others| *others > 0)?;
+        Some(format!(
+            "{others} processes of other servers run the same file {}: they pay for a trap at each of their requests while the capture runs, which counts for --at-most",
+            self.server.program_name()
+        ))
+    }
+
     fn frames(&self) -> Option<u64> {
         Some(self.server.settings.shared_buffers)
     }
@@ -196,7 +215,7 @@ impl Target for SqliteSource {
         facts_with(target, self.counts())
     }
 
-    fn into_trace(self, recorder: Recorder, names: bool) -> CapturedTrace {
+    fn into_trace(mut self, recorder: Recorder, names: bool) -> CapturedTrace {
         self.trace(recorder, names)
     }
 }
@@ -206,6 +225,14 @@ impl Target for ProcessSource {
 
     fn sentence(&self) -> String {
         self.description()
+    }
+
+    fn unseen(&self) -> Option<String> {
+        let unseen = Some(self.counts().unseen).filter(|unseen| *unseen > 0)?;
+        Some(format!(
+            "{} requests are not in the trace, since their bytes cannot be seen: io_submit, registered files of io_uring, and 32-bit system calls",
+            grouped(unseen)
+        ))
     }
 
     fn facts(&self, _captured: &Captured) -> Value {

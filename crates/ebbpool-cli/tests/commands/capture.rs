@@ -12,12 +12,16 @@ use std::io::{BufRead, BufReader, Read};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use tempfile::TempDir;
 
 use crate::harness::{Ebbpool, errors};
+
+/// Held while a server of the installed programs is captured: the probes are in the file, and so in all servers that run it.
+static PROBED: Mutex<()> = Mutex::new(());
 
 /// The directory of the newest server's programs.
 fn binaries() -> Option<PathBuf> {
@@ -35,12 +39,17 @@ struct Server {
 impl Server {
     /// `None` if no server can be started here.
     fn start() -> Option<Server> {
+        Server::start_with(&[], binaries())
+    }
+
+    /// The same; `prefix` is a program with arguments that runs the server, whose programs are in `bin`.
+    fn start_with(prefix: &[&str], bin: Option<PathBuf>) -> Option<Server> {
         let user = Command::new("id").arg("-u").output().ok()?;
         if String::from_utf8_lossy(&user.stdout).trim() != "0" {
             let _ = writeln!(std::io::stderr(), "skipped: captures need root");
             return None;
         }
-        let Some(bin) = binaries() else {
+        let Some(bin) = bin else {
             let _ = writeln!(std::io::stderr(), "skipped: PostgreSQL is not installed");
             return None;
         };
@@ -70,10 +79,8 @@ impl Server {
             "-c listen_addresses= -c unix_socket_directories={} -c shared_buffers=1000 -c fsync=off -c autovacuum=off -c bgwriter_lru_maxpages=0",
             path.display()
         );
-        server.as_owner(
-            "pg_ctl",
-            &["-D", &data, "-l", &log, "-w", "-o", &options, "start"],
-        );
+        let start = ["-D", &data, "-l", &log, "-w", "-o", &options, "start"];
+        server.run_as_owner(prefix, "pg_ctl", &start);
         server.client("createdb", &["bench"]);
         server.client("pgbench", &["-i", "-q", "-s", "2", "bench"]);
         Some(server)
@@ -84,8 +91,13 @@ impl Server {
     }
 
     fn as_owner(&self, program: &str, arguments: &[&str]) {
+        self.run_as_owner(&[], program, arguments);
+    }
+
+    fn run_as_owner(&self, prefix: &[&str], program: &str, arguments: &[&str]) {
         let done = Command::new("runuser")
             .args(["-u", "postgres", "--"])
+            .args(prefix)
             .arg(self.bin.join(program))
             .args(arguments)
             .current_dir("/")
@@ -211,6 +223,7 @@ fn breakpoints(pid: &str) -> usize {
 
 #[test]
 fn a_running_postgresql_is_captured_exactly_and_left_as_it_was() {
+    let _alone = PROBED.lock().unwrap_or_else(PoisonError::into_inner);
     let Some(server) = Server::start() else {
         return;
     };
@@ -387,4 +400,208 @@ fn wrong_targets_are_refused_with_a_remedy() {
         assert!(text.contains(message), "{arguments:?}: {text}");
     }
     assert!(ebbpool.names().is_empty());
+}
+
+/// Captures an idle server while another one works, and returns the requests, or 0 if there was none.
+fn requests_beside(idle: &Server, busy: &Server, ebbpool: &Ebbpool) -> Option<(u64, String)> {
+    let pid = idle.pid();
+    let words = [
+        "capture",
+        "postgres",
+        "--pid",
+        &pid,
+        "-o",
+        "idle.parquet",
+        "--at-most",
+        "1000%",
+    ];
+    let child = attached(ebbpool, &words)?;
+    busy.client("pgbench", &["-n", "-S", "-c", "2", "-t", "1000", "bench"]);
+    let done = Command::new("kill")
+        .args(["-INT", &child.id().to_string()])
+        .status();
+    assert!(done.expect("kill").success());
+    let output = child.wait_with_output().expect("an output");
+    let message = errors(&output);
+    match output.status.success() {
+        true => Some((facts(ebbpool, "idle.json")["requests"].as_u64()?, message)),
+        false => {
+            assert!(message.contains("nothing was requested"), "{message}");
+            Some((0, message))
+        }
+    }
+}
+
+#[test]
+fn a_server_without_random_addresses_is_captured_apart_from_another_one() {
+    let _alone = PROBED.lock().unwrap_or_else(PoisonError::into_inner);
+    let prefix = ["setarch", "-R"];
+    let (Some(one), Some(other)) = (
+        Server::start_with(&prefix, binaries()),
+        Server::start_with(&prefix, binaries()),
+    ) else {
+        return;
+    };
+    let ebbpool = Ebbpool::with_no_results();
+    let Some((requests, message)) = requests_beside(&one, &other, &ebbpool) else {
+        return;
+    };
+    assert!(
+        requests < 500,
+        "{requests} requests of an idle server: {message}"
+    );
+    assert!(
+        message.contains("other servers that run the same file"),
+        "{message}"
+    );
+    // Its own are captured.
+    let Some((requests, message)) = requests_beside(&one, &one, &ebbpool) else {
+        return;
+    };
+    assert!(requests > 2 * 2000, "{requests}: {message}");
+    // A backend is no server.
+    let backend = fs::read_to_string(format!("/proc/{0}/task/{0}/children", one.pid()));
+    let backend = backend.expect("children");
+    let backend = backend.split(' ').next().expect("a child");
+    let output = ebbpool
+        .command(&["capture", "postgres", "--pid", backend])
+        .output();
+    let message = errors(&output.expect("an output"));
+    let expected = format!("its server is --pid {}", one.pid());
+    assert!(message.contains(&expected), "{message}");
+}
+
+/// A process in `folder` that looks like a server.
+fn called_postgres(folder: &Path) -> Child {
+    let program = folder.join("postgres");
+    fs::copy("/bin/sleep", &program).expect("copied");
+    let child = Command::new(program).arg("60").current_dir(folder).spawn();
+    let child = child.expect("a process");
+    let started = Instant::now();
+    let name = || fs::read_to_string(format!("/proc/{}/comm", child.id()));
+    while name().is_ok_and(|name| name.trim() != "postgres") {
+        assert!(started.elapsed() < Duration::from_secs(10));
+    }
+    child
+}
+
+#[test]
+fn names_that_a_terminal_obeys_are_printed_harmless() {
+    let scratch = tempfile::tempdir().expect("a folder");
+    let folder = scratch.path().join("data\u{1b}]0;title\u{7}");
+    fs::create_dir(&folder).expect("a folder");
+    let mut child = called_postgres(&folder);
+    fs::write(folder.join("postmaster.pid"), format!("{}\n", child.id())).expect("written");
+    let output = Ebbpool::in_scratch().command(&["capture", "list"]).output();
+    let output = output.expect("an output");
+    child.kill().expect("killed");
+    child.wait().expect("its end");
+    let text = String::from_utf8(output.stdout).expect("UTF-8");
+    assert!(text.contains(r"data\u{1b}]0;title\u{7}"), "{text}");
+    assert!(!text.contains('\u{1b}'), "{text}");
+}
+
+#[test]
+fn a_file_without_an_end_does_not_hold_the_list_up() {
+    let scratch = tempfile::tempdir().expect("a folder");
+    let made = Command::new("mkfifo")
+        .arg(scratch.path().join("postmaster.pid"))
+        .status();
+    assert!(made.expect("mkfifo").success());
+    let mut child = called_postgres(scratch.path());
+    let mut list = Ebbpool::in_scratch()
+        .command(&["capture", "list"])
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("ebbpool starts");
+    let started = Instant::now();
+    while list.try_wait().expect("a state").is_none() {
+        if started.elapsed() > Duration::from_secs(20) {
+            list.kill().expect("killed");
+            panic!("the list waits for a process of another user");
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    child.kill().expect("killed");
+    child.wait().expect("its end");
+}
+
+/// The programs of PostgreSQL without USDT probes, in a folder of their own; `None`, with a line that says so, where they cannot
+/// be made.
+fn without_probes() -> Option<(TempDir, PathBuf)> {
+    let bin = binaries()?;
+    let folder = tempfile::Builder::new()
+        .prefix("ebbpool-pg-plain")
+        .tempdir_in("/tmp")
+        .expect("a folder");
+    let usr = folder.path().join("usr");
+    let own = usr.join(bin.strip_prefix("/usr").expect("a path"));
+    fs::create_dir_all(&own).expect("a folder");
+    let link = |to: PathBuf, at: PathBuf| std::os::unix::fs::symlink(to, at).expect("a link");
+    link("/usr/share".into(), usr.join("share"));
+    link(bin.join("../lib"), own.join("../lib"));
+    for program in fs::read_dir(&bin).expect("a folder") {
+        let program = program.expect("a program");
+        fs::copy(program.path(), own.join(program.file_name())).expect("copied");
+    }
+    let done = Command::new("objcopy")
+        .args(["--remove-section", ".note.stapsdt"])
+        .arg(own.join("postgres"))
+        .status();
+    let open = Command::new("chmod")
+        .arg("-R")
+        .arg("a+rX")
+        .arg(folder.path())
+        .status();
+    assert!(open.expect("chmod").success());
+    if !done.is_ok_and(|done| done.success()) {
+        let _ = writeln!(std::io::stderr(), "skipped: objcopy is not installed");
+        return None;
+    }
+    Some((folder, own))
+}
+
+#[test]
+fn a_build_without_probes_shows_no_hits_and_no_temporary_tables() {
+    let Some((_folder, bin)) = without_probes() else {
+        return;
+    };
+    let Some(server) = Server::start_with(&[], Some(bin)) else {
+        return;
+    };
+    // So that the catalogues on disk have the names.
+    server.client("psql", &["-q", "-d", "bench", "-c", "checkpoint"]);
+    let ebbpool = Ebbpool::with_no_results();
+    let pid = server.pid();
+    let words = [
+        "capture",
+        "postgres",
+        "--pid",
+        &pid,
+        "-o",
+        "plain.parquet",
+        "--at-most",
+        "1000%",
+    ];
+    let Some(child) = attached(&ebbpool, &words) else {
+        return;
+    };
+    let scan = "create temp table own as select * from pgbench_accounts; select count(*) from own; select count(*) from pgbench_branches";
+    server.client("psql", &["-q", "-d", "bench", "-c", scan]);
+    std::thread::sleep(Duration::from_millis(1500));
+    let (_, stderr) = interrupt(child);
+    assert!(!stderr.contains("% hits"), "{stderr}");
+    let facts = facts(&ebbpool, "plain.json");
+    let objects = facts["objects"].as_array().expect("objects");
+    let requests = |name: &str| {
+        let found = objects.iter().find(|object| object["name"] == name);
+        found.map_or(0, |object| object["references"].as_u64().expect("a number"))
+    };
+    // Two scales of pgbench are 3,280 pages, which are read once, and not twice from the temporary copy.
+    assert!(requests("pgbench_accounts") >= 3000, "{objects:?}");
+    let all: u64 = objects
+        .iter()
+        .filter_map(|object| object["references"].as_u64())
+        .sum();
+    assert!(all < 5000, "{all}: {objects:?}");
 }

@@ -539,7 +539,9 @@ impl<'a> Advisor<'a> {
             now,
             then,
         };
-        let mut warnings = facts.warnings();
+        let measured = self.request.measured.as_ref();
+        let lost = measured.and_then(MeasuredWrites::lost_events);
+        let mut warnings: Vec<AdviceNote> = lost.into_iter().chain(facts.warnings()).collect();
         if then.frames < now.frames {
             warnings.push(AdviceNote::new(
                 NoteKind::LessMemory,

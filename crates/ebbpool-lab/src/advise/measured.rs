@@ -5,6 +5,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::clock::SECONDS_PER_DAY;
+use super::notes::{AdviceNote, NoteKind};
 use super::request::AdviseError;
 
 /// Bytes that were written in the seconds of a capture, as the kernel and the server count them: the object `written` of a
@@ -24,6 +25,9 @@ pub struct MeasuredWrites {
     /// References of the captured trace, where the facts say it: the bytes say nothing of another trace.
     #[serde(skip)]
     pub references: Option<u64>,
+    /// The share of the capture's events that found no room, which the trace lacks.
+    #[serde(skip)]
+    pub lost: f64,
 }
 
 /// Seconds that a capture may take: shorter ones, and longer ones than a century, are no measurement.
@@ -74,6 +78,10 @@ impl MeasuredWrites {
             references: Option<u64>,
             #[serde(default)]
             resident_references: u64,
+            #[serde(default)]
+            events: u64,
+            #[serde(default)]
+            lost: u64,
         }
         let wrong = |why: String| AdviseError::NoMeasuredWrites(why);
         let facts: Facts = serde_json::from_str(facts).map_err(|error| wrong(error.to_string()))?;
@@ -82,7 +90,9 @@ impl MeasuredWrites {
             return Err(wrong(format!("no capture takes {seconds:?} seconds")));
         }
         let references = facts.references;
+        let met = facts.events.saturating_add(facts.lost).max(1);
         Ok(MeasuredWrites {
+            lost: facts.lost as f64 / met as f64,
             references: references.map(|it| it.saturating_add(facts.resident_references)),
             ..facts.written
         })
@@ -112,6 +122,19 @@ impl MeasuredWrites {
             true => Ok(()),
             false => Err(AdviseError::FactsOfAnotherTrace { captured, trace }),
         }
+    }
+
+    /// What the trace lacks, if it is more than figures bear.
+    pub(super) fn lost_events(&self) -> Option<AdviceNote> {
+        /// A capture refuses to write a trace if a larger share was lost, unless it is forced to.
+        const MOST_LOST: f64 = 0.01;
+        let lost = Some(100.0 * self.lost).filter(|_| self.lost > MOST_LOST)?;
+        Some(AdviceNote::new(
+            NoteKind::LostEvents,
+            format!(
+                "{lost:.0} % of the capture's events were lost, so that the trace has gaps, rates are too low, and every figure may be far off: capture again with a larger --ring"
+            ),
+        ))
     }
 
     /// The same in bytes per day.
@@ -161,7 +184,23 @@ mod tests {
             process_bytes: process,
             device: None,
             references: None,
+            lost: 0.0,
         }
+    }
+
+    #[test]
+    fn lost_events_are_noted_above_a_hundredth() {
+        let note = |events: u64, lost: u64| {
+            let facts = format!(
+                r#"{{"events": {events}, "lost": {lost}, "written": {{"seconds": 1.0, "page_bytes": 1, "log_bytes": 1, "process_bytes": 1, "device": null}}}}"#
+            );
+            MeasuredWrites::of_facts(&facts)
+                .expect("facts")
+                .lost_events()
+        };
+        assert_eq!((note(99, 1), note(0, 0)), (None, None));
+        let text = note(11, 89).expect("a note").text;
+        assert!(text.starts_with("89 % of the capture's events"), "{text}");
     }
 
     #[test]

@@ -44,6 +44,8 @@ pub enum NoteKind {
     BelowCache,
     /// Checkpoints at an interval of time have no place in the trace.
     Checkpoints,
+    /// The capture lost events.
+    LostEvents,
 }
 
 /// A note on an advice. It serializes as its text.

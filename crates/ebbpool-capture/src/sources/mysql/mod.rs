@@ -17,10 +17,11 @@ use serde::Serialize;
 use crate::arch::Arch;
 use crate::error::CaptureError;
 use crate::event::PageEvent;
-use crate::probes::{Channel, Probes, Site};
+use crate::hold::CaptureLock;
+use crate::probes::{Channel, ProbedFile, Probes, Site};
 use crate::recorder::Recorder;
 use crate::session::Source;
-use crate::target::{CaptureLock, Process};
+use crate::target::Process;
 use crate::trace_file::{CapturedTrace, NamedObject};
 use crate::written::{KernelFiles, WriteCounters};
 
@@ -96,7 +97,7 @@ pub struct MysqlSource {
     decoder: MysqlDecoder,
     tablespaces: Tablespaces,
     looked: Option<Instant>,
-    _lock: CaptureLock,
+    lock: CaptureLock,
 }
 
 impl MysqlSource {
@@ -108,13 +109,14 @@ impl MysqlSource {
     /// symbols are of another build.
     pub fn open(pid: Option<i32>, symbols: Option<&Path>) -> Result<MysqlSource, CaptureError> {
         let process = server::choose(pid)?;
+        let lock = process.lock()?;
         let server = MysqlServer::open(process, symbols)?;
         Ok(MysqlSource {
             decoder: MysqlDecoder::new(server.page_size),
             server,
             tablespaces: Tablespaces::default(),
             looked: None,
-            _lock: process.lock()?,
+            lock,
         })
     }
 
@@ -182,9 +184,13 @@ impl Source for MysqlSource {
             }
         });
         let sites: Vec<Site> = sites.collect();
-        let process = server.process;
-        let path = process.path("exe");
-        Probes::attach(channel, &path, &server.program, &sites, Some(process.0))
+        let target = ProbedFile {
+            file: &server.file,
+            name: &server.program_name,
+            program: &server.program,
+            is_the_same: &|| self.lock.is_the_same() && !self.is_another_program(),
+        };
+        Probes::attach(channel, &target, &sites, Some(server.process.0))
     }
 
     fn take(&mut self, event: &[u8], recorder: &mut Recorder) {
@@ -202,7 +208,11 @@ impl Source for MysqlSource {
     }
 
     fn is_alive(&self) -> bool {
-        self.server.process.is_alive()
+        self.lock.is_alive()
+    }
+
+    fn is_another_program(&self) -> bool {
+        !self.server.file.is_behind(&self.server.process.path("exe"))
     }
 
     fn processor_time(&self) -> Option<Duration> {
@@ -212,11 +222,10 @@ impl Source for MysqlSource {
     fn write_counters(&self) -> WriteCounters {
         let process = self.server.process;
         let kernel = KernelFiles::default();
-        let data = format!("{}{}", process.path("root"), self.server.data);
         WriteCounters {
             processes: kernel.written_by(&process.descendants()),
             log_position: None,
-            device: kernel.device_below(Path::new(&data)),
+            device: kernel.device_below(Path::new(&process.path("cwd"))),
         }
     }
 

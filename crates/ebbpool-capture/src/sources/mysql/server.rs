@@ -1,11 +1,11 @@
 //! Running MySQL and MariaDB servers.
 
-use std::fs;
 use std::path::Path;
 
 use super::programs::{FUNCTIONS, RequestFunction};
 use crate::elf::ElfProgram;
 use crate::error::CaptureError;
+use crate::foreign::{self, ProgramFile};
 use crate::target::Process;
 
 /// InnoDB's page size unless a server says another one.
@@ -35,6 +35,7 @@ pub struct MysqlServer {
     pub frames: Option<u64>,
     /// The program's file, as the server sees it.
     pub program_name: String,
+    pub(super) file: ProgramFile,
     pub(super) program: ElfProgram,
     pub(super) displacement: u64,
     pub(super) sites: Vec<RequestSite>,
@@ -131,7 +132,9 @@ impl MysqlServer {
     /// another build, or if the program was replaced since it started.
     pub fn open(process: Process, symbols: Option<&Path>) -> Result<MysqlServer, CaptureError> {
         let program_name = process.program()?;
-        let program = ElfProgram::read(&process.path("exe"))?;
+        let exe = process.path("exe");
+        let file = ProgramFile::open(&exe).map_err(CaptureError::read(exe))?;
+        let program = ElfProgram::of_file(&file, &program_name)?;
         let separate = match symbols {
             Some(path) => Some(debug_symbols(path, &program)?),
             None => None,
@@ -167,13 +170,14 @@ impl MysqlServer {
             .into_iter()
             .filter_map(number)
             .find(|&bytes| bytes > 0 && bytes < MAX_POOL_BYTES);
-        let data = fs::read_link(process.path("cwd")).map_err(CaptureError::read("cwd"))?;
+        let data = foreign::link_text(&process.path("cwd")).map_err(CaptureError::read("cwd"))?;
         Ok(MysqlServer {
             process,
-            data: data.to_string_lossy().into_owned(),
+            data,
             page_size,
             frames: pool.map(|bytes| bytes / page_size),
             program_name,
+            file,
             displacement,
             sites,
             program,

@@ -1,11 +1,12 @@
 //! Names of InnoDB's tablespaces, by the first pages of their files.
 
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
 use hashbrown::{HashMap, HashSet};
 
+use crate::foreign;
 use crate::sources::open_files::{OpenFile, open_files};
 use crate::target::Process;
 
@@ -35,9 +36,9 @@ pub fn space_number(header: &[u8]) -> Option<u32> {
     (is_first && number(SPACE_AGAIN)? == space).then_some(space)
 }
 
-fn space_of_file(path: &str) -> Option<u32> {
+fn space_of_file(mut file: File) -> Option<u32> {
     let mut header = [0; 64];
-    File::open(path).ok()?.read_exact(&mut header).ok()?;
+    file.read_exact(&mut header).ok()?;
     space_number(&header)
 }
 
@@ -65,16 +66,14 @@ pub(super) struct Tablespaces {
 }
 
 impl Tablespaces {
-    fn add(&mut self, path: &str, link: &str, bytes: u64, data: &str) {
-        if let Some(space) = space_of_file(link) {
-            let (schema, name) = named(path, data);
-            let tablespace = Tablespace {
-                schema,
-                name,
-                bytes,
-            };
-            self.spaces.insert(space, tablespace);
-        }
+    fn add(&mut self, path: &str, space: u32, bytes: u64, data: &str) {
+        let (schema, name) = named(path, data);
+        let tablespace = Tablespace {
+            schema,
+            name,
+            bytes,
+        };
+        self.spaces.insert(space, tablespace);
     }
 
     /// Looks at the files that the server has opened since the last time.
@@ -87,24 +86,31 @@ impl Tablespaces {
                 inode,
                 bytes,
             } = file;
-            if self.looked_at.insert((device, inode)) {
-                self.add(&path, &link, bytes, data);
+            if !self.looked_at.insert((device, inode)) {
+                continue;
+            }
+            if let Some(space) = foreign::open_link(&link).ok().and_then(space_of_file) {
+                self.add(&path, space, bytes, data);
             }
         }
     }
 
     /// Looks at the tables in the data directory that the server has not open.
     pub(super) fn look_at_tables(&mut self, process: Process, data: &str) {
-        let children = |path: &str| {
-            let entries = fs::read_dir(path).into_iter().flatten().flatten();
-            entries.map(|entry| entry.path().to_string_lossy().into_owned())
+        let Ok(directory) = process.directory("cwd") else {
+            return;
         };
-        for schema in children(&process.path("cwd")) {
-            for file in children(&schema).filter(|path| path.ends_with(".ibd")) {
-                let bytes = fs::metadata(&file).map_or(0, |metadata| metadata.len());
-                let known = space_of_file(&file).is_some_and(|it| self.spaces.contains_key(&it));
-                if !known {
-                    self.add(&file, &file, bytes, data);
+        for schema in directory.names(".") {
+            let names = directory.names(&schema).into_iter();
+            for name in names.filter(|name| name.ends_with(".ibd")) {
+                let path = format!("{schema}/{name}");
+                let file = directory.file(&path).ok();
+                let Some(space) = file.and_then(space_of_file) else {
+                    continue;
+                };
+                if !self.spaces.contains_key(&space) {
+                    let bytes = directory.bytes(&path).unwrap_or(0);
+                    self.add(&path, space, bytes, data);
                 }
             }
         }
@@ -117,6 +123,8 @@ impl Tablespaces {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     fn header(space: u32) -> Vec<u8> {

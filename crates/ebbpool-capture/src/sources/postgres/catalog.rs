@@ -3,10 +3,12 @@
 //! `pg_filenode.map` says which files have the catalogues; the rows of `pg_class` and `pg_database` on their pages have the
 //! names. The files are as old as the last checkpoint: relations that were created since may have no name.
 
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use hashbrown::HashMap;
+
+use crate::foreign::{ForeignDirectory, SMALL, TABLE};
+use crate::target::Process;
 
 /// Numbers of the catalogues `pg_class` and `pg_database`, which are the same in every database.
 const PG_CLASS: u32 = 1259;
@@ -96,35 +98,71 @@ fn name(columns: &[u8], at: usize) -> Option<String> {
     Some(String::from_utf8_lossy(text).into_owned())
 }
 
+/// The most files of a relation that are looked at, of 1 GiB each.
+const MOST_SEGMENTS: u32 = 1 << 15;
+
 /// A data directory.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct DataDirectory {
-    path: PathBuf,
+    /// `None` if it cannot be looked at, and so has nothing in it.
+    directory: Option<ForeignDirectory>,
     major: u32,
 }
 
 impl DataDirectory {
-    /// The directory of a server of this major version.
-    pub fn new(path: impl Into<PathBuf>, major: u32) -> DataDirectory {
+    /// The directory of a server of this major version, at a path of this process.
+    pub fn new(path: impl AsRef<Path>, major: u32) -> DataDirectory {
         DataDirectory {
-            path: path.into(),
+            directory: ForeignDirectory::own(path.as_ref()).ok(),
             major,
         }
     }
 
-    /// The directory of a database's files in the default tablespace; 0 stands for the shared catalogues.
-    fn database(&self, database: u32) -> PathBuf {
-        match database {
-            0 => self.path.join("global"),
-            database => self.path.join("base").join(database.to_string()),
+    /// The directory in which a server of this major version works.
+    pub(super) fn of_server(process: Process, major: u32) -> DataDirectory {
+        DataDirectory {
+            directory: process.directory("cwd").ok(),
+            major,
         }
+    }
+
+    fn read(&self, path: &str, most: u64) -> Option<Vec<u8>> {
+        self.directory.as_ref()?.read(path, most).ok()
+    }
+
+    fn names(&self, path: &str) -> Vec<String> {
+        let directory = self.directory.as_ref();
+        directory.map_or_else(Vec::new, |directory| directory.names(path))
+    }
+
+    fn bytes(&self, path: &str) -> Option<u64> {
+        self.directory.as_ref()?.bytes(path)
+    }
+
+    /// The directory of a database's catalogues, which may be in a tablespace of its own; 0 stands for the shared
+    /// catalogues.
+    fn database(&self, database: u32) -> String {
+        if database == 0 {
+            return "global".into();
+        }
+        let usual = format!("base/{database}");
+        if self.bytes(&map_in(&usual)).is_some() {
+            return usual;
+        }
+        let tablespaces = self.names("pg_tblspc").into_iter();
+        let mut others = tablespaces.filter_map(|name| {
+            let directory = self.tablespace(name.parse().ok()?)?;
+            Some(format!("{directory}/{database}"))
+        });
+        let found = others.find(|other| self.bytes(&map_in(other)).is_some());
+        found.unwrap_or(usual)
     }
 
     fn table(&self, database: u32, catalogue: u32) -> Option<Vec<u8>> {
         let directory = self.database(database);
-        let map = fs::read(directory.join("pg_filenode.map")).ok()?;
+        let map = self.read(&map_in(&directory), SMALL)?;
         let file = mapped_file(&map, catalogue)?;
-        fs::read(directory.join(file.to_string())).ok()
+        self.read(&format!("{directory}/{file}"), TABLE)
     }
 
     /// Bytes of a page, by the header of a catalogue's first page.
@@ -146,7 +184,8 @@ impl DataDirectory {
         let described_in = if database == 0 { TEMPLATE1 } else { database };
         let table = self.table(described_in, PG_CLASS).unwrap_or_default();
         let size = page_size(&table).unwrap_or(8192);
-        let map = fs::read(self.database(database).join("pg_filenode.map")).unwrap_or_default();
+        let map = self.read(&map_in(&self.database(database)), SMALL);
+        let map = map.unwrap_or_default();
         let found = rows(&table, size).filter_map(|row| relation(row, self.major, &map));
         found.collect()
     }
@@ -155,36 +194,37 @@ impl DataDirectory {
     pub fn pages(&self, key: &[u32; 4], page_size: usize) -> u64 {
         let [tablespace, database, relation, fork] = *key;
         let directory = match tablespace {
-            DEFAULT_TABLESPACE | GLOBAL_TABLESPACE => self.database(database),
+            GLOBAL_TABLESPACE => "global".to_owned(),
+            DEFAULT_TABLESPACE => format!("base/{database}"),
             tablespace => match self.tablespace(tablespace) {
-                Some(directory) => directory.join(database.to_string()),
+                Some(directory) => format!("{directory}/{database}"),
                 None => return 0,
             },
         };
-        let name = format!("{relation}{}", suffix(fork));
-        let bytes = |file: &Path| fs::metadata(file).map(|metadata| metadata.len()).ok();
-        let mut all = bytes(&directory.join(&name)).unwrap_or(0);
-        let mut segment = 1;
-        while let Some(more) = bytes(&directory.join(format!("{name}.{segment}"))) {
-            all += more;
-            segment += 1;
+        let file = format!("{directory}/{relation}{}", suffix(fork));
+        let mut all = self.bytes(&file).unwrap_or(0);
+        for segment in 1..MOST_SEGMENTS {
+            let Some(more) = self.bytes(&format!("{file}.{segment}")) else {
+                break;
+            };
+            all = all.saturating_add(more);
         }
         all / page_size.max(1) as u64
     }
 
     /// The directory of this version in a tablespace of its own.
-    fn tablespace(&self, tablespace: u32) -> Option<PathBuf> {
-        let link = self.path.join("pg_tblspc").join(tablespace.to_string());
+    fn tablespace(&self, tablespace: u32) -> Option<String> {
+        let link = format!("pg_tblspc/{tablespace}");
         let version = format!("PG_{}_", self.major);
-        let entries = fs::read_dir(link).ok()?.flatten();
-        let mut found = entries.map(|entry| entry.path());
-        found.find(|path| {
-            let name = path
-                .file_name()
-                .map(|name| name.to_string_lossy().into_owned());
-            name.is_some_and(|name| name.starts_with(&version))
-        })
+        let mut names = self.names(&link).into_iter();
+        let found = names.find(|name| name.starts_with(&version))?;
+        Some(format!("{link}/{found}"))
     }
+}
+
+/// The map of the files in a database's directory.
+fn map_in(directory: &str) -> String {
+    format!("{directory}/pg_filenode.map")
 }
 
 /// The name of a fork of a relation.
@@ -219,4 +259,39 @@ fn relation(row: &[u8], major: u32, map: &[u8]) -> Option<(u32, NamedRelation)> 
         kind: char::from(*row.get(kind)?),
     };
     Some((file, relation))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    #[test]
+    fn a_database_is_found_in_a_tablespace_of_its_own() {
+        let (data, space) = (tempfile::tempdir(), tempfile::tempdir());
+        let (data, space) = (data.expect("a folder"), space.expect("a folder"));
+        let make = |path: &str| fs::create_dir_all(path).expect("a folder");
+        let (data, space) = (data.path().display(), space.path().display());
+        make(&format!("{data}/base/5"));
+        make(&format!("{data}/pg_tblspc"));
+        symlink(space.to_string(), format!("{data}/pg_tblspc/16500")).expect("a link");
+        for other in ["PG_14_202107181", "PG_15_202209061"] {
+            make(&format!("{space}/{other}/16384"));
+        }
+        let theirs = format!("{space}/PG_15_202209061/16384");
+        let map = "pg_filenode.map";
+        fs::write(format!("{data}/base/5/{map}"), "map").expect("written");
+        fs::write(format!("{theirs}/{map}"), "map").expect("written");
+        fs::write(format!("{theirs}/7"), vec![0; 3 * 8192]).expect("written");
+        fs::write(format!("{theirs}/7.1"), vec![0; 8192]).expect("written");
+        let directory = DataDirectory::new(data.to_string(), 15);
+        assert_eq!(directory.database(5), "base/5");
+        let expected = "pg_tblspc/16500/PG_15_202209061/16384";
+        assert_eq!(directory.database(16384), expected);
+        assert_eq!(directory.pages(&[16500, 16384, 7, 0], 8192), 4);
+        assert_eq!(directory.pages(&[16501, 16384, 7, 0], 8192), 0);
+        assert_eq!(directory.database(9), "base/9");
+    }
 }

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use hashbrown::HashMap;
 use serde::Serialize;
 
-use super::programs::{IS_HIT, IS_NEW, kind};
+use super::programs::{AFTER_LEFT_OUT, IS_HIT, IS_NEW, kind};
 use crate::event::PageEvent;
 use crate::recorder::Recorder;
 
@@ -68,7 +68,8 @@ impl Backend {
         repeats || by_scan
     }
 
-    fn remember(&mut self, object: u32, page: u32, position: usize) {
+    fn remember(&mut self, object: u32, page: u32, position: Option<usize>) {
+        let Some(position) = position else { return };
         if self.recent.len() == RECENT {
             self.recent.pop_front();
         }
@@ -224,6 +225,10 @@ impl PostgresDecoder {
         self.counts.requests += 1;
         self.counts.extensions += u64::from(is_new);
         self.counts.hits += u64::from(event.detail & IS_HIT != 0);
+        if event.detail & AFTER_LEFT_OUT != 0 {
+            // Its latest page is another one, which is not in the sample.
+            backend.latest = None;
+        }
         if backend.has_pinned(object, event.page) && !is_new {
             self.counts.repeats += 1;
             return;
@@ -321,6 +326,18 @@ mod tests {
         ];
         assert_eq!(references, expected);
         assert_eq!((counts.requests, counts.repeats, counts.hits), (7, 2, 7));
+    }
+
+    #[test]
+    fn a_page_is_no_repeat_if_one_between_was_left_out_of_the_sample() {
+        let root = |detail| event(kind::READ, INDEX, 3, detail);
+        let (references, counts) = decoded(&[
+            root(IS_HIT),
+            root(IS_HIT | AFTER_LEFT_OUT),
+            root(IS_HIT | AFTER_LEFT_OUT),
+            root(IS_HIT),
+        ]);
+        assert_eq!((references.len(), counts.repeats), (3, 1));
     }
 
     #[test]

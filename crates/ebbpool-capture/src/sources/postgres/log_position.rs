@@ -4,9 +4,10 @@
 //! (`XLogPageHeaderData`). A server makes segments before it needs them, from old ones or of zeros, so that the names do not
 //! show the position: it is behind the last page that has the position of its place.
 
-use std::fs::{self, File};
+use std::fs::File;
 use std::os::unix::fs::FileExt;
-use std::path::{Path, PathBuf};
+
+use crate::foreign::ForeignDirectory;
 
 /// The least and the largest page of a log (`XLOG_BLCKSZ`).
 const PAGES: std::ops::RangeInclusive<u64> = 1024..=65_536;
@@ -25,7 +26,8 @@ struct Segment {
 impl Segment {
     /// The segment of a file's name: three numbers of 8 hexadecimal digits.
     fn of_name(name: &str) -> Option<Segment> {
-        if name.len() != 24 || !name.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+        let is_digit = |byte: u8| matches!(byte, b'0'..=b'9' | b'A'..=b'F');
+        if name.len() != 24 || !name.bytes().all(is_digit) {
             return None;
         }
         let number = |at: usize| u32::from_str_radix(name.get(8 * at..8 * at + 8)?, 16).ok();
@@ -36,9 +38,13 @@ impl Segment {
         })
     }
 
+    fn name(self) -> String {
+        format!("{:08X}{:08X}{:08X}", self.timeline, self.high, self.low)
+    }
+
     /// The position of its first byte, with segments of that many bytes.
     fn start(self, bytes: u64) -> u64 {
-        (u64::from(self.high) << 32) + u64::from(self.low) * bytes
+        (u64::from(self.high) << 32).wrapping_add(u64::from(self.low).wrapping_mul(bytes))
     }
 }
 
@@ -50,8 +56,7 @@ struct SegmentFile {
 }
 
 impl SegmentFile {
-    fn open(path: &Path, segment: Segment) -> Option<SegmentFile> {
-        let file = File::open(path).ok()?;
+    fn of_file(file: File, segment: Segment) -> Option<SegmentFile> {
         let bytes = file.metadata().ok()?.len();
         Some(SegmentFile {
             file,
@@ -65,7 +70,7 @@ impl SegmentFile {
         const POSITION: u64 = 8;
         let mut position = [0; 8];
         let read = self.file.read_exact_at(&mut position, place + POSITION);
-        read.is_ok() && u64::from_le_bytes(position) == self.start + place
+        read.is_ok() && u64::from_le_bytes(position) == self.start.wrapping_add(place)
     }
 
     /// The size of its pages; `None` unless its first page is written.
@@ -89,28 +94,35 @@ impl SegmentFile {
                 false => behind = middle,
             }
         }
-        Some(self.start + (written + 1) * size)
+        self.start.checked_add((written + 1) * size)
     }
 }
 
-/// The position up to which the log in this directory is written, at the end of a page; `None` if no segment can be read.
-pub(super) fn log_position(directory: &Path) -> Option<u64> {
-    let entries = fs::read_dir(directory).ok()?.flatten();
-    let segments = entries.filter_map(|entry| {
-        let segment = Segment::of_name(entry.file_name().to_str()?)?;
-        Some((segment, entry.path()))
-    });
-    let mut segments: Vec<(Segment, PathBuf)> = segments.collect();
+/// The position up to which the log in this directory of a server is written, at the end of a page; `None` if no segment can
+/// be read.
+pub(super) fn log_position(server: &ForeignDirectory, directory: &str) -> Option<u64> {
+    let names = server.names(directory);
+    let segments = names.iter().filter_map(|name| Segment::of_name(name));
+    let mut segments: Vec<Segment> = segments.collect();
     segments.sort_unstable_by(|a, b| b.cmp(a));
-    let mut ends = segments
-        .iter()
-        .filter_map(|(segment, path)| SegmentFile::open(path, *segment)?.end());
+    let mut ends = segments.into_iter().filter_map(|segment| {
+        let name = segment.name();
+        let file = server.file(&format!("{directory}/{name}")).ok()?;
+        SegmentFile::of_file(file, segment)?.end()
+    });
     ends.next()
 }
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+    use std::path::Path;
+
     use super::*;
+
+    fn log_position(path: &Path) -> Option<u64> {
+        super::log_position(&ForeignDirectory::own(path).ok()?, ".")
+    }
 
     const PAGE: u64 = 8192;
     const SEGMENT: u64 = 16 * PAGE;

@@ -20,20 +20,24 @@ use hashbrown::HashMap;
 use crate::arch::Arch;
 use crate::error::CaptureError;
 use crate::event::PageEvent;
+use crate::hold::CaptureLock;
 use crate::operands::operands;
-use crate::probes::{Channel, Probes, Site};
+use crate::probes::{Channel, ProbedFile, Probes, Site};
 use crate::recorder::Recorder;
 use crate::session::Source;
-use crate::target::{CaptureLock, Process};
+use crate::target::Process;
 use crate::trace_file::{CapturedTrace, NamedObject};
 use crate::written::{CountedWrites, KernelFiles, WriteCounters};
 
 use catalog::DataDirectory;
 use log_position::log_position;
-use programs::{ReadOperands, kind};
+use programs::{ReadOperands, ServerProbe, kind};
 
 pub use decoder::{PostgresCounts, PostgresDecoder};
 pub use server::{BufferedPage, PostgresServer, PostgresSettings, servers};
+
+/// The probe behind a request up to PostgreSQL 15, which says whether the page was in the buffer.
+const READ_PROBE: &str = "buffer__read__done";
 
 /// The probe behind the write of a page.
 const FLUSH_PROBE: &str = "buffer__flush__done";
@@ -45,8 +49,10 @@ pub struct PostgresSource {
     decoder: PostgresDecoder,
     /// Bytes of a page, where the build shows when a page is written.
     flushed_page_bytes: Option<u64>,
+    /// True if the build shows which requests hit.
+    shows_hits: bool,
     arch: Arch,
-    _lock: CaptureLock,
+    lock: CaptureLock,
 }
 
 impl PostgresSource {
@@ -57,25 +63,35 @@ impl PostgresSource {
     /// [`CaptureError`] if there is no server or several, if another capture runs, or if the build hides what is needed.
     pub fn open(pid: Option<i32>) -> Result<PostgresSource, CaptureError> {
         let process = server::choose(pid)?;
+        let lock = process.lock()?;
         let server = PostgresServer::open(process)?;
         let major = server.major;
         let mut flushes = server.program.probes("postgresql", FLUSH_PROBE);
         let shows_flushes = flushes.next().is_some();
         drop(flushes);
-        let directory = DataDirectory::new(process.path("cwd"), major);
+        let mut reads = server.program.probes("postgresql", READ_PROBE);
+        let shows_hits = major <= 15 && reads.next().is_some();
+        drop(reads);
+        let directory = DataDirectory::of_server(process, major);
         let page_bytes = directory.page_size().unwrap_or(8192) as u64;
         Ok(PostgresSource {
             server,
             decoder: PostgresDecoder::new(major),
             flushed_page_bytes: shows_flushes.then_some(page_bytes),
+            shows_hits,
             arch: Arch::THIS,
-            _lock: process.lock()?,
+            lock,
         })
     }
 
     /// What was captured, besides references.
     pub fn counts(&self) -> PostgresCounts {
         self.decoder.counts
+    }
+
+    /// Processes of other servers that run the same file, and pay for a trap at each of their requests.
+    pub fn others(&self) -> Vec<Process> {
+        self.server.others()
     }
 
     /// What the capture will do, in a sentence.
@@ -90,7 +106,7 @@ impl PostgresSource {
     /// The captured trace with the names of relations from the data directory; without `names`, relations are called by
     /// their numbers.
     pub fn trace(&self, recorder: Recorder, names: bool) -> CapturedTrace {
-        let directory = DataDirectory::new(self.server.process.path("cwd"), self.server.major);
+        let directory = DataDirectory::of_server(self.server.process, self.server.major);
         let page_size = directory.page_size().unwrap_or(8192);
         let databases = match names {
             true => directory.databases(),
@@ -131,44 +147,40 @@ impl PostgresSource {
 
     fn probe_sites(&self, channel: &Channel) -> Result<Vec<Site>, CaptureError> {
         let mut sites = self.read_sites(channel)?;
-        let maps = channel.maps();
         let server = &self.server;
+        let probe = |address: u64| self.probe_at(channel, address);
         let function = |name: &str| {
             let address = server.program.symbol(name);
             address.map(|address| server.program.entry(address))
         };
         for name in ["MarkBufferDirty", "MarkBufferDirtyHint"] {
             let address = function(name).ok_or_else(|| self.without(name))?;
-            let memory = address.wrapping_add(server.displacement);
             sites.push(Site {
                 name: name.into(),
                 address,
-                code: programs::dirty(self.arch, maps, memory, server.descriptors),
+                code: programs::dirty(probe(address), server.descriptors),
             });
         }
         let statement_end = ["standard_ExecutorEnd", "ExecutorEnd"];
         if let Some(address) = statement_end.into_iter().find_map(function) {
-            let memory = address.wrapping_add(server.displacement);
             sites.push(Site {
                 name: statement_end[0].into(),
                 address,
-                code: programs::statement_end(self.arch, maps, memory),
+                code: programs::statement_end(probe(address)),
             });
         }
         if let Some(address) = function("StrategyRejectBuffer") {
-            let memory = address.wrapping_add(server.displacement);
             sites.push(Site {
                 name: "StrategyRejectBuffer".into(),
                 address,
-                code: programs::unlogged_victim(self.arch, maps, memory, server.major),
+                code: programs::unlogged_victim(probe(address), server.major),
             });
         }
-        for probe in server.program.probes("postgresql", FLUSH_PROBE) {
-            let memory = probe.address.wrapping_add(server.displacement);
+        for found in server.program.probes("postgresql", FLUSH_PROBE) {
             sites.push(Site {
                 name: FLUSH_PROBE.into(),
-                address: probe.address,
-                code: programs::flush(self.arch, maps, memory),
+                address: found.address,
+                code: programs::flush(probe(found.address)),
             });
         }
         let rings = [
@@ -178,22 +190,30 @@ impl PostgresSource {
         ];
         for (name, event_kind) in rings {
             if let Some(address) = function(name) {
-                let memory = address.wrapping_add(server.displacement);
                 sites.push(Site {
                     name: name.into(),
                     address,
-                    code: programs::ring(self.arch, maps, memory, event_kind),
+                    code: programs::ring(probe(address), event_kind),
                 });
             }
         }
         Ok(sites)
     }
 
+    fn probe_at(&self, channel: &Channel, address: u64) -> ServerProbe {
+        ServerProbe {
+            arch: self.arch,
+            maps: channel.maps(),
+            address: address.wrapping_add(self.server.displacement),
+            owner: self.server.owner,
+        }
+    }
+
     /// The probes at which pages are requested.
     fn read_sites(&self, channel: &Channel) -> Result<Vec<Site>, CaptureError> {
-        let (server, maps) = (&self.server, channel.maps());
+        let server = &self.server;
         let wanted: &[(&str, u32)] = match server.major {
-            ..=15 => &[("buffer__read__done", kind::READ)],
+            ..=15 => &[(READ_PROBE, kind::READ)],
             _ => &[
                 ("buffer__read__start", kind::READ),
                 ("buffer__extend__done", kind::EXTEND),
@@ -215,11 +235,10 @@ impl PostgresSource {
                     ),
                     remedy: "please report them with the package's name and version".into(),
                 })?;
-                let memory = probe.address.wrapping_add(server.displacement);
                 sites.push(Site {
                     name: name.into(),
                     address: probe.address,
-                    code: programs::read(self.arch, maps, memory, event_kind, &found),
+                    code: programs::read(self.probe_at(channel, probe.address), event_kind, &found),
                 });
             }
         }
@@ -231,11 +250,7 @@ impl PostgresSource {
             Some(address) if server.major <= 16 => Ok(vec![Site {
                 name: "ReadBufferExtended".into(),
                 address,
-                code: programs::read_at_entry(
-                    self.arch,
-                    maps,
-                    address.wrapping_add(server.displacement),
-                ),
+                code: programs::read_at_entry(self.probe_at(channel, address)),
             }]),
             _ => Err(self.without("USDT probes")),
         }
@@ -265,10 +280,15 @@ impl Source for PostgresSource {
     fn attach(&self, ring_bytes: u32) -> Result<Probes, CaptureError> {
         let channel = Channel::new(ring_bytes)?;
         let sites = self.probe_sites(&channel)?;
-        // The file by way of the server, which may be in a container. The probes are for all that run the file, since new
-        // backends appear; the programs leave out those of other servers.
-        let path = self.server.process.path("exe");
-        Probes::attach(channel, &path, &self.server.program, &sites, None)
+        // The probes are for all that run the file, since new backends appear; the programs leave out those of other
+        // servers.
+        let target = ProbedFile {
+            file: &self.server.file,
+            name: &self.server.program_name,
+            program: &self.server.program,
+            is_the_same: &|| self.is_the_same(),
+        };
+        Probes::attach(channel, &target, &sites, None)
     }
 
     fn take(&mut self, event: &[u8], recorder: &mut Recorder) {
@@ -294,19 +314,29 @@ impl Source for PostgresSource {
     }
 
     fn is_alive(&self) -> bool {
-        self.server.process.is_alive()
+        self.lock.is_alive()
+    }
+
+    fn is_another_program(&self) -> bool {
+        !self.server.file.is_behind(&self.server.process.path("exe"))
     }
 
     fn processor_time(&self) -> Option<Duration> {
         Some(self.server.process.processor_time_of_all())
     }
 
+    fn processor_time_of_others(&self) -> Option<Duration> {
+        let others = self.server.others().into_iter();
+        Some(others.filter_map(Process::processor_time).sum())
+    }
+
     fn write_counters(&self) -> WriteCounters {
         let process = self.server.process;
         let kernel = KernelFiles::default();
+        let directory = process.directory("cwd").ok();
         WriteCounters {
             processes: kernel.written_by(&process.descendants()),
-            log_position: log_position(Path::new(&process.file_in_root("cwd", "pg_wal"))),
+            log_position: directory.and_then(|directory| log_position(&directory, "pg_wal")),
             device: kernel.device_below(Path::new(&process.path("cwd"))),
         }
     }
@@ -323,7 +353,7 @@ impl Source for PostgresSource {
 
     fn hits(&self) -> Option<(u64, u64)> {
         let counts = self.decoder.counts;
-        (self.server.major <= 15).then_some((counts.hits, counts.requests))
+        self.shows_hits.then_some((counts.hits, counts.requests))
     }
 
     fn sample_position(&self, object: &[u32; 4], page: u64) -> Option<u64> {
@@ -337,6 +367,10 @@ impl Source for PostgresSource {
 }
 
 impl PostgresSource {
+    fn is_the_same(&self) -> bool {
+        self.lock.is_the_same() && !self.is_another_program()
+    }
+
     /// The server's process.
     pub fn process(&self) -> Process {
         self.server.process

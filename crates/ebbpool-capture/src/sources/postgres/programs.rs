@@ -3,7 +3,7 @@
 use crate::arch::Arch;
 use crate::assembler::{Assembler, R1, R2, R3, R7, R8, R9};
 use crate::assembler::{Helper, R6};
-use crate::event::{self, Maps, field};
+use crate::event::{self, Maps, Owner, field};
 use crate::operands::{Location, Operand};
 
 /// Kinds of events.
@@ -29,6 +29,25 @@ pub(super) mod kind {
 /// In the detail of a `READ` event: the page is new; the page was in the buffer.
 pub(super) const IS_NEW: u32 = 1;
 pub(super) const IS_HIT: u32 = 2;
+/// The backend has requested a page that was left out of the sample since its latest captured request.
+pub(super) const AFTER_LEFT_OUT: u32 = 4;
+
+/// A probe of the server: where it is in its memory, and what its processes alone have there.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ServerProbe {
+    pub(super) arch: Arch,
+    pub(super) maps: Maps,
+    pub(super) address: u64,
+    pub(super) owner: Option<Owner>,
+}
+
+impl ServerProbe {
+    fn begin(&self) -> Assembler {
+        let mut program = Assembler::default();
+        event::begin_for(&mut program, self.arch, self.address, self.owner);
+        program
+    }
+}
 
 /// The backend of relations that all backends share (`InvalidBackendId`); others are temporary, and not in the buffer.
 const SHARED: u64 = 0xffff_ffff;
@@ -127,16 +146,10 @@ fn copy_operands(program: &mut Assembler, operands: &[(Operand, i16)]) {
 }
 
 /// A request of a page, at a USDT probe.
-pub(super) fn read(
-    arch: Arch,
-    maps: Maps,
-    address: u64,
-    event_kind: u32,
-    operands: &ReadOperands,
-) -> Vec<u64> {
+pub(super) fn read(probe: ServerProbe, event_kind: u32, operands: &ReadOperands) -> Vec<u64> {
     const FORK: i16 = field::OBJECT + 12;
-    let mut program = Assembler::default();
-    event::begin(&mut program, arch, address);
+    let maps = probe.maps;
+    let mut program = probe.begin();
     event::reserve(&mut program, maps, event_kind);
     // In most builds the backend is behind the relation in memory. It goes where the fork comes later.
     let locator = [
@@ -156,9 +169,9 @@ pub(super) fn read(
     );
     if let Some(count) = operands.count {
         copy_operands(&mut program, &[(count, field::DETAIL)]);
-    } else {
-        event::sample(&mut program, maps);
+        return event::submit(&mut program, maps);
     }
+    event::sample_request(&mut program, maps);
     if let Some((is_new, is_hit)) = operands.flags {
         copy_operands(&mut program, &[(is_hit, field::DETAIL)]);
         program.load32(R8, R7, field::DETAIL).shift_left(R8, 1);
@@ -169,29 +182,41 @@ pub(super) fn read(
             .add(R1, R8)
             .store32(R7, field::DETAIL, R1);
     }
+    event::mark_after_left_out(&mut program, maps, AFTER_LEFT_OUT as i32);
     event::submit(&mut program, maps)
 }
 
+/// `rd_backend` of `RelationData`, PostgreSQL 13 to 16: behind the locator, a pointer and a count.
+const RELATION_BACKEND: i32 = 28;
+
 /// A request of a page in a build without USDT probes, up to PostgreSQL 16: the entry of `ReadBufferExtended(relation, fork,
 /// page, mode, strategy)`. A relation begins with its locator; `ReadBuffer` and `ReleaseAndReadBuffer` jump there.
-pub(super) fn read_at_entry(arch: Arch, maps: Maps, address: u64) -> Vec<u64> {
-    let mut program = Assembler::default();
-    event::begin(&mut program, arch, address);
+pub(super) fn read_at_entry(probe: ServerProbe) -> Vec<u64> {
+    let ServerProbe { arch, maps, .. } = probe;
+    let mut program = probe.begin();
     event::reserve(&mut program, maps, kind::READ);
+    // The backend of a temporary relation goes where the fork comes later.
+    const FORK: i16 = field::OBJECT + 12;
+    event::copy_memory(&mut program, FORK, 4, arch.argument(0), RELATION_BACKEND);
+    program
+        .load32(R1, R7, FORK)
+        .set64(R2, SHARED)
+        .jump_unless_equal(R1, R2, "drop");
     event::copy_memory(&mut program, field::OBJECT, 12, arch.argument(0), 0);
-    event::copy_register(&mut program, field::OBJECT + 12, arch.argument(1));
+    event::copy_register(&mut program, FORK, arch.argument(1));
     event::copy_register(&mut program, field::PAGE, arch.argument(2));
-    event::sample(&mut program, maps);
+    event::sample_request(&mut program, maps);
+    event::mark_after_left_out(&mut program, maps, AFTER_LEFT_OUT as i32);
     event::submit(&mut program, maps)
 }
 
 /// A page that becomes dirty: the entry of `MarkBufferDirty(buffer)` and `MarkBufferDirtyHint(buffer, …)`. Buffers of shared
 /// relations are numbered from 1; their descriptors have 64 bytes each and begin with the page's tag.
-pub(super) fn dirty(arch: Arch, maps: Maps, address: u64, descriptors: u64) -> Vec<u64> {
+pub(super) fn dirty(probe: ServerProbe, descriptors: u64) -> Vec<u64> {
     const DESCRIPTOR: i32 = 64;
     const TAG: i32 = 20;
-    let mut program = Assembler::default();
-    event::begin(&mut program, arch, address);
+    let ServerProbe { arch, maps, .. } = probe;
+    let mut program = probe.begin();
     program
         .load64(R8, R6, arch.argument(0))
         .shift_left(R8, 32)
@@ -215,10 +240,10 @@ pub(super) fn dirty(arch: Arch, maps: Maps, address: u64, descriptors: u64) -> V
 /// A victim whose log is not written yet: the entry of `StrategyRejectBuffer(strategy, buffer, from ring)`. The third argument,
 /// from PostgreSQL 16 on, is also a field of the strategy up to 15 (`current_was_in_ring`). The event's page is the type of the
 /// ring, its detail is 1 if the victim is from the ring.
-pub(super) fn unlogged_victim(arch: Arch, maps: Maps, address: u64, major: u32) -> Vec<u64> {
+pub(super) fn unlogged_victim(probe: ServerProbe, major: u32) -> Vec<u64> {
     const WAS_IN_RING: i32 = 12;
-    let mut program = Assembler::default();
-    event::begin(&mut program, arch, address);
+    let ServerProbe { arch, maps, .. } = probe;
+    let mut program = probe.begin();
     event::reserve(&mut program, maps, kind::UNLOGGED_VICTIM);
     event::copy_memory(&mut program, field::PAGE, 4, arch.argument(0), 0);
     match major {
@@ -235,28 +260,28 @@ pub(super) fn unlogged_victim(arch: Arch, maps: Maps, address: u64, major: u32) 
 }
 
 /// The end of a statement: the entry of `standard_ExecutorEnd`.
-pub(super) fn statement_end(arch: Arch, maps: Maps, address: u64) -> Vec<u64> {
-    bare(arch, maps, address, kind::STATEMENT_END)
+pub(super) fn statement_end(probe: ServerProbe) -> Vec<u64> {
+    bare(probe, kind::STATEMENT_END)
 }
 
 /// A page that was written, by a backend, the background writer or a checkpoint: the USDT probe `buffer__flush__done`.
-pub(super) fn flush(arch: Arch, maps: Maps, address: u64) -> Vec<u64> {
-    bare(arch, maps, address, kind::FLUSH)
+pub(super) fn flush(probe: ServerProbe) -> Vec<u64> {
+    bare(probe, kind::FLUSH)
 }
 
 /// An event without any particulars.
-fn bare(arch: Arch, maps: Maps, address: u64, event_kind: u32) -> Vec<u64> {
-    let mut program = Assembler::default();
-    event::begin(&mut program, arch, address);
+fn bare(probe: ServerProbe, event_kind: u32) -> Vec<u64> {
+    let maps = probe.maps;
+    let mut program = probe.begin();
     event::reserve(&mut program, maps, event_kind);
     event::submit(&mut program, maps)
 }
 
 /// A ring: the entry of `GetAccessStrategy(type)`, whose argument is the type, and of `FreeAccessStrategy(strategy)`, whose
 /// argument is the address of a structure that begins with the type.
-pub(super) fn ring(arch: Arch, maps: Maps, address: u64, event_kind: u32) -> Vec<u64> {
-    let mut program = Assembler::default();
-    event::begin(&mut program, arch, address);
+pub(super) fn ring(probe: ServerProbe, event_kind: u32) -> Vec<u64> {
+    let ServerProbe { arch, maps, .. } = probe;
+    let mut program = probe.begin();
     event::reserve(&mut program, maps, event_kind);
     match event_kind {
         kind::RING => event::copy_register(&mut program, field::DETAIL, arch.argument(0)),

@@ -1,11 +1,11 @@
 //! Running PostgreSQL servers.
 
-use std::fs;
-
 use serde::Serialize;
 
 use crate::elf::ElfProgram;
 use crate::error::CaptureError;
+use crate::event::Owner;
+use crate::foreign::{self, ProgramFile, SMALL};
 use crate::target::Process;
 
 /// Major versions whose probes and structures are known.
@@ -43,11 +43,15 @@ pub struct PostgresServer {
     pub settings: PostgresSettings,
     /// The program's file, as the server sees it.
     pub(super) program_name: String,
+    pub(super) file: ProgramFile,
     pub(super) program: ElfProgram,
     /// The distance between addresses in the file and in memory.
     pub(super) displacement: u64,
     /// The address of the descriptors of all buffers.
     pub(super) descriptors: u64,
+    /// What the postmaster writes into its memory when it starts, and its children inherit; `None` where no other server can have
+    /// the same addresses. To look at it costs a seventh of an event.
+    pub(super) owner: Option<Owner>,
 }
 
 /// Postmasters: processes with `postgres` as their program and a `postmaster.pid` of theirs in their working directory.
@@ -63,9 +67,12 @@ fn is_postmaster(process: Process) -> bool {
     if !process.command().is_some_and(|name| is_postgres(&name)) {
         return false;
     }
-    let Ok(file) = fs::read_to_string(process.path("cwd/postmaster.pid")) else {
+    let directory = process.directory("cwd");
+    let file = directory.and_then(|directory| directory.read("postmaster.pid", SMALL));
+    let Ok(file) = file else {
         return false;
     };
+    let file = String::from_utf8_lossy(&file);
     // In a container the server knows itself by the number of its own name space.
     process.own_number().as_deref() == file.lines().next()
 }
@@ -86,13 +93,15 @@ impl PostgresServer {
     /// [`CaptureError`] if it is no server, if it is of another version, or if its program was replaced since it started.
     pub fn open(process: Process) -> Result<PostgresServer, CaptureError> {
         let program_name = process.program()?;
-        let version = process.path("cwd/PG_VERSION");
-        let version = fs::read_to_string(&version).map_err(|_| {
+        let directory = process.directory("cwd");
+        let version = directory.and_then(|directory| directory.read("PG_VERSION", SMALL));
+        let version = version.map_err(|_| {
             CaptureError::NotFound(format!(
-                "process {} is no PostgreSQL server: its working directory has no PG_VERSION; --list shows servers",
+                "process {} is no PostgreSQL server: its working directory has no PG_VERSION; `ebbpool capture list` shows servers",
                 process.0
             ))
         })?;
+        let version = String::from_utf8_lossy(&version);
         let refused = |problem: String, remedy: &str| CaptureError::Build {
             program: program_name.clone(),
             problem,
@@ -105,7 +114,9 @@ impl PostgresServer {
                 "versions 13 to 18 are; `ebbpool capture process` sees the reads and writes of any program",
             ));
         };
-        let program = ElfProgram::read(&process.path("exe"))?;
+        let exe = process.path("exe");
+        let file = ProgramFile::open(&exe).map_err(CaptureError::read(exe))?;
+        let program = ElfProgram::of_file(&file, &program_name)?;
         let displacement = process
             .displacement(&program, &program_name)
             .ok_or_else(|| {
@@ -114,7 +125,7 @@ impl PostgresServer {
                     "restart the server, which was upgraded while it ran",
                 )
             })?;
-        let data = fs::read_link(process.path("cwd")).map_err(CaptureError::read("cwd"))?;
+        let data = foreign::link_text(&process.path("cwd")).map_err(CaptureError::read("cwd"))?;
         let memory = ServerMemory {
             process,
             program: &program,
@@ -128,10 +139,23 @@ impl PostgresServer {
                 "use a build whose dynamic symbols are not stripped, such as Debian's or PGDG's",
             ));
         };
+        let postmaster = memory.number32("PostmasterPid");
+        if postmaster.is_some_and(|number| process.own_number() != Some(number.to_string())) {
+            return Err(no_postmaster(process));
+        }
+        let owner = match are_random(process, displacement) && !shares_addresses(process, &memory, &file) {
+            true => None,
+            false => Some(memory.owner().ok_or_else(|| {
+                refused(
+                    "it has no symbols PgStartTime and PostmasterPid, and without address randomisation nothing else shows which server a process belongs to".into(),
+                    "use a build whose dynamic symbols are not stripped, such as Debian's or PGDG's",
+                )
+            })?),
+        };
         Ok(PostgresServer {
             process,
             major,
-            data: data.to_string_lossy().into_owned(),
+            data,
             settings: PostgresSettings {
                 shared_buffers: shared_buffers.into(),
                 bgwriter_delay: memory.number32("BgWriterDelay"),
@@ -142,11 +166,62 @@ impl PostgresServer {
                 max_wal_size: memory.number32("max_wal_size_mb"),
             },
             program_name,
+            file,
             program,
             displacement,
             descriptors,
+            owner,
         })
     }
+}
+
+/// True if the kernel has chosen the addresses of a process at random, so that those of other servers differ.
+fn are_random(process: Process, displacement: u64) -> bool {
+    /// `ADDR_NO_RANDOMIZE`, which `setarch -R` sets.
+    const NOT_RANDOM: u32 = 0x4_0000;
+    /// Where Linux puts programs on x86-64 then (`ELF_ET_DYN_BASE`), also if the setting was changed since.
+    const USUAL: u64 = 0x5555_5555_4000;
+    let text = |path: &str| foreign::kernel_text(path).unwrap_or_default();
+    let personality = text(&process.path("personality"));
+    let personality = u32::from_str_radix(personality.trim(), 16).unwrap_or(NOT_RANDOM);
+    let setting = text("/proc/sys/kernel/randomize_va_space");
+    // A program that is linked to fixed addresses has no displacement.
+    let is_fixed = displacement == 0 || displacement == USUAL;
+    !is_fixed && personality & NOT_RANDOM == 0 && setting.trim() != "0"
+}
+
+/// True if a process of another server runs the same file at the same addresses.
+fn shares_addresses(process: Process, memory: &ServerMemory, file: &ProgramFile) -> bool {
+    let others = others(process, file).into_iter();
+    let mut displacements = others.filter_map(|other| {
+        let program = other.program().ok()?;
+        other.displacement(memory.program, &program)
+    });
+    displacements.any(|displacement| displacement == memory.displacement)
+}
+
+/// Processes of other servers that run the same file.
+fn others(process: Process, file: &ProgramFile) -> Vec<Process> {
+    let own = process.descendants();
+    let mut all = Process::all();
+    all.retain(|process| {
+        let identity = foreign::identity_behind(&process.path("exe"));
+        identity == Some(file.identity()) && !own.contains(process)
+    });
+    all
+}
+
+/// A process of PostgreSQL that is no postmaster, such as a backend.
+fn no_postmaster(process: Process) -> CaptureError {
+    let parent = process.parent().filter(|parent| is_postmaster(*parent));
+    let remedy = match parent {
+        Some(parent) => format!("its server is --pid {}", parent.0),
+        None => "`ebbpool capture list` shows servers".into(),
+    };
+    CaptureError::NotFound(format!(
+        "process {} is no postmaster but a process of a PostgreSQL server; {remedy}",
+        process.0
+    ))
 }
 
 /// Variables of a server.
@@ -163,6 +238,23 @@ impl ServerMemory<'_> {
         self.process
             .read_memory(address, &mut bytes)
             .then_some(bytes)
+    }
+
+    /// The time at which the postmaster started, in microseconds, which two servers hardly share; in containers all
+    /// postmasters may have the same number. A server that is just starting has the number only.
+    fn owner(&self) -> Option<Owner> {
+        let found = |symbol: &str, value: u64, bytes| {
+            Some(Owner {
+                address: self.program.symbol(symbol)?.wrapping_add(self.displacement),
+                bytes,
+                value,
+            })
+        };
+        let time = self.number64("PgStartTime").filter(|time| *time != 0);
+        match time {
+            Some(time) => found("PgStartTime", time, 8),
+            None => found("PostmasterPid", self.number32("PostmasterPid")?.into(), 4),
+        }
     }
 
     fn number32(&self, symbol: &str) -> Option<u32> {
@@ -200,6 +292,8 @@ impl BufferedPage {
     /// count pins, 4 are the usage count, then come flags (`buf_internals.h`, PostgreSQL 13 to 18).
     pub fn parse(descriptor: &[u8]) -> Option<BufferedPage> {
         const USAGE: u32 = 18;
+        /// `BM_MAX_USAGE_COUNT`.
+        const MOST_USAGE: u32 = 5;
         const DIRTY: u32 = 1 << 23;
         const VALID: u32 = 1 << 24;
         let word = |at: usize| {
@@ -213,23 +307,37 @@ impl BufferedPage {
         Some(BufferedPage {
             object: [word(0)?, word(4)?, word(8)?, word(12)?],
             page: word(16)?,
-            usage: state >> USAGE & 15,
+            usage: (state >> USAGE & 15).min(MOST_USAGE),
             dirty: state & DIRTY != 0,
         })
     }
 }
 
 impl PostgresServer {
+    /// The program's file, as the server sees it.
+    pub fn program_name(&self) -> &str {
+        &self.program_name
+    }
+
+    /// Processes of other servers that run the same file.
+    pub fn others(&self) -> Vec<Process> {
+        others(self.process, &self.file)
+    }
+
     /// The pages in the shared buffer, in its order. The server runs on meanwhile, so that a page may be missing or double.
     pub fn buffered_pages(&self) -> Vec<BufferedPage> {
         /// Descriptors read at once.
         const TOGETHER: u64 = 1 << 14;
+        /// The usual size of a page.
+        const PAGE: u64 = 8192;
         let (mut pages, mut bytes) = (Vec::new(), Vec::new());
-        let all = self.settings.shared_buffers;
+        // What a process says may be wrong; no buffer is larger than the machine's memory.
+        let most = foreign::memory_bytes().map_or(1 << 20, |bytes| bytes / PAGE);
+        let all = self.settings.shared_buffers.min(most);
         for first in (0..all).step_by(TOGETHER as usize) {
             let count = TOGETHER.min(all - first) as usize;
             bytes.resize(count * DESCRIPTOR, 0);
-            let address = self.descriptors + first * DESCRIPTOR as u64;
+            let address = self.descriptors.wrapping_add(first * DESCRIPTOR as u64);
             if !self.process.read_memory(address, &mut bytes) {
                 break;
             }

@@ -57,8 +57,8 @@ impl FileRole {
 pub struct SqliteDecoder {
     /// The database of each pager. Every connection has pagers, and several may have the same database.
     databases: HashMap<u64, u32>,
-    /// The position of the latest request of a page by a pager.
-    latest: HashMap<(u64, u32), usize>,
+    /// By pager, the position of the latest request of a page.
+    latest: HashMap<u64, HashMap<u32, usize>>,
     /// What the events were so far.
     pub counts: SqliteCounts,
 }
@@ -73,7 +73,14 @@ impl SqliteDecoder {
     pub fn set_database(&mut self, pager: u64, database: u32) {
         if self.databases.insert(pager, database) != Some(database) {
             // The address has another pager now.
-            self.latest.retain(|page, _| page.0 != pager);
+            self.latest.remove(&pager);
+        }
+    }
+
+    /// The pager at that address has ended, or begins: what comes is of another one.
+    pub fn forget(&mut self, pager: u64) {
+        if self.databases.remove(&pager).is_some() {
+            self.latest.remove(&pager);
         }
     }
 
@@ -92,16 +99,18 @@ impl SqliteDecoder {
         let pager = pager(event);
         let database = self.databases.get(&pager).copied().unwrap_or_default();
         // Pages are numbered from 1.
-        let page = (pager, event.page);
+        let page = event.page;
+        let latest = self.latest.entry(pager).or_default();
         let index = u64::from(event.page.saturating_sub(1));
         match event.kind {
             kind::READ => {
                 self.counts.requests += 1;
                 let object = recorder.object([database, 0, 0, 0]);
-                let position = recorder.reference(object, index, false, 0);
-                self.latest.insert(page, position);
+                if let Some(position) = recorder.reference(object, index, false, 0) {
+                    latest.insert(page, position);
+                }
             }
-            kind::DIRTY => match self.latest.get(&page) {
+            kind::DIRTY => match latest.get(&page) {
                 Some(&position) => {
                     let writes = recorder.writes();
                     recorder.mark_written(position);
@@ -110,8 +119,9 @@ impl SqliteDecoder {
                 None => {
                     self.counts.unrequested += 1;
                     let object = recorder.object([database, 0, 0, 0]);
-                    let position = recorder.reference(object, index, true, 0);
-                    self.latest.insert(page, position);
+                    if let Some(position) = recorder.reference(object, index, true, 0) {
+                        latest.insert(page, position);
+                    }
                 }
             },
             kind::COMMIT => self.counts.commits += 1,
@@ -211,5 +221,11 @@ mod tests {
         assert_eq!(recorder.objects[1].key, [2, 0, 0, 0]);
         assert!(decoder.knows(8) && !decoder.knows(9));
         assert_eq!(decoder.pagers(), [8]);
+        // The connection closes, and the next one is at the same address and has the same database.
+        decoder.forget(8);
+        assert!(!decoder.knows(8));
+        decoder.set_database(8, 2);
+        decoder.take(&event(kind::DIRTY, 8, 2), &mut recorder);
+        assert_eq!(decoder.counts.unrequested, 2);
     }
 }

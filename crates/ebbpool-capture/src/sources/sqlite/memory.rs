@@ -23,6 +23,19 @@ pub(super) fn file_of_pager(process: Process, pager: u64, files: &[OpenFile]) ->
     })
 }
 
+/// The path of the database of the pager at that address, by a copy of its memory: the first of the pager's members that points
+/// to a path in the same piece of memory. `None` for databases in memory and temporary ones.
+pub(super) fn path_in_copy(pager: u64, copy: &[u8]) -> Option<String> {
+    let members = copy.get(..PAGER_BYTES)?;
+    pointers(members).find_map(|address| {
+        let at = usize::try_from(address.checked_sub(pager)?).ok()?;
+        let text = copy.get(at..)?;
+        let end = text.iter().position(|&byte| byte == 0)?;
+        let path = std::str::from_utf8(&text[..end]).ok()?;
+        path.starts_with('/').then(|| path.to_owned())
+    })
+}
+
 /// The words that may be addresses of a process.
 fn pointers(bytes: &[u8]) -> impl Iterator<Item = u64> {
     /// No program maps its first page, and the upper half of the addresses is the kernel's.
@@ -90,6 +103,34 @@ mod tests {
         assert_eq!(page_size(&header(4096)[..17]), None);
         assert_eq!(page_size(b"SQLite format 2\0\x10\0"), None);
         assert_eq!(page_size(b""), None);
+    }
+
+    #[test]
+    fn the_path_of_a_pager_is_found_in_a_copy_of_its_memory() {
+        const PAGER: u64 = 0x5500_0000_1000;
+        let mut copy = vec![0; 2048];
+        let mut member = |index: usize, address: u64| {
+            copy[8 * index..8 * index + 8].copy_from_slice(&address.to_le_bytes());
+        };
+        // Elsewhere, to the pager itself, to the path, and to that of the journal.
+        for (index, address) in [
+            (0, 0x7f00_0000_0000),
+            (3, PAGER),
+            (26, PAGER + 1000),
+            (27, PAGER + 1012),
+        ] {
+            member(index, address);
+        }
+        copy[1000..1032].copy_from_slice(b"/srv/one.db\0/srv/one.db-journal\0");
+        assert_eq!(path_in_copy(PAGER, &copy).as_deref(), Some("/srv/one.db"));
+        assert_eq!(path_in_copy(PAGER + (1 << 16), &copy), None);
+        // Without its end, without text, and without members.
+        copy[1000..].fill(b'/');
+        assert_eq!(path_in_copy(PAGER, &copy), None);
+        copy[1000..].fill(0);
+        assert_eq!(path_in_copy(PAGER, &copy), None);
+        assert_eq!(path_in_copy(PAGER, &copy[..100]), None);
+        assert_eq!(path_in_copy(u64::MAX, &copy), None);
     }
 
     #[test]

@@ -2,14 +2,15 @@
 //!
 //! The probes are at the entries of `sqlite3PagerGet` and `sqlite3PagerWrite`, which Debian's and Ubuntu's library export. They count as SQLite
 //! itself does: requests are its hits and misses. Connections have caches of their own, so that a trace of a process with several
-//! connections has the requests of all of them. A library that was built from the amalgamation hides these functions.
+//! connections has the requests of all of them. What separates them is the addresses of their pagers; the entries of
+//! `sqlite3PagerReadFileheader` and `sqlite3PagerClose` say when a pager begins and ends, since the next connection often gets the
+//! address of the one before, and what its database is, since it may have ended before an event is read. A library that was built
+//! from the amalgamation hides these functions.
 
 mod decoder;
 mod memory;
 mod programs;
 
-use std::fs::{self, File};
-use std::io::Read;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -19,11 +20,13 @@ use super::open_files::{OpenFile, open_files};
 use crate::arch::Arch;
 use crate::elf::ElfProgram;
 use crate::error::CaptureError;
-use crate::event::PageEvent;
-use crate::probes::{Channel, Probes, Site};
+use crate::event::{EVENT_BYTES, PageEvent};
+use crate::foreign::{self, ForeignDirectory, ProgramFile};
+use crate::hold::CaptureLock;
+use crate::probes::{Channel, ProbedFile, Probes, Site};
 use crate::recorder::Recorder;
 use crate::session::Source;
-use crate::target::{CaptureLock, Mapping, Process};
+use crate::target::{Mapping, Process};
 use crate::trace_file::{CapturedTrace, NamedObject};
 use crate::written::{CountedWrites, KernelFiles, WriteCounters};
 
@@ -39,7 +42,7 @@ const HEADER: &[u8] = b"SQLite format 3\0";
 /// The page size of databases whose file says none, as before their first checkpoint.
 const DEFAULT_PAGE_SIZE: u64 = 4096;
 
-/// How often the pagers' databases are looked at again: a pager's memory may be used for another one.
+/// How often open files, and pagers whose databases are not known, are looked at.
 const LOOK: Duration = Duration::from_millis(200);
 
 /// The function through which all bytes of files are written.
@@ -54,35 +57,52 @@ struct Database {
     bytes: u64,
 }
 
+/// The functions at which a pager begins and ends.
+const LIFETIME: [(&str, u32); 2] = [
+    ("sqlite3PagerReadFileheader", kind::OPEN),
+    ("sqlite3PagerClose", kind::CLOSE),
+];
+
 /// A process with SQLite under capture.
 pub struct SqliteSource {
     process: Process,
     program: String,
-    /// The file with SQLite, as this process can read it.
-    library_file: String,
+    library_file: ProgramFile,
+    /// An address of the process at which the library's code is.
+    library_address: u64,
     library_path: String,
     library: ElfProgram,
     displacement: u64,
     decoder: SqliteDecoder,
     databases: Vec<Database>,
     by_path: HashMap<Option<String>, u32>,
+    /// Pagers that were not seen to begin, and the databases that stand for theirs.
+    unnamed: HashMap<u64, u32>,
     /// Roles of files by the addresses of their paths, since the last look.
     roles: HashMap<u64, FileRole>,
     /// True if the library shows what it writes.
     shows_writes: bool,
+    /// True if the library shows when pagers begin and end.
+    shows_lifetimes: bool,
     looked: Option<Instant>,
-    _lock: CaptureLock,
+    has_become_another: bool,
+    lock: CaptureLock,
 }
 
 /// Where SQLite was found in a process.
 struct FoundLibrary {
-    file: String,
+    file: ProgramFile,
     mapping: Mapping,
     program: ElfProgram,
 }
 
 fn contains(data: &[u8], text: &[u8]) -> bool {
     data.windows(text.len()).any(|window| window == text)
+}
+
+/// The kernel's link to the file of a mapping.
+fn mapping_link(process: Process, mapping: &Mapping) -> String {
+    process.path(&format!("map_files/{:x}-{:x}", mapping.start, mapping.end))
 }
 
 /// The mapped file that exports the functions to probe.
@@ -95,8 +115,10 @@ fn find_library(process: Process, program: &str) -> Result<FoundLibrary, Capture
         }
         seen.push(mapping.path.clone());
         // The mapped file itself, which may be in a container, or replaced since.
-        let file = process.path(&format!("map_files/{:x}-{:x}", mapping.start, mapping.end));
-        let Ok(data) = fs::read(&file) else { continue };
+        let Ok(file) = ProgramFile::open(&mapping_link(process, &mapping)) else {
+            continue;
+        };
+        let Ok(data) = file.read() else { continue };
         if !contains(&data, HEADER) {
             continue;
         }
@@ -147,6 +169,7 @@ impl SqliteSource {
     /// seen is in it.
     pub fn open(pid: i32) -> Result<SqliteSource, CaptureError> {
         let process = Process(pid);
+        let lock = process.lock()?;
         let program = process.program()?;
         let found = find_library(process, &program)?;
         let address = found.program.address_of_mapping(found.mapping.offset);
@@ -161,15 +184,19 @@ impl SqliteSource {
             program,
             roles: HashMap::new(),
             shows_writes: found.program.exports(WRITE),
+            shows_lifetimes: LIFETIME.iter().all(|(name, _)| found.program.exports(name)),
             library_file: found.file,
+            library_address: found.mapping.start,
             library_path: found.mapping.path,
             library: found.program,
             displacement: found.mapping.start.wrapping_sub(address),
             decoder: SqliteDecoder::default(),
             databases: Vec::new(),
             by_path: HashMap::new(),
+            unnamed: HashMap::new(),
             looked: None,
-            _lock: process.lock()?,
+            has_become_another: false,
+            lock,
         })
     }
 
@@ -193,7 +220,14 @@ impl SqliteSource {
 
     /// The captured trace, with the paths of the databases; without `names`, databases are called by numbers. The page size is that
     /// of the database with most references.
-    pub fn trace(&self, recorder: Recorder, names: bool) -> CapturedTrace {
+    pub fn trace(&mut self, mut recorder: Recorder, names: bool) -> CapturedTrace {
+        self.look_at_files(&open_files(self.process));
+        self.look_at_closed_files();
+        let first = self.databases_of_paths();
+        recorder.rename(|key| {
+            let database = first.get(key[0] as usize).copied();
+            [database.unwrap_or(key[0]), key[1], key[2], key[3]]
+        });
         let database = |key: &[u32; 4]| self.databases.get(key[0] as usize);
         let size_of = |database: Option<&Database>| {
             let stated = database.and_then(|database| database.page_size);
@@ -232,33 +266,125 @@ impl SqliteSource {
         }
     }
 
-    /// Finds the database of a pager.
-    fn look_at(&mut self, pager: u64, files: &[OpenFile]) {
-        let file = memory::file_of_pager(self.process, pager, files);
-        if file.is_none() && self.decoder.knows(pager) {
-            // The process may have closed it, and what was captured remains of its database.
-            return;
-        }
-        let path = file.map(|file| file.path.clone());
+    /// For each database, the first one that has its path.
+    fn databases_of_paths(&self) -> Vec<u32> {
+        let mut first = HashMap::new();
+        let databases = self.databases.iter().zip(0u32..);
+        let found =
+            databases.map(|(database, number)| *first.entry(&database.path).or_insert(number));
+        found.collect()
+    }
+
+    /// The number of the database with this path; `None` stands for all temporary ones.
+    fn database_of_path(&mut self, path: Option<String>) -> u32 {
         let databases = &mut self.databases;
-        let number = *self.by_path.entry(path.clone()).or_insert_with(|| {
+        *self.by_path.entry(path.clone()).or_insert_with(|| {
             databases.push(Database {
                 path,
                 ..Database::default()
             });
             databases.len() as u32 - 1
-        });
-        if let (Some(file), Some(database)) = (file, self.databases.get_mut(number as usize)) {
-            database.bytes = file.bytes;
-            database.page_size = stated_page_size(&file.link).or(database.page_size);
-        }
+        })
+    }
+
+    /// A pager that was open when the capture began: its database gets a name while it is open, or at its end.
+    fn meet(&mut self, pager: u64) {
+        self.databases.push(Database::default());
+        let number = self.databases.len() as u32 - 1;
+        self.unnamed.insert(pager, number);
         self.decoder.set_database(pager, number);
+    }
+
+    /// A pager begins or ends; `copy` is its memory at that time.
+    fn begin_or_end(&mut self, event: &PageEvent, copy: &[u8]) {
+        let pager = decoder::pager(event);
+        let path = memory::path_in_copy(pager, copy);
+        // The addresses of paths are free now.
+        self.roles.clear();
+        if let (Some(number), Some(path)) = (self.unnamed.remove(&pager), &path) {
+            self.name(number, path);
+        }
+        self.decoder.forget(pager);
+        if event.kind == kind::OPEN {
+            let number = self.database_of_path(path);
+            self.decoder.set_database(pager, number);
+        }
+    }
+
+    fn name(&mut self, number: u32, path: &str) {
+        if let Some(database) = self.databases.get_mut(number as usize) {
+            database.path = Some(path.to_owned());
+        }
+    }
+
+    /// Looks for the database of a pager in the memory of the process.
+    fn look_at(&mut self, pager: u64, files: &[OpenFile]) {
+        let Some(file) = memory::file_of_pager(self.process, pager, files) else {
+            // The process may have closed it, and what was captured remains of its database.
+            return;
+        };
+        let path = file.path.clone();
+        match self.unnamed.get(&pager).copied() {
+            Some(number) => self.name(number, &path),
+            None => {
+                let number = self.database_of_path(Some(path));
+                self.decoder.set_database(pager, number);
+            }
+        }
+    }
+
+    /// Sizes of databases, by the files that are open.
+    fn look_at_files(&mut self, files: &[OpenFile]) {
+        let files: HashMap<&str, &OpenFile> = files
+            .iter()
+            .map(|file| (file.path.as_str(), file))
+            .collect();
+        for database in &mut self.databases {
+            let path = database.path.as_deref();
+            if let Some(file) = path.and_then(|path| files.get(path)) {
+                database.bytes = file.bytes;
+                database.page_size = stated_page_size(&file.link).or(database.page_size);
+            }
+        }
+    }
+
+    /// Sizes of databases that were never looked at while they were open, by their paths.
+    fn look_at_closed_files(&mut self) {
+        let Ok(root) = self.process.directory("root") else {
+            return;
+        };
+        for database in &mut self.databases {
+            if let (Some(path), None) = (&database.path, database.page_size) {
+                database.bytes = root.bytes(&below_root(path)).unwrap_or(0);
+                database.page_size = page_size_below(&root, path);
+            }
+        }
+    }
+
+    /// True if the library is not in the memory of the process any more.
+    fn is_unmapped(&self) -> bool {
+        let mappings = self.process.mappings().into_iter();
+        let mut here = mappings.filter(|it| (it.start..it.end).contains(&self.library_address));
+        !here.any(|mapping| {
+            self.library_file
+                .is_behind(&mapping_link(self.process, &mapping))
+        })
     }
 }
 
 fn stated_page_size(file: &str) -> Option<u64> {
+    page_size(&foreign::head::<18>(file).ok()?)
+}
+
+fn below_root(path: &str) -> String {
+    path.trim_start_matches('/').to_owned()
+}
+
+fn page_size_below(root: &ForeignDirectory, path: &str) -> Option<u64> {
+    use std::io::Read;
     let mut header = [0; 18];
-    File::open(file).ok()?.read_exact(&mut header).ok()?;
+    let mut file = root.file(&below_root(path)).ok()?;
+    file.read_exact(&mut header).ok()?;
     page_size(&header)
 }
 
@@ -291,12 +417,34 @@ impl Source for SqliteSource {
                 code: programs::write(Arch::THIS, channel.maps(), memory),
             });
         }
-        let process = Some(self.process.0);
-        Probes::attach(channel, &self.library_file, &self.library, &sites, process)
+        for (name, event_kind) in LIFETIME.into_iter().filter(|_| self.shows_lifetimes) {
+            let Some(address) = self.library.symbol(name) else {
+                continue;
+            };
+            let address = self.library.entry(address);
+            let memory = address.wrapping_add(self.displacement);
+            sites.push(Site {
+                name: name.into(),
+                address,
+                code: programs::lifetime(Arch::THIS, channel.maps(), memory, event_kind),
+            });
+        }
+        let target = ProbedFile {
+            file: &self.library_file,
+            name: &self.library_path,
+            program: &self.library,
+            is_the_same: &|| self.lock.is_the_same() && !self.is_unmapped(),
+        };
+        Probes::attach(channel, &target, &sites, Some(self.process.0))
     }
 
     fn take(&mut self, event: &[u8], recorder: &mut Recorder) {
+        let copy = event.get(EVENT_BYTES..).unwrap_or_default();
         if let Some(event) = PageEvent::parse(event) {
+            if matches!(event.kind, kind::OPEN | kind::CLOSE) {
+                self.begin_or_end(&event, copy);
+                return;
+            }
             if event.kind == kind::WRITE {
                 let path = decoder::pager(&event);
                 let process = self.process;
@@ -308,8 +456,7 @@ impl Source for SqliteSource {
             }
             let pager = decoder::pager(&event);
             if !self.decoder.knows(pager) {
-                let files = open_files(self.process);
-                self.look_at(pager, &files);
+                self.meet(pager);
             }
             self.decoder.take(&event, recorder);
         }
@@ -322,14 +469,25 @@ impl Source for SqliteSource {
         self.looked = Some(Instant::now());
         // Another file's path may be at the address of one that was closed.
         self.roles.clear();
+        self.has_become_another = self.is_unmapped();
         let files = open_files(self.process);
-        for pager in self.decoder.pagers() {
+        // Where pagers are seen to end, what is in memory now may be younger than the events that are read next.
+        let pagers = match self.shows_lifetimes {
+            true => self.unnamed.keys().copied().collect(),
+            false => self.decoder.pagers(),
+        };
+        for pager in pagers {
             self.look_at(pager, &files);
         }
+        self.look_at_files(&files);
     }
 
     fn is_alive(&self) -> bool {
-        self.process.is_alive()
+        self.lock.is_alive()
+    }
+
+    fn is_another_program(&self) -> bool {
+        self.has_become_another
     }
 
     fn processor_time(&self) -> Option<Duration> {

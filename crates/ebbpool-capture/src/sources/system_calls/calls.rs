@@ -23,6 +23,10 @@ pub(super) struct Calls {
     pub(super) descriptor: i32,
     /// To the fourth argument: the position.
     pub(super) position: i32,
+    /// The member of `thread_info` that says whether the call is a 32-bit one, whose number means something else, and the bit.
+    pub(super) compat: (&'static str, i32),
+    /// The 32-bit calls that transfer bytes: those above, in the same order, and `io_submit`.
+    pub(super) compat_transfers: &'static [i32],
 }
 
 const X86_64: Calls = Calls {
@@ -35,6 +39,9 @@ const X86_64: Calls = Calls {
     number: 120,
     descriptor: 112,
     position: 56,
+    // TS_COMPAT.
+    compat: ("status", 2),
+    compat_transfers: &[3, 180, 145, 333, 378, 4, 181, 146, 334, 379, 248],
 };
 
 const AARCH64: Calls = Calls {
@@ -47,6 +54,9 @@ const AARCH64: Calls = Calls {
     number: 280,
     descriptor: 272,
     position: 24,
+    // TIF_32BIT.
+    compat: ("flags", 1 << 22),
+    compat_transfers: &[3, 180, 145, 361, 392, 4, 181, 146, 362, 393, 246],
 };
 
 impl Calls {

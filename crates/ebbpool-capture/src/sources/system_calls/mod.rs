@@ -2,7 +2,7 @@
 //!
 //! A program at the kernel's tracepoint `sys_exit` sees each call at its end, with the bytes that it transferred, and finds
 //! the file, its inode and the position in the kernel, so that no descriptor must be followed. Requests of io_uring (from Linux 6.0
-//! on) are seen as they are submitted, with the bytes that they ask for; those to registered files are counted, not seen, and of
+//! on) are seen as they are submitted, with the bytes that they ask for, of reads those that the file has; those to registered files are counted, not seen, and of
 //! vectors the first 8 parts are. A capture sees what missed the process's own cache, and nothing of files that are mapped
 //! into memory. The position of `pwrite` to a file that is open for appending is taken from the call, as POSIX has it, although
 //! Linux appends. Two threads that move the position of the same open file at the same time may have their positions mixed up.
@@ -10,8 +10,6 @@
 mod calls;
 mod programs;
 
-use std::fs::{self, File};
-use std::io::Read;
 use std::time::{Duration, Instant};
 
 use hashbrown::HashSet;
@@ -23,11 +21,13 @@ use crate::arch::Arch;
 use crate::btf::KernelTypes;
 use crate::calibration::EventCost;
 use crate::error::CaptureError;
+use crate::foreign;
+use crate::hold::CaptureLock;
 use crate::kernel::ProcessSet;
 use crate::probes::{Channel, Probes};
 use crate::recorder::Recorder;
 use crate::session::Source;
-use crate::target::{CaptureLock, Process};
+use crate::target::Process;
 use crate::trace_file::{CapturedTrace, NamedObject};
 use crate::written::{KernelFiles, WriteCounters};
 
@@ -52,7 +52,7 @@ pub struct ProcessCounts {
     pub written_bytes: u64,
     /// Calls and requests that make written bytes durable.
     pub syncs: u64,
-    /// Calls and requests whose bytes are not seen: `io_submit`, and registered files of io_uring.
+    /// Calls and requests whose bytes are not seen: `io_submit`, registered files of io_uring, and 32-bit calls.
     pub unseen: u64,
 }
 
@@ -108,7 +108,7 @@ pub struct ProcessSource {
     decoder: ProcessDecoder,
     names: FileNames,
     looked: Option<Instant>,
-    _lock: CaptureLock,
+    lock: CaptureLock,
 }
 
 impl ProcessSource {
@@ -126,6 +126,7 @@ impl ProcessSource {
     ) -> Result<ProcessSource, CaptureError> {
         check_page_size(page_size)?;
         let process = Process(pid);
+        let lock = process.lock()?;
         let program = process.program()?;
         check_name_space()?;
         check_64_bits(process, &program)?;
@@ -143,7 +144,7 @@ impl ProcessSource {
             decoder: ProcessDecoder::new(page_size),
             names: FileNames::default(),
             looked: None,
-            _lock: process.lock()?,
+            lock,
         })
     }
 
@@ -244,8 +245,8 @@ impl ProcessSource {
 fn check_name_space() -> Result<(), CaptureError> {
     /// The first name space's number (`PROC_PID_INIT_INO`).
     const FIRST: &str = "pid:[4026531836]";
-    match fs::read_link("/proc/self/ns/pid") {
-        Ok(link) if link.to_string_lossy() != FIRST => Err(CaptureError::Kernel {
+    match foreign::link_text("/proc/self/ns/pid") {
+        Ok(link) if link != FIRST => Err(CaptureError::Kernel {
             attempt: "find processes by the numbers that they have in this container".into(),
             detail: "run the command outside of it".into(),
         }),
@@ -257,10 +258,8 @@ fn check_name_space() -> Result<(), CaptureError> {
 fn check_64_bits(process: Process, program: &str) -> Result<(), CaptureError> {
     const CLASS: usize = 4;
     const CLASS_32: u8 = 1;
-    let mut head = [0; 5];
-    let read = File::open(process.path("exe")).and_then(|mut file| file.read_exact(&mut head));
-    match read {
-        Ok(()) if head[CLASS] == CLASS_32 => Err(CaptureError::Build {
+    match foreign::head::<5>(&process.path("exe")) {
+        Ok(head) if head[CLASS] == CLASS_32 => Err(CaptureError::Build {
             program: program.to_owned(),
             problem: "it is a 32-bit program".into(),
             remedy: "only 64-bit programs can be captured".into(),
@@ -291,6 +290,9 @@ impl Source for ProcessSource {
             programs.push((ring.tracepoint, code));
         }
         let probes = Probes::watch(channel, &programs)?;
+        if !self.lock.is_the_same() {
+            return Err(CaptureError::Changed(self.program.clone()));
+        }
         if let Some(set) = &self.followed {
             self.add_children(set)?;
         }
@@ -324,8 +326,10 @@ impl Source for ProcessSource {
     }
 
     fn is_alive(&self) -> bool {
-        let mut processes = self.processes().into_iter();
-        processes.any(Process::is_alive)
+        match self.followed {
+            Some(_) => self.processes().into_iter().any(Process::is_alive),
+            None => self.lock.is_alive(),
+        }
     }
 
     fn write_counters(&self) -> WriteCounters {

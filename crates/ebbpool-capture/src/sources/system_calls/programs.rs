@@ -48,11 +48,19 @@ pub(super) struct FileLayout {
     file_system: i32,
     device: i32,
     process: i32,
+    bytes: i32,
+    /// Where a task says that it is in a 32-bit call, and the bit.
+    compat: (i32, i32),
 }
 
 impl FileLayout {
     pub(super) fn new(types: &KernelTypes) -> Result<FileLayout, CaptureError> {
+        let (member, bit) = Calls::of(Arch::THIS).compat;
+        let compat = types.offset("task_struct", "thread_info")?;
+        let compat = compat.saturating_add(types.offset("thread_info", member)?);
         Ok(FileLayout {
+            bytes: types.offset("inode", "i_size")?,
+            compat: (compat, bit),
             files: types.offset("task_struct", "files")?,
             table: types.offset("files_struct", "fdt")?,
             descriptors: types.offset("fdtable", "fd")?,
@@ -156,6 +164,32 @@ fn find_inode(program: &mut Assembler, layout: &FileLayout) {
         .jump_unless_value(R1, REGULAR, "out");
 }
 
+/// The most bytes that a call transfers (`MAX_RW_COUNT`).
+const MOST_BYTES: i32 = 0x7fff_f000;
+
+/// Leaves of the bytes on the stack those that a call can transfer, and of a read those that the file in R9 has; ends the
+/// program if none is left. A request of io_uring may ask for any number.
+fn limit_bytes(program: &mut Assembler, layout: &FileLayout) {
+    clear(program, &[slot::SCRATCH]);
+    to_stack(program, slot::SCRATCH, 8, R9, layout.bytes);
+    program
+        .load64(R1, R10, slot::BYTES)
+        .set(R2, MOST_BYTES)
+        .jump_if_not_below(R2, R1, "movable")
+        .copy(R1, R2)
+        .label("movable")
+        .load64(R2, R10, slot::KIND)
+        .jump_unless_value(R2, kind::READ, "limited")
+        .load64(R2, R10, slot::SCRATCH)
+        .load64(R3, R10, slot::POSITION)
+        .jump_if_not_below(R3, R2, "out")
+        .subtract(R2, R3)
+        .jump_if_not_below(R2, R1, "limited")
+        .copy(R1, R2)
+        .label("limited")
+        .store64(R10, slot::BYTES, R1);
+}
+
 /// Fills an event from the stack and the inode in R9, and ends the program. Events without bytes begin at "count".
 fn hand_over(program: &mut Assembler, maps: Maps, layout: &FileLayout) -> Vec<u64> {
     event::reserve(program, maps, 0);
@@ -185,6 +219,30 @@ fn set_kind(program: &mut Assembler, label: &'static str, kind: i32, next: &'sta
         .jump(next);
 }
 
+/// Goes on at "32 bits" in a 32-bit call, whose number means another one. Afterwards R1 is the number.
+fn find_compat(program: &mut Assembler, layout: &FileLayout) {
+    let (distance, bit) = layout.compat;
+    program.call(Helper::CurrentTask).copy(R7, R0);
+    to_stack(program, slot::SCRATCH, 4, R7, distance);
+    program
+        .load32(R1, R10, slot::SCRATCH)
+        .and_value(R1, bit)
+        .jump_if_value(R1, bit, "32 bits")
+        .load32(R1, R10, slot::NUMBER);
+}
+
+/// A 32-bit call: if it has transferred bytes, it is counted as one that is not seen.
+fn count_compat(program: &mut Assembler, calls: &Calls) {
+    program
+        .label("32 bits")
+        .jump_if_at_most(R8, 0, "out")
+        .load32(R1, R10, slot::NUMBER);
+    for &number in calls.compat_transfers {
+        program.jump_if_value(R1, number, "unseen");
+    }
+    program.jump("out");
+}
+
 /// The end of a system call. Its context: the address of the registers, and the result.
 pub(super) fn call_end(
     arch: Arch,
@@ -202,7 +260,7 @@ pub(super) fn call_end(
         .load64(R9, R6, 0);
     clear(p, &slot::ALL);
     to_stack(p, slot::NUMBER, 8, R9, calls.number);
-    p.load32(R1, R10, slot::NUMBER);
+    find_compat(p, layout);
     let labels = [
         (calls.reads, "read"),
         (calls.writes, "write"),
@@ -215,6 +273,7 @@ pub(super) fn call_end(
         }
     }
     p.jump("out");
+    count_compat(p, &calls);
     set_kind(p, "sync", kind::SYNC, "count");
     set_kind(p, "unseen", kind::UNSEEN, "count");
     set_kind(p, "write", kind::WRITE, "transfer");
@@ -305,6 +364,7 @@ pub(super) fn ring_submission(
     to_stack(p, slot::POSITION, 8, R9, layout.position);
     p.label("positioned");
     find_inode(p, layout);
+    limit_bytes(p, layout);
     p.jump("filled");
     set_kind(p, "registered", kind::UNSEEN, "count");
     p.label("filled");

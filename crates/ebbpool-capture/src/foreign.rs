@@ -1,0 +1,415 @@
+//! Files of other processes, whose owners write and replace them as they like.
+//!
+//! All of them are read here and nowhere else: no open waits for another process or acts on a device, no link leads out of
+//! the root directory of the process, only regular files are read, and never more than a limit. A test looks for opens of
+//! files elsewhere.
+
+use std::fs::{self, File};
+use std::io::{self, Read};
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+use rustix::fs::{Dir, FileType, Mode, OFlags, ResolveFlags, openat2, readlink};
+use rustix::io::Errno;
+
+/// The most bytes of a file that has a few numbers or names.
+pub(crate) const SMALL: u64 = 1 << 20;
+
+/// The most bytes of a table of names.
+pub(crate) const TABLE: u64 = 1 << 28;
+
+/// The most bytes of a program.
+pub(crate) const PROGRAM: u64 = 1 << 30;
+
+/// The most bytes of a text that the kernel makes.
+const KERNEL_TEXT: u64 = 1 << 26;
+
+/// The most names of a directory.
+const MOST_NAMES: usize = 1 << 20;
+
+/// Bytes of a path (`PATH_MAX`).
+const PATH: usize = 4096;
+
+fn refusal(problem: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidInput, problem.to_owned())
+}
+
+/// Opens for reading what a handle stands for, if it is a regular file.
+fn open_handle(handle: &OwnedFd) -> io::Result<File> {
+    // The handle was opened with O_PATH, which waits for nothing and touches no device.
+    let kind = FileType::from_raw_mode(rustix::fs::fstat(handle)?.st_mode);
+    if kind != FileType::RegularFile {
+        return Err(refusal("it is no regular file"));
+    }
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+    let path = format!("/proc/self/fd/{}", handle.as_raw_fd());
+    Ok(rustix::fs::open(path, flags, Mode::empty())?.into())
+}
+
+/// Opens the regular file behind one of the kernel's links, such as `/proc/PID/exe`, or at a path of this process.
+pub(crate) fn open_link(path: &str) -> io::Result<File> {
+    let handle = rustix::fs::open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
+    open_handle(&handle)
+}
+
+/// Reads a file to its end; an error if it has more bytes than `most`.
+pub(crate) fn read_all(file: &File, most: u64) -> io::Result<Vec<u8>> {
+    let stated = file.metadata()?.len();
+    if stated > most {
+        return Err(refusal("it is too large"));
+    }
+    let mut bytes = Vec::with_capacity(stated as usize);
+    file.take(most + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > most {
+        return Err(refusal("it is too large"));
+    }
+    Ok(bytes)
+}
+
+/// The first `N` bytes of the regular file behind one of the kernel's links.
+pub(crate) fn head<const N: usize>(path: &str) -> io::Result<[u8; N]> {
+    let mut bytes = [0; N];
+    open_link(path)?.read_exact(&mut bytes)?;
+    Ok(bytes)
+}
+
+/// A text that the kernel makes of a process, such as `/proc/PID/stat`. Names in it may be no UTF-8.
+pub(crate) fn kernel_text(path: &str) -> io::Result<String> {
+    let mut bytes = Vec::new();
+    File::open(path)?
+        .take(KERNEL_TEXT)
+        .read_to_end(&mut bytes)?;
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+/// Bytes of this machine's memory.
+pub(crate) fn memory_bytes() -> Option<u64> {
+    let text = kernel_text("/proc/meminfo").ok()?;
+    let line = text
+        .lines()
+        .find_map(|line| line.strip_prefix("MemTotal:"))?;
+    let kilobytes: u64 = line.split_ascii_whitespace().next()?.parse().ok()?;
+    kilobytes.checked_mul(1024)
+}
+
+/// Reads memory of a process by its file in `/proc`. False if there is no such memory.
+pub(crate) fn read_memory(path: &str, address: u64, bytes: &mut [u8]) -> bool {
+    use std::os::unix::fs::FileExt;
+    let memory = File::open(path);
+    memory.is_ok_and(|memory| memory.read_exact_at(bytes, address).is_ok())
+}
+
+/// The names in one of the kernel's directories.
+pub(crate) fn kernel_names(path: &str) -> Vec<String> {
+    let entries = fs::read_dir(path).into_iter().flatten().flatten();
+    let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
+    names.take(MOST_NAMES).collect()
+}
+
+/// Where one of the kernel's links leads, as text.
+pub(crate) fn link_text(path: &str) -> io::Result<String> {
+    Ok(fs::read_link(path)?.to_string_lossy().into_owned())
+}
+
+/// What identifies the contents of a file: a change of them changes the last part too.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Version {
+    identity: (u64, u64),
+    bytes: u64,
+    changed: (i64, i64),
+}
+
+impl Version {
+    fn of(file: &File) -> io::Result<Version> {
+        let found = file.metadata()?;
+        Ok(Version {
+            identity: (found.dev(), found.ino()),
+            bytes: found.len(),
+            changed: (found.ctime(), found.ctime_nsec()),
+        })
+    }
+}
+
+/// A program's or library's file that is open from the first look at it until the probes are attached, so that the file that
+/// was read is the one that is probed.
+#[derive(Debug)]
+pub(crate) struct ProgramFile {
+    file: File,
+    version: Version,
+}
+
+impl ProgramFile {
+    /// The file behind one of the kernel's links.
+    pub(crate) fn open(link: &str) -> io::Result<ProgramFile> {
+        let file = open_link(link)?;
+        let version = Version::of(&file)?;
+        Ok(ProgramFile { file, version })
+    }
+
+    pub(crate) fn read(&self) -> io::Result<Vec<u8>> {
+        read_all(&self.file, PROGRAM)
+    }
+
+    /// A path by which the kernel finds this open file, wherever it was moved to.
+    pub(crate) fn path(&self) -> String {
+        format!("/proc/self/fd/{}", self.file.as_raw_fd())
+    }
+
+    /// True if the file is as it was when it was opened.
+    pub(crate) fn is_unchanged(&self) -> bool {
+        Version::of(&self.file).is_ok_and(|version| version == self.version)
+    }
+
+    /// True if the kernel's link leads to this file.
+    pub(crate) fn is_behind(&self, link: &str) -> bool {
+        let found = fs::metadata(link);
+        found.is_ok_and(|found| (found.dev(), found.ino()) == self.version.identity)
+    }
+
+    /// Device and number.
+    pub(crate) fn identity(&self) -> (u64, u64) {
+        self.version.identity
+    }
+}
+
+/// Device and number of what one of the kernel's links leads to.
+pub(crate) fn identity_behind(link: &str) -> Option<(u64, u64)> {
+    let found = fs::metadata(link).ok()?;
+    Some((found.dev(), found.ino()))
+}
+
+/// What is known of a regular file without opening it.
+pub(crate) fn regular_behind(link: &str) -> Option<fs::Metadata> {
+    fs::metadata(link).ok().filter(fs::Metadata::is_file)
+}
+
+/// A directory of a process. Links below it lead where they lead for the process, which may be in a container.
+#[derive(Debug)]
+pub(crate) struct ForeignDirectory {
+    directory: OwnedFd,
+    root: OwnedFd,
+    /// The path of the directory from the root.
+    path: String,
+}
+
+impl ForeignDirectory {
+    /// The directory behind `link` in a process whose root directory is behind `root`; both are the kernel's links.
+    pub(crate) fn open(link: &str, root: &str) -> io::Result<ForeignDirectory> {
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        Ok(ForeignDirectory {
+            directory: rustix::fs::open(link, flags, Mode::empty())?,
+            root: rustix::fs::open(root, flags, Mode::empty())?,
+            path: readlink(link, Vec::with_capacity(PATH))
+                .ok()
+                .and_then(|path| path.into_string().ok())
+                .unwrap_or_else(|| link.to_owned()),
+        })
+    }
+
+    /// A directory of this process.
+    pub(crate) fn own(path: &Path) -> io::Result<ForeignDirectory> {
+        let path = fs::canonicalize(path)?;
+        ForeignDirectory::open(&path.to_string_lossy(), "/")
+    }
+
+    fn handle(&self, path: &str, more: OFlags) -> io::Result<OwnedFd> {
+        const TRIALS: usize = 8;
+        let flags = more | OFlags::CLOEXEC | OFlags::NONBLOCK;
+        let flags = match more.contains(OFlags::PATH) {
+            true => more | OFlags::CLOEXEC,
+            false => flags,
+        };
+        let within = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
+        let in_root = ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS;
+        let mut tried = 0;
+        loop {
+            let found = match openat2(&self.directory, path, flags, Mode::empty(), within) {
+                // A link leads out of the directory.
+                Err(Errno::XDEV) => {
+                    let path = format!("{}/{path}", self.path);
+                    openat2(&self.root, path, flags, Mode::empty(), in_root)
+                }
+                found => found,
+            };
+            tried += 1;
+            match found {
+                // Something was renamed meanwhile.
+                Err(Errno::AGAIN) if tried < TRIALS => {}
+                found => return Ok(found?),
+            }
+        }
+    }
+
+    /// Opens a regular file.
+    pub(crate) fn file(&self, path: &str) -> io::Result<File> {
+        open_handle(&self.handle(path, OFlags::PATH)?)
+    }
+
+    /// Reads a regular file of at most that many bytes.
+    pub(crate) fn read(&self, path: &str, most: u64) -> io::Result<Vec<u8>> {
+        read_all(&self.file(path)?, most)
+    }
+
+    /// The size of a regular file.
+    pub(crate) fn bytes(&self, path: &str) -> Option<u64> {
+        let handle = self.handle(path, OFlags::PATH).ok()?;
+        let found = rustix::fs::fstat(handle).ok()?;
+        let is_file = FileType::from_raw_mode(found.st_mode) == FileType::RegularFile;
+        is_file.then_some(found.st_size as u64)
+    }
+
+    /// The names in a directory below; "." for this one.
+    pub(crate) fn names(&self, path: &str) -> Vec<String> {
+        let opened = self.handle(path, OFlags::RDONLY | OFlags::DIRECTORY);
+        let Some(entries) = opened.ok().and_then(|opened| Dir::new(opened).ok()) else {
+            return Vec::new();
+        };
+        let names = entries.filter_map(|entry| {
+            let name = entry.ok()?.file_name().to_str().ok()?.to_owned();
+            (name != "." && name != "..").then_some(name)
+        });
+        names.take(MOST_NAMES).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+    use std::time::Instant;
+
+    use super::*;
+
+    fn fifo(path: &Path) {
+        rustix::fs::mknodat(rustix::fs::CWD, path, FileType::Fifo, Mode::RWXU, 0).expect("a FIFO");
+    }
+
+    #[test]
+    fn only_regular_files_are_read_and_none_is_waited_for() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = |name: &str| folder.path().join(name);
+        fs::write(path("plain"), "text").expect("written");
+        fifo(&path("fifo"));
+        symlink("/dev/zero", path("endless")).expect("a link");
+        symlink("plain", path("link")).expect("a link");
+        let started = Instant::now();
+        let directory = ForeignDirectory::own(folder.path()).expect("a directory");
+        assert_eq!(directory.read("plain", 4).expect("a file"), b"text");
+        assert_eq!(directory.read("link", 4).expect("a file"), b"text");
+        assert!(directory.read("plain", 3).is_err());
+        for name in ["fifo", "endless", ".", "missing"] {
+            assert!(directory.read(name, SMALL).is_err(), "{name}");
+            assert_eq!(directory.bytes(name), None, "{name}");
+        }
+        for name in ["fifo", "endless"] {
+            assert!(open_link(&path(name).to_string_lossy()).is_err(), "{name}");
+        }
+        assert!(started.elapsed().as_secs() < 5);
+        let mut names = directory.names(".");
+        names.sort();
+        assert_eq!(names, ["endless", "fifo", "link", "plain"]);
+    }
+
+    #[test]
+    fn links_lead_where_they_lead_for_the_process() {
+        let root = tempfile::tempdir().expect("a root");
+        let path = |name: &str| root.path().join(name);
+        fs::create_dir_all(path("srv/data")).expect("a folder");
+        fs::create_dir(path("elsewhere")).expect("a folder");
+        fs::write(path("elsewhere/file"), "inside").expect("written");
+        symlink("/elsewhere", path("srv/data/absolute")).expect("a link");
+        symlink("../../elsewhere", path("srv/data/relative")).expect("a link");
+        symlink("../../../../../../../etc/passwd", path("srv/data/above")).expect("a link");
+        let directory = ForeignDirectory {
+            path: "/srv/data".into(),
+            ..ForeignDirectory::open(
+                &path("srv/data").to_string_lossy(),
+                &root.path().to_string_lossy(),
+            )
+            .expect("a directory")
+        };
+        for link in ["absolute", "relative"] {
+            let read = directory.read(&format!("{link}/file"), SMALL);
+            assert_eq!(read.expect("a file"), b"inside", "{link}");
+            assert_eq!(directory.names(link), ["file"]);
+        }
+        assert!(directory.read("above", SMALL).is_err());
+    }
+
+    #[test]
+    fn this_machine_has_memory() {
+        assert!(memory_bytes().is_some_and(|bytes| bytes > 1 << 20));
+    }
+
+    #[test]
+    fn a_file_that_was_replaced_or_changed_is_noticed() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("program");
+        fs::write(&path, "one").expect("written");
+        let link = path.to_string_lossy();
+        let file = ProgramFile::open(&link).expect("a file");
+        assert!(file.is_unchanged() && file.is_behind(&link));
+        assert_eq!(file.read().expect("bytes"), b"one");
+        fs::write(folder.path().join("other"), "other").expect("written");
+        fs::rename(folder.path().join("other"), &path).expect("renamed");
+        assert!(!file.is_behind(&link));
+        assert_eq!(fs::read(file.path()).expect("bytes"), b"one");
+        let file = ProgramFile::open(&link).expect("a file");
+        fs::write(&path, "another text").expect("written");
+        assert!(file.is_behind(&link) && !file.is_unchanged());
+    }
+
+    /// Opens and reads by path that are not in this file must be of the kernel's own files, or of those that the caller names.
+    #[test]
+    fn no_other_file_of_this_crate_opens_files() {
+        const OPENS: [&str; 9] = [
+            "File::open",
+            "OpenOptions",
+            "fs::read(",
+            "fs::read_to_string(",
+            "fs::read_dir(",
+            "fs::metadata(",
+            "fs::symlink_metadata(",
+            "fs::canonicalize(",
+            "libc::open",
+        ];
+        /// They read `/sys`, the kernel's counters, and a device that the caller names.
+        const OWN: [&str; 5] = [
+            "foreign.rs",
+            "kernel.rs",
+            "btf.rs",
+            "written.rs",
+            "device.rs",
+        ];
+        let mut folders = vec![Path::new(env!("CARGO_MANIFEST_DIR")).join("src")];
+        let mut looked_at = 0;
+        while let Some(folder) = folders.pop() {
+            for entry in fs::read_dir(folder).expect("a folder") {
+                let path = entry.expect("an entry").path();
+                if path.is_dir() {
+                    folders.push(path);
+                    continue;
+                }
+                let name = path
+                    .file_name()
+                    .expect("a name")
+                    .to_string_lossy()
+                    .into_owned();
+                if OWN.contains(&name.as_str()) {
+                    continue;
+                }
+                let text = fs::read_to_string(&path).expect("a source");
+                let code = text
+                    .split("#[cfg(test)]\nmod tests")
+                    .next()
+                    .unwrap_or_default();
+                let code = code.replace("ProgramFile::open", "");
+                for open in OPENS {
+                    assert!(!code.contains(open), "{path:?} has {open}; use foreign.rs");
+                }
+                looked_at += 1;
+            }
+        }
+        assert!(looked_at > 20, "{looked_at}");
+    }
+}

@@ -1,0 +1,43 @@
+// Opens two databases in turns, so that the next connection often gets the memory of the one before, and prints how many pages
+// each requested by SQLite's own count. With the argument "again" it becomes another run of itself first, after a line.
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+typedef struct sqlite3 sqlite3;
+int sqlite3_open(const char *, sqlite3 **);
+int sqlite3_close(sqlite3 *);
+int sqlite3_exec(sqlite3 *, const char *, void *, void *, char **);
+int sqlite3_db_status(sqlite3 *, int, int *, int *, int);
+
+static long run(const char *path, const char *statement) {
+    sqlite3 *database;
+    int hits = 0, misses = 0, most;
+    if (sqlite3_open(path, &database) || sqlite3_exec(database, statement, 0, 0, 0)) exit(1);
+    sqlite3_db_status(database, 7, &hits, &most, 0);
+    sqlite3_db_status(database, 8, &misses, &most, 0);
+    sqlite3_close(database);
+    return (long)hits + misses;
+}
+
+int main(int count, char **words) {
+    char line[16];
+    long large = 0, small = 0;
+    run("large.db",
+        "create table if not exists t(a, b); insert into t with recursive n(i) as"
+        " (select 1 union all select i + 1 from n where i < 2000) select i, hex(randomblob(50)) from n");
+    run("small.db", "create table if not exists t(a, b); insert into t values(1, 2)");
+    puts("ready");
+    fflush(stdout);
+    if (!fgets(line, sizeof line, stdin)) return 1;
+    if (count > 1 && strcmp(words[1], "again") == 0) execl(words[0], words[0], (char *)0);
+    for (int turn = 0; turn < 200; turn++) {
+        large += run("large.db", "select count(b) from t");
+        small += run("small.db", "select count(b) from t");
+    }
+    printf("%ld %ld\ndone\n", large, small);
+    fflush(stdout);
+    fgets(line, sizeof line, stdin);
+    return 0;
+}
