@@ -58,7 +58,7 @@ pub(crate) fn compare(args: &CompareArgs) -> Result<(), Failure> {
             },
         }),
         Some(error) => Err(error.into()),
-        None if finished().all(|result| result.failed) => Err(Failure::AllFailed),
+        None if finished().all(|result| result.failed.is_some()) => Err(Failure::AllFailed),
         None => Ok(()),
     }
 }

@@ -64,7 +64,7 @@ pub(crate) fn of_comparison(comparison: &Comparison) -> String {
             for (policy, row) in comparison.policies.iter().zip(block.rows()) {
                 let mut cells = vec![policy.clone()];
                 cells.extend(group.iter().map(|&(size, _)| match &row[size] {
-                    Some(result) if result.failed => "failed        ".into(),
+                    Some(result) if result.failed.is_some() => "failed        ".into(),
                     Some(result) => cell(result, block, size, unit.factor),
                     None => "-        ".into(),
                 }));
