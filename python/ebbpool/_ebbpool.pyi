@@ -29,6 +29,7 @@ __all__ = [
     "run",
     "split_list",
     "table",
+    "table_of_parts",
 ]
 
 _Show = Callable[[float], None] | None
