@@ -17,12 +17,58 @@ from ._table import Row, Table, table_of
 _FARTHEST = 0.25
 
 
+class _Said:
+    """What a comparison says of itself. It goes to other processes in place of the comparison, which has the traces' details."""
+
+    def __init__(self, native: _ebbpool.Comparison) -> None:
+        self._json = native.json()
+        self._answers = native.answers()
+        self._summary = Table(native.summary())
+        self._text = native.text()
+        self._page = native.page()
+
+    def json(self) -> str:
+        return self._json
+
+    def answers(self) -> list[tuple[str, list[str], list[tuple[str, int]]]]:
+        return self._answers
+
+    def summary(self) -> _ebbpool.Table:
+        return self._summary._table
+
+    def text(self) -> str:
+        return self._text
+
+    def page(self) -> str:
+        return self._page
+
+    def report(self, path: str) -> None:
+        write_page(path, self._page)
+
+
+class _SaidCurve:
+    """The same for a curve."""
+
+    def __init__(self, native: _ebbpool.Curve) -> None:
+        self.sentence = native.sentence
+        self._page = native.page()
+
+    def report(self, path: str) -> None:
+        write_page(path, self._page)
+
+
 class Comparison(Table):
-    """The results of `compare`: a row for each trace, asymmetry, policy and size."""
+    """The results of `compare`: a row for each trace, asymmetry, policy and size.
+
+    It pickles with all that it says, the report included."""
 
     def __init__(self, native: _ebbpool.Comparison) -> None:
         super().__init__(native.table(), "", native.notes)
-        self._native = native
+        self._native: _ebbpool.Comparison | _Said = native
+
+    def __getstate__(self) -> dict[str, Any]:
+        native = self._native
+        return {**super().__getstate__(), "_native": native if isinstance(native, _Said) else _Said(native)}
 
     def to_json(self) -> str:
         """The results as `ebbpool compare --format json` prints them, with the figures of a device."""
@@ -131,6 +177,12 @@ class Comparison(Table):
         return "".join(parts)
 
 
+def write_page(path: str | os.PathLike[str], page: str) -> None:
+    """Writes a page of HTML."""
+    with open(path_of(path), "w", encoding="utf-8") as file:
+        file.write(page)
+
+
 def _described(result: str) -> str:
     """The columns of a result with their units and meanings, for the documentation."""
     lines = []
@@ -189,7 +241,11 @@ class Curve(Table):
 
     def __init__(self, native: _ebbpool.Curve) -> None:
         super().__init__(native.table(), native.json(), native.notes)
-        self._native = native
+        self._native: _ebbpool.Curve | _SaidCurve = native
+
+    def __getstate__(self) -> dict[str, Any]:
+        native = self._native
+        return {**super().__getstate__(), "_native": native if isinstance(native, _SaidCurve) else _SaidCurve(native)}
 
     @property
     def advice(self) -> str:

@@ -12,6 +12,7 @@ from typing import Any
 
 from . import _ebbpool
 from ._arguments import counting, number, numbers, path_of, shown, sizes, text_or_none, threads_or_none, whole
+from ._comparison import write_page
 from ._errors import EbbpoolError, UsageError
 from ._executor import reproduce_with
 from ._lab import _one, policies_of
@@ -21,13 +22,36 @@ from ._trace import trace_of
 from ._types import PolicyLike, Size, TraceLike, Watch
 
 
+class _SaidAdvice:
+    """What advice says. It goes to other processes in place of the advice itself."""
+
+    def __init__(self, native: _ebbpool.Advice) -> None:
+        self.notes = native.notes
+        self._json = native.json()
+        self._paragraphs = native.paragraphs()
+        self._page = native.page()
+
+    def json(self) -> str:
+        return self._json
+
+    def paragraphs(self) -> list[tuple[str, list[str], tuple[list[str], list[list[str]]] | None]]:
+        return self._paragraphs
+
+    def page(self) -> str:
+        return self._page
+
+
 class Advice(Row):
     """The answer to an operator; its fields are those of `ebbpool advise --format json`, such as `recommendation`, `saves`,
     `curve`, `knee`, `life` and `knobs`."""
 
     def __init__(self, native: _ebbpool.Advice) -> None:
         super().__init__(json.loads(native.json()))
-        self._native = native
+        self._native: _ebbpool.Advice | _SaidAdvice = native
+
+    def __getstate__(self) -> dict[str, Any]:
+        native = self._native
+        return {**self.__dict__, "_native": native if isinstance(native, _SaidAdvice) else _SaidAdvice(native)}
 
     @property
     def notes(self) -> list[str]:
@@ -45,8 +69,7 @@ class Advice(Row):
 
     def report(self, path: str | os.PathLike[str]) -> None:
         """Writes the answer as a page of HTML."""
-        with open(path_of(path), "w", encoding="utf-8") as file:
-            file.write(self._native.page())
+        write_page(path, self._native.page())
 
     def __repr__(self) -> str:
         parts = []
@@ -146,8 +169,7 @@ class Diff(Row):
 
     def report(self, path: str | os.PathLike[str]) -> None:
         """Writes the differences as a page of HTML."""
-        with open(path_of(path), "w", encoding="utf-8") as file:
-            file.write(self._page)
+        write_page(path, self._page)
 
     def __repr__(self) -> str:
         return self.sentence

@@ -51,7 +51,7 @@ class Table:
     """Results with named columns.
 
     `polars.DataFrame(table)`, `pyarrow.table(table)`, `duckdb.sql("from table")` and all else that reads
-    `__arrow_c_stream__` take it as it is. It has a length, and rows by number.
+    `__arrow_c_stream__` take it as it is. It has a length, and rows by number, and it pickles.
     """
 
     # It is no Sequence: Polars would take it row by row then, and not by the stream, which has the types.
@@ -64,6 +64,12 @@ class Table:
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
         return self._table.__arrow_c_stream__(requested_schema)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_table": self._table.parts()}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update({**state, "_table": _ebbpool.table_of_parts(state["_table"])})
 
     def __len__(self) -> int:
         return len(self._table)

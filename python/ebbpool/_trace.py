@@ -9,7 +9,7 @@ from typing import Any
 
 from . import _ebbpool
 from ._arguments import path_of, shown, text_or_none, whole
-from ._errors import UsageError
+from ._errors import TraceError, UsageError
 from ._table import Row
 from ._types import SupportsArrowStream, TraceLike, Watch
 
@@ -104,7 +104,13 @@ class Trace:
 
     def key(self) -> bytes:
         """A key of the references and the metadata: traces with equal keys are equal."""
-        return self._native.key()
+        try:
+            return self._native.key()
+        except TraceError:
+            if _is_in_memory(self._source):
+                # A value may be wrong, and then the error says which.
+                self._native.check()
+            raise
 
     def info(self, *, progress: Watch = None) -> Row:
         """Reads the trace to its end and describes it: references, writes, distinct pages, and more.
@@ -194,6 +200,10 @@ def everywhere(trace: Trace) -> Trace:
     else:
         return trace
     return Trace(moved, **trace._options)
+
+
+def _is_in_memory(source: Any) -> bool:
+    return isinstance(source, tuple) or hasattr(source, "__arrow_c_stream__")
 
 
 def _is_function(source: Any) -> bool:

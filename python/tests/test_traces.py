@@ -227,7 +227,7 @@ def test_wrong_traces_are_refused(tmp_path: Path) -> None:
 
 def test_wrong_rows_are_named() -> None:
     negative = pl.DataFrame({"page": [1, 2, -3], "write": [True, False, True]})
-    with pytest.raises(ebbpool.TraceError, match="row 0.*-3 is not a page number"):
+    with pytest.raises(ebbpool.TraceError, match="row 2.*-3 is not a page number"):
         ebbpool.compare(negative, "lru", 2, 8)
     nulls = pl.DataFrame({"page": [1, None, 3], "write": [True, False, True]})
     with pytest.raises(ebbpool.TraceError, match="pages has nulls"):

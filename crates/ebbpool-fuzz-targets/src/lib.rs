@@ -9,6 +9,7 @@ mod databases;
 mod devices;
 mod names;
 mod sqlite;
+mod tables;
 mod traces;
 
 use ebbpool_trace::Format;
@@ -126,6 +127,10 @@ pub const TARGETS: &[FuzzTarget] = &[
     FuzzTarget {
         name: "rocksdb",
         check: |input| traces::foreign(Format::RocksDb, input),
+    },
+    FuzzTarget {
+        name: "arrow",
+        check: tables::arrow,
     },
     FuzzTarget {
         name: "log_record",

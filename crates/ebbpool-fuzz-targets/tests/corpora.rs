@@ -134,7 +134,7 @@ fn mutations_show_no_fault() {
             "spc" | "msr" | "vscsi" | "oracle_general" | "lcs" | "fio" | "blkparse" | "lirs"
             | "arc" | "rocksdb" => 1000,
             "changes" | "chip" | "device_profile" | "flash_config" | "log" | "catalog" => 1000,
-            "elf" | "kernel_types" | "capture_events" => 3000,
+            "elf" | "kernel_types" | "capture_events" | "arrow" => 3000,
             _ => 20_000,
         };
         for _ in 0..mutants {

@@ -1,6 +1,6 @@
 //! Comparisons of policies.
 
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 use std::time::SystemTime;
 
 use ebbpool_lab::report::{self, ReportOptions};
@@ -10,12 +10,13 @@ use ebbpool_trace::Source;
 use ebbpool_trace::output::OutputFile;
 use pyo3::prelude::*;
 
+use crate::calls::Calls;
 use crate::errors::{Class, lab_error, raise};
 use crate::requests::{Counting, policies, pricing, sizes};
 use crate::store::Results;
 use crate::table::Table;
 use crate::trace::{Trace, sources};
-use crate::watch::{Watch, Watched, watched};
+use crate::watch::{Watch, Watched, watched_with};
 
 /// The answers over one trace or several.
 #[pyclass(frozen, module = "ebbpool._ebbpool")]
@@ -129,7 +130,7 @@ impl Comparison {
     }
 }
 
-fn options() -> ReportOptions {
+pub(crate) fn options() -> ReportOptions {
     ReportOptions {
         command: None,
         date: Some(SystemTime::now()),
@@ -150,8 +151,8 @@ pub(crate) struct Comparing<'py> {
 }
 
 impl Comparing<'_> {
-    fn request(self, py: Python<'_>) -> PyResult<CompareRequest> {
-        let (selection, guests) = policies(py, self.policies)?;
+    fn request(self, py: Python<'_>, calls: &Arc<Calls>) -> PyResult<CompareRequest> {
+        let (selection, guests) = policies(py, calls, self.policies)?;
         let selection = selection.with_recommended();
         let pricing = pricing(py, &self.asymmetry, self.device.as_deref())?;
         let request = CompareRequest {
@@ -179,7 +180,8 @@ pub(crate) fn compare(
     progress: Option<Py<PyAny>>,
     stored: bool,
 ) -> PyResult<Comparison> {
-    let request = request.request(py)?;
+    let calls = Calls::new();
+    let request = request.request(py, &calls)?;
     let settings = results.settings(threads);
     let set = TraceSet::of(sources(&traces)).map_err(|error| lab_error(py, error.into()))?;
     let TraceSet { sources, groups } = set;
@@ -192,7 +194,7 @@ pub(crate) fn compare(
         answer,
         exception,
         notes,
-    } = watched(py, progress.as_ref(), work);
+    } = watched_with(py, &calls, progress.as_ref(), work);
     if let Some(exception) = exception {
         if let Ok(found) = &answer {
             let partial: usize = found.iter().map(|one| one.finished().count()).sum();

@@ -98,7 +98,7 @@ impl GuestPolicy for CompiledGuest {
     }
 
     fn make<'o>(&self, frames: u32, host: GuestHost<'o>) -> Result<GuestEngine<'o>, PolicyFailure> {
-        let addresses = Python::attach(|py| {
+        let addresses = self.0.calls.within(|py| {
             let made = self.0.make.bind(py).call_method1("_addresses", (frames,))?;
             made.extract::<Addresses>()
         });
@@ -115,7 +115,9 @@ impl Policy for CompiledPolicy {
     #[inline]
     fn hit(&mut self, frame: Frame, access: Access) {
         self.resident.references += 1;
-        if let Some(hit) = self.hit {
+        if let Some(hit) = self.hit
+            && self.resident.may_call()
+        {
             hit(self.state, frame, access.is_write().into());
         }
     }
@@ -123,7 +125,9 @@ impl Policy for CompiledPolicy {
     #[inline]
     fn miss(&mut self, page: Page, _ghost: Option<Ghost>, access: Access) {
         self.resident.references += 1;
-        if let Some(miss) = self.miss {
+        if let Some(miss) = self.miss
+            && self.resident.may_call()
+        {
             miss(self.state, page, access.is_write().into());
         }
     }
@@ -134,7 +138,7 @@ impl Policy for CompiledPolicy {
         _incoming: Option<(Page, Access)>,
         may_evict: F,
     ) -> Option<Frame> {
-        if self.resident.has_failed {
+        if !self.resident.may_call() {
             return self.resident.any(may_evict);
         }
         let frame = (self.victim)(self.state);
@@ -151,7 +155,9 @@ impl Policy for CompiledPolicy {
     }
 
     fn class(&mut self, class: PageClass) {
-        if let Some(page_class) = self.page_class {
+        if let Some(page_class) = self.page_class
+            && self.resident.may_call()
+        {
             page_class(self.state, class);
         }
     }
@@ -159,7 +165,9 @@ impl Policy for CompiledPolicy {
     #[inline]
     fn admit(&mut self, frame: Frame, page: Page, access: Access) {
         self.resident.resident[frame as usize] = true;
-        if let Some(admit) = self.admit {
+        if let Some(admit) = self.admit
+            && self.resident.may_call()
+        {
             admit(self.state, frame, page, access.is_write().into());
         }
     }
@@ -167,14 +175,18 @@ impl Policy for CompiledPolicy {
     #[inline]
     fn evicted(&mut self, frame: Frame) {
         self.resident.resident[frame as usize] = false;
-        if let Some(evicted) = self.evicted {
+        if let Some(evicted) = self.evicted
+            && self.resident.may_call()
+        {
             evicted(self.state, frame);
         }
     }
 
     #[inline]
     fn cleaned(&mut self, frame: Frame) {
-        if let Some(cleaned) = self.cleaned {
+        if let Some(cleaned) = self.cleaned
+            && self.resident.may_call()
+        {
             cleaned(self.state, frame);
         }
     }

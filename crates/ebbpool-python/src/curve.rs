@@ -1,10 +1,9 @@
 //! Curves against memory size, and lower bounds.
 
-use std::sync::{Mutex, PoisonError};
-use std::time::SystemTime;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use ebbpool_cost::Asymmetry;
-use ebbpool_lab::report::{self, ReportOptions};
+use ebbpool_lab::report;
 use ebbpool_lab::{
     BoundRequest, BoundResult, CurveRequest, CurveStudy, Lab, MemorySize, Target, parse_warmup,
     schema,
@@ -12,12 +11,14 @@ use ebbpool_lab::{
 use ebbpool_trace::output::OutputFile;
 use pyo3::prelude::*;
 
+use crate::calls::Calls;
+use crate::compare::options;
 use crate::errors::{Class, lab_error, raise, wrong};
 use crate::requests::{all_parsed, at_end, checkpoints, parsed, policies, sizes};
 use crate::store::Results;
 use crate::table::Table;
 use crate::trace::Trace;
-use crate::watch::{Watch, watched};
+use crate::watch::{Watch, watched, watched_with};
 
 /// The answer of a study of curves.
 #[pyclass(frozen, module = "ebbpool._ebbpool")]
@@ -33,6 +34,14 @@ pub(crate) struct Curve {
     notes: Vec<String>,
 }
 
+impl Curve {
+    fn comparison(&self) -> ebbpool_lab::Comparison {
+        let study = self.study.lock();
+        let study = study.unwrap_or_else(PoisonError::into_inner).clone();
+        study.into_comparison()
+    }
+}
+
 #[pymethods]
 impl Curve {
     /// One row for each policy and size.
@@ -45,17 +54,17 @@ impl Curve {
         json_of(py, &self.rows)
     }
 
+    /// The report as a page of HTML.
+    fn page(&self, py: Python<'_>) -> PyResult<String> {
+        let page = report::page(&[self.comparison()], &[], &options());
+        page.map_err(|error| raise(py, Class::Failure, &error.to_string()))
+    }
+
     /// Writes the report.
     fn report(&self, py: Python<'_>, path: &str) -> PyResult<()> {
-        let study = self.study.lock();
-        let study = study.unwrap_or_else(PoisonError::into_inner).clone();
-        let options = ReportOptions {
-            command: None,
-            date: Some(SystemTime::now()),
-        };
         let written = OutputFile::create(path)
             .map_err(Into::into)
-            .and_then(|file| report::write(file, &[study.into_comparison()], &[], &options));
+            .and_then(|file| report::write(file, &[self.comparison()], &[], &options()));
         written.map_err(|error| lab_error(py, error))
     }
 }
@@ -89,8 +98,8 @@ pub(crate) struct Curving<'py> {
 }
 
 impl Curving<'_> {
-    fn request(self, py: Python<'_>) -> PyResult<CurveRequest> {
-        let (selection, guests) = policies(py, self.policies)?;
+    fn request(self, py: Python<'_>, calls: &Arc<Calls>) -> PyResult<CurveRequest> {
+        let (selection, guests) = policies(py, calls, self.policies)?;
         let asymmetry: Asymmetry = parsed(py, "asymmetry", &self.asymmetry)?;
         let target = self.target.as_deref();
         let target = target.map(|text| parsed::<Target>(py, "target", text));
@@ -125,13 +134,14 @@ pub(crate) fn curve(
     progress: Option<Py<PyAny>>,
     stored: bool,
 ) -> PyResult<Option<Curve>> {
-    let request = request.request(py)?;
+    let calls = Calls::new();
+    let request = request.request(py, &calls)?;
     let settings = results.settings(threads);
     let work = |watch: &Watch| {
         watch.stop_if(stored);
         Lab::new(settings, watch).curve(&trace.source, &request)
     };
-    let watched = watched(py, progress.as_ref(), work);
+    let watched = watched_with(py, &calls, progress.as_ref(), work);
     if stored && watched.lacks_results() {
         return Ok(None);
     }

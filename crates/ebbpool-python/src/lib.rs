@@ -3,6 +3,7 @@
 
 mod advise;
 mod arrow;
+mod calls;
 mod catalogue;
 mod compare;
 mod compiled;
@@ -49,7 +50,7 @@ mod _ebbpool {
     #[pymodule_export]
     use super::store::Results;
     #[pymodule_export]
-    use super::table::{Table, fields, table};
+    use super::table::{Table, fields, table, table_of_parts};
     #[pymodule_export]
     use super::trace::Trace;
 }

@@ -7,9 +7,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use ebbpool_policy::{Access, Costs, Frame, Ghost, Page, PageClass, Policy};
 use ebbpool_sim::{GuestEngine, GuestHost, GuestPolicy};
+use pyo3::exceptions::PyKeyboardInterrupt;
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
+use crate::calls::Calls;
 use crate::compiled::CompiledGuest;
 use crate::errors::{Class, raise, wrong};
 
@@ -17,7 +19,11 @@ pub(crate) type PolicyFailure = Box<dyn Error + Send + Sync>;
 
 /// The policy of the caller that an object stands for: an `ebbpool.Compiled`, or a class or function that makes a
 /// policy from a number of frames.
-pub(crate) fn guest(py: Python<'_>, policy: &Bound<'_, PyAny>) -> PyResult<Arc<dyn GuestPolicy>> {
+pub(crate) fn guest(
+    py: Python<'_>,
+    calls: &Arc<Calls>,
+    policy: &Bound<'_, PyAny>,
+) -> PyResult<Arc<dyn GuestPolicy>> {
     let compiled = policy.hasattr("_addresses")?;
     if !compiled && !policy.is_callable() {
         let text = format!(
@@ -39,6 +45,7 @@ pub(crate) fn guest(py: Python<'_>, policy: &Bound<'_, PyAny>) -> PyResult<Arc<d
             None => false,
         },
         make: policy.clone().unbind(),
+        calls: Arc::clone(calls),
         failure: Arc::default(),
     };
     Ok(match compiled {
@@ -53,6 +60,7 @@ pub(crate) struct CallerPolicy {
     pub(crate) looks_at_costs: bool,
     pub(crate) has_miniature: bool,
     pub(crate) make: Py<PyAny>,
+    pub(crate) calls: Arc<Calls>,
     failure: Arc<Mutex<Option<PolicyFailure>>>,
 }
 
@@ -86,7 +94,10 @@ impl GuestPolicy for PythonGuest {
 
     fn make<'o>(&self, frames: u32, host: GuestHost<'o>) -> Result<GuestEngine<'o>, PolicyFailure> {
         let resident = ResidentFrames::new(&self.0, frames);
-        let policy = Python::attach(|py| {
+        let policy = self.0.calls.within(|py| {
+            if self.0.calls.stopped() {
+                return Err(interrupted());
+            }
             let object = self.0.make.bind(py).call1((frames,))?;
             PythonPolicy::new(&object, resident)
         });
@@ -95,7 +106,7 @@ impl GuestPolicy for PythonGuest {
 
     /// Attaches to the interpreter once for a chunk, and not for each call.
     fn around(&self, work: &mut dyn FnMut()) {
-        Python::attach(|_| work());
+        self.0.calls.within(|_| work());
     }
 
     fn take_failure(&self) -> Option<PolicyFailure> {
@@ -113,6 +124,7 @@ pub(crate) struct ResidentFrames {
     pub(crate) has_failed: bool,
     /// Where the search for the next victim of a failed policy begins.
     cursor: usize,
+    calls: Arc<Calls>,
     failure: Arc<Mutex<Option<PolicyFailure>>>,
 }
 
@@ -125,12 +137,22 @@ impl ResidentFrames {
             references: 0,
             has_failed: false,
             cursor: 0,
+            calls: Arc::clone(&guest.calls),
             failure: Arc::clone(&guest.failure),
         }
     }
 
     pub(crate) fn is_resident(&self, frame: Frame) -> bool {
         self.resident.get(frame as usize) == Some(&true)
+    }
+
+    /// True if a method of the policy may be called: it has not failed, and the user has not stopped the work.
+    #[inline]
+    pub(crate) fn may_call(&mut self) -> bool {
+        if self.calls.stopped() && !self.has_failed {
+            self.put_failure(Box::new(interrupted()));
+        }
+        !self.has_failed
     }
 
     /// Where the run is, for messages. The first reference has the number 0.
@@ -176,6 +198,12 @@ impl ResidentFrames {
         self.cursor = found.map_or(0, |frame| frame + 1);
         found.map(|frame| frame as Frame)
     }
+}
+
+/// The failure of a policy that the user has stopped. It ends the pass, so that no result is taken from it.
+#[cold]
+fn interrupted() -> PyErr {
+    PyKeyboardInterrupt::new_err("interrupted")
 }
 
 /// Frames whose objects are stored; each takes some 250 bytes.
@@ -243,6 +271,7 @@ struct PythonPolicy {
     cleaned: Option<Py<PyAny>>,
     costs: Option<Py<PyAny>>,
     frames: StoredFrames,
+    calls: Arc<Calls>,
     /// In a cell, because the driver asks for companions of a victim without changing the policy.
     resident: Mutex<ResidentFrames>,
 }
@@ -272,6 +301,7 @@ impl PythonPolicy {
             cleaned: method("cleaned")?,
             costs: method("costs")?,
             frames: StoredFrames::new(resident.frames),
+            calls: Arc::clone(&resident.calls),
             resident: Mutex::new(resident),
         })
     }
@@ -293,10 +323,10 @@ impl PythonPolicy {
         let Some(method) = method else { return };
         let resident = self.resident.lock();
         let mut resident = resident.unwrap_or_else(PoisonError::into_inner);
-        if resident.has_failed {
+        if !resident.may_call() {
             return;
         }
-        let frames = Python::attach(|py| {
+        let frames = self.calls.within(|py| {
             let frames = method.bind(py).call1((victim,));
             let frames = frames.and_then(|frames| frames.extract::<Vec<Frame>>());
             frames.map_err(|error| resident.fail(py, error)).ok()
@@ -324,8 +354,8 @@ macro_rules! call {
     (@ $policy:ident.$method:ident, |$py:ident, $bound:ident| $called:expr) => {
         if let Some(method) = &$policy.$method {
             let resident = $policy.resident.get_mut().unwrap_or_else(PoisonError::into_inner);
-            if !resident.has_failed {
-                Python::attach(|$py| {
+            if resident.may_call() {
+                $policy.calls.within(|$py| {
                     let $bound = method.bind($py);
                     if let Err(error) = $called {
                         resident.fail($py, error);
@@ -356,10 +386,10 @@ impl Policy for PythonPolicy {
     ) -> Option<Frame> {
         let resident = self.resident.get_mut();
         let resident = resident.unwrap_or_else(PoisonError::into_inner);
-        if resident.has_failed {
+        if !resident.may_call() {
             return resident.any(may_evict);
         }
-        let frame = Python::attach(|py| match self.victim.bind(py).call0() {
+        let frame = self.calls.within(|py| match self.victim.bind(py).call0() {
             Ok(frame) => {
                 let number = frame.extract::<Frame>().ok();
                 let number = number.filter(|&number| resident.is_resident(number));

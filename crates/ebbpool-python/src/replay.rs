@@ -1,6 +1,7 @@
 //! Replays in the pool.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use ebbpool::storage::Engine;
 use ebbpool_cost::Asymmetry;
@@ -8,11 +9,12 @@ use ebbpool_lab::replay::{ReplayFile, ReplayOutputs, ReplayRequest, ReplayStorag
 use ebbpool_lab::{Lab, MemorySize, Settings};
 use pyo3::prelude::*;
 
+use crate::calls::Calls;
 use crate::curve::json_of;
 use crate::errors::wrong;
 use crate::requests::{Counting, parsed, policies};
 use crate::trace::Trace;
-use crate::watch::{Watch, watched};
+use crate::watch::{Watch, watched_with};
 
 /// What a replay is about, besides the trace.
 #[derive(FromPyObject)]
@@ -37,8 +39,8 @@ pub(crate) struct Replaying<'py> {
 }
 
 impl Replaying<'_> {
-    fn request(&mut self, py: Python<'_>) -> PyResult<ReplayRequest> {
-        let (selection, guests) = policies(py, self.policies.take())?;
+    fn request(&mut self, py: Python<'_>, calls: &Arc<Calls>) -> PyResult<ReplayRequest> {
+        let (selection, guests) = policies(py, calls, self.policies.take())?;
         let engine = match self.engine.as_str() {
             "auto" => Engine::Auto,
             "uring" => Engine::Uring,
@@ -87,7 +89,8 @@ pub(crate) fn replay(
     mut request: Replaying<'_>,
     progress: Option<Py<PyAny>>,
 ) -> PyResult<(String, Vec<String>)> {
-    let lab_request = request.request(py)?;
+    let calls = Calls::new();
+    let lab_request = request.request(py, &calls)?;
     let outputs = ReplayOutputs {
         events: request.events.map(PathBuf::from),
         references: request.record.map(PathBuf::from),
@@ -97,6 +100,6 @@ pub(crate) fn replay(
         let study = lab.replay(&trace.source, &lab_request, &outputs)?;
         study.into_result()
     };
-    let (results, notes) = watched(py, progress.as_ref(), work).finish(py)?;
+    let (results, notes) = watched_with(py, &calls, progress.as_ref(), work).finish(py)?;
     Ok((json_of(py, &results)?, notes))
 }

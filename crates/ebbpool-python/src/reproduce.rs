@@ -11,12 +11,13 @@ use ebbpool_policy::{PolicySpec, split_list};
 use ebbpool_sim::SimError;
 use pyo3::prelude::*;
 
+use crate::calls::Calls;
 use crate::curve::json_of;
 use crate::errors::{Class, lab_error, raise};
 use crate::policy::guest;
 use crate::requests::all_parsed;
 use crate::store::Results;
-use crate::watch::{Watch, watched};
+use crate::watch::{Watch, watched_with};
 
 impl Listener for Watch {
     fn ended(&self, end: &ExperimentEnd<'_>) {
@@ -78,11 +79,12 @@ pub(crate) fn reproduce(
         true => Scale::Full,
         false => Scale::Quick,
     };
+    let calls = Calls::new();
     let (mut names, mut guests) = (Vec::new(), Vec::new());
     for policy in policies {
         match policy.extract::<String>() {
             Ok(list) => names.extend(split_list(&list)),
-            Err(_) => guests.push(guest(py, &policy)?),
+            Err(_) => guests.push(guest(py, &calls, &policy)?),
         }
     }
     let request = StudyRequest {
@@ -106,7 +108,7 @@ pub(crate) fn reproduce(
             false => Ok(outcome),
         }
     };
-    let (outcome, notes) = watched(py, progress.as_ref(), work).finish(py)?;
+    let (outcome, notes) = watched_with(py, &calls, progress.as_ref(), work).finish(py)?;
     let results: Vec<_> = outcome.results.iter().map(experiments::json).collect();
     Ok((json_of(py, &results)?, outcome.failed, notes))
 }

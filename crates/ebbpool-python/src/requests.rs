@@ -12,6 +12,7 @@ use ebbpool_lab::{
 use ebbpool_sim::{AtEnd, GuestPolicy};
 use pyo3::prelude::*;
 
+use crate::calls::Calls;
 use crate::errors::{lab_error, wrong};
 use crate::policy::guest;
 
@@ -111,6 +112,7 @@ pub(crate) type Policies = (PolicySelection, Vec<Arc<dyn GuestPolicy>>);
 /// policies of the papers.
 pub(crate) fn policies(
     py: Python<'_>,
+    calls: &Arc<Calls>,
     policies: Option<Vec<Bound<'_, PyAny>>>,
 ) -> PyResult<Policies> {
     let Some(policies) = policies else {
@@ -121,7 +123,7 @@ pub(crate) fn policies(
     for policy in policies {
         match policy.extract::<String>() {
             Ok(name) => names.push(name),
-            Err(_) => guests.push(guest(py, &policy)?),
+            Err(_) => guests.push(guest(py, calls, &policy)?),
         }
     }
     // An empty selection would stand for the policies of the papers.

@@ -5,6 +5,7 @@ use std::sync::{Arc, OnceLock};
 
 use arrow_array::RecordBatch;
 use arrow_array::ffi_stream::RecordBatchStreamReader;
+use ebbpool_arrow::{ColumnNames, RowProblem, TraceColumns};
 use ebbpool_trace::{
     Batch, ClassNumbers, Metadata, OptionalColumns, PageClasses, ReferenceStream,
     ReferenceSupplier, TraceError,
@@ -13,16 +14,27 @@ use pyo3::buffer::{Element, PyBuffer};
 use pyo3::prelude::*;
 use pyo3::types::PySlice;
 
-use crate::arrow::{ColumnNames, TraceColumns, import, schema_of};
+use crate::arrow::{import, schema_of};
+
+/// What a class is, for messages.
+const CLASS: &str = "a class; classes are whole numbers from 0 to 2^32-1";
 
 /// References read at a time to compute a key.
 const AT_ONCE: usize = 1 << 16;
 
-/// The error of a row of a trace.
-fn row_error(label: &str, row: u64, problem: String) -> TraceError {
+/// The error of a row of a trace, of which those read begin with this one.
+fn row_error(label: &str, first: u64, wrong: RowProblem) -> TraceError {
     TraceError::Row {
         file: label.into(),
-        row,
+        row: first + wrong.row as u64,
+        problem: wrong.problem,
+    }
+}
+
+/// The error of a column of a trace.
+fn columns_error(label: &str, problem: String) -> TraceError {
+    TraceError::Columns {
+        file: label.into(),
         problem,
     }
 }
@@ -133,20 +145,6 @@ fn class_numbers(columns: &TraceColumns) -> Option<ClassNumbers<String>> {
     columns.have_classes().then(ClassNumbers::default)
 }
 
-/// Appends rows of a record batch; their classes if there are numbers for them.
-fn append(
-    columns: &TraceColumns,
-    rows: &RecordBatch,
-    classes: &mut Option<ClassNumbers<String>>,
-    to: &mut Batch,
-) -> Result<(), String> {
-    columns.read(rows, to)?;
-    match classes {
-        Some(numbers) => columns.read_classes(rows, numbers, &mut to.classes),
-        None => Ok(()),
-    }
-}
-
 struct BatchStream {
     label: String,
     batches: Arc<[RecordBatch]>,
@@ -172,8 +170,8 @@ impl ReferenceStream for BatchStream {
                 continue;
             }
             let part = current.slice(self.row, rows);
-            let read = append(&self.columns, &part, &mut self.classes, batch);
-            read.map_err(|problem| row_error(&self.label, self.served, problem))?;
+            let read = self.columns.read(&part, self.classes.as_mut(), batch);
+            read.map_err(|wrong| row_error(&self.label, self.served, wrong))?;
             self.row += rows;
             self.served += rows as u64;
         }
@@ -204,10 +202,7 @@ impl StreamReferences {
         let reader = Python::attach(|py| import(&self.make.bind(py).call0()?));
         let reader = reader.map_err(|error| io_error(&self.label, error))?;
         let columns = TraceColumns::of(&schema_of(&reader), &self.columns);
-        let columns = columns.map_err(|problem| TraceError::Columns {
-            file: self.label.clone(),
-            problem,
-        })?;
+        let columns = columns.map_err(|problem| columns_error(&self.label, problem))?;
         Ok(Box::new(ReaderStream {
             label: self.label.clone(),
             reader,
@@ -264,14 +259,16 @@ impl ReferenceStream for ReaderStream {
                     break;
                 };
                 let next = next.map_err(|error| io_error(&self.label, error.to_string()))?;
+                let valid = self.columns.validate(&next);
+                valid.map_err(|problem| columns_error(&self.label, problem))?;
                 self.current = Some(next);
                 self.row = 0;
                 continue;
             };
             let rows = (current.num_rows() - self.row).min(max - batch.len());
             let part = current.slice(self.row, rows);
-            let read = append(&self.columns, &part, &mut self.classes, batch);
-            read.map_err(|problem| row_error(&self.label, self.served, problem))?;
+            let read = self.columns.read(&part, self.classes.as_mut(), batch);
+            read.map_err(|wrong| row_error(&self.label, self.served, wrong))?;
             self.row += rows;
             self.served += rows as u64;
             if self.row == current.num_rows() {
@@ -291,8 +288,8 @@ impl ReferenceStream for ReaderStream {
     }
 }
 
-/// Appends a part of an array to page numbers. The inner error says what is wrong with the values.
-type ReadPart = fn(&Bound<'_, PyAny>, &mut Vec<u64>) -> PyResult<Result<(), String>>;
+/// Appends a part of an array to numbers, which are what the text says. The inner error says what is wrong with the values.
+type ReadPart = fn(&Bound<'_, PyAny>, &str, &mut Vec<u64>) -> PyResult<Result<(), RowProblem>>;
 
 /// An array of the caller as a memoryview, whose parts are copied when they are read.
 pub(crate) struct ArrayView {
@@ -326,28 +323,45 @@ impl ArrayView {
         self.items
     }
 
-    /// Appends a part of the array. The error says what is wrong.
-    fn append(&self, range: std::ops::Range<usize>, to: &mut Vec<u64>) -> Result<(), String> {
+    /// Appends a part of the array, which is `what`. The error says what is wrong.
+    fn append(
+        &self,
+        range: std::ops::Range<usize>,
+        what: &str,
+        to: &mut Vec<u64>,
+    ) -> Result<(), RowProblem> {
         Python::attach(|py| {
             let (start, end) = (range.start as isize, range.end as isize);
             let part = self.view.bind(py).get_item(PySlice::new(py, start, end, 1));
-            let read = part.and_then(|part| (self.read)(&part, to));
-            read.unwrap_or_else(|error| Err(error.to_string()))
+            let read = part.and_then(|part| (self.read)(&part, what, to));
+            read.unwrap_or_else(|error| {
+                Err(RowProblem {
+                    row: 0,
+                    problem: error.to_string(),
+                })
+            })
         })
     }
 }
 
-fn read<T>(part: &Bound<'_, PyAny>, to: &mut Vec<u64>) -> PyResult<Result<(), String>>
+fn read<T>(
+    part: &Bound<'_, PyAny>,
+    what: &str,
+    to: &mut Vec<u64>,
+) -> PyResult<Result<(), RowProblem>>
 where
     T: Element + std::fmt::Display,
     u64: TryFrom<T>,
 {
     let values = PyBuffer::<T>::get(part)?.to_vec(part.py())?;
     to.reserve(values.len());
-    for value in values {
+    for (row, value) in values.into_iter().enumerate() {
         match u64::try_from(value) {
-            Ok(page) => to.push(page),
-            Err(_) => return Ok(Err(format!("{value} is not a page number"))),
+            Ok(number) => to.push(number),
+            Err(_) => {
+                let problem = format!("{value} is not {what}");
+                return Ok(Err(RowProblem { row, problem }));
+            }
         }
     }
     Ok(Ok(()))
@@ -414,7 +428,7 @@ impl ReferenceStream for ArrayStream {
         let end = self.next.saturating_add(max).min(self.pages.len());
         let range = self.next..end;
         let read = self.append(range, batch);
-        read.map_err(|problem| row_error(&self.label, self.next as u64, problem))?;
+        read.map_err(|wrong| row_error(&self.label, self.next as u64, wrong))?;
         self.next = end;
         Ok(())
     }
@@ -429,20 +443,29 @@ impl ReferenceStream for ArrayStream {
 }
 
 impl ArrayStream {
-    fn append(&mut self, range: std::ops::Range<usize>, batch: &mut Batch) -> Result<(), String> {
-        self.pages.append(range.clone(), &mut batch.pages)?;
+    fn append(
+        &mut self,
+        range: std::ops::Range<usize>,
+        batch: &mut Batch,
+    ) -> Result<(), RowProblem> {
+        let pages = &mut batch.pages;
+        self.pages.append(range.clone(), "a page number", pages)?;
         self.numbers.clear();
-        self.writes.append(range.clone(), &mut self.numbers)?;
+        self.writes
+            .append(range.clone(), "true or false", &mut self.numbers)?;
         let writes = self.numbers.iter();
         batch.writes.extend(writes.map(|&write| write != 0));
         let Some(classes) = &self.classes else {
             return Ok(());
         };
         self.numbers.clear();
-        classes.append(range, &mut self.numbers)?;
-        for &number in &self.numbers {
+        classes.append(range, CLASS, &mut self.numbers)?;
+        for (row, &number) in self.numbers.iter().enumerate() {
             let class = u32::try_from(number);
-            let class = class.map_err(|_| format!("{number} is more than a class may be"))?;
+            let class = class.map_err(|_| RowProblem {
+                row,
+                problem: format!("{number} is not {CLASS}"),
+            })?;
             batch.classes.push(class);
         }
         Ok(())

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use arrow_array::{
     Array, ArrayRef, BooleanArray, Float64Array, RecordBatch, StringArray, UInt64Array,
 };
-use arrow_schema::{ArrowError, Field, Schema, SchemaRef};
+use arrow_schema::{ArrowError, DataType, Field, Schema, SchemaRef};
 use ebbpool_lab::schema::{FieldType, FieldValue, ResultRow};
 use ebbpool_lab::several::SummaryRow;
 use ebbpool_lab::{BoundResult, CurveRow, RunResult};
@@ -105,6 +105,19 @@ impl Table {
         Ok(dict)
     }
 
+    /// The columns with their types and values, of which [`table_of_parts`] makes the same table again.
+    fn parts<'py>(&self, py: Python<'py>) -> PyResult<Vec<TablePart<'py>>> {
+        let schema = self.batch.schema();
+        let columns = schema.fields().iter().zip(self.batch.columns());
+        let parts = columns.map(|(field, column)| {
+            let values = (0..column.len()).map(|row| value(py, column, row));
+            let values = PyList::new(py, values.collect::<PyResult<Vec<_>>>()?)?;
+            let kind = kind_of(column.data_type()).to_owned();
+            Ok((field.name().clone(), kind, field.is_nullable(), values))
+        });
+        parts.collect()
+    }
+
     /// The row with this number, as a dict.
     fn row<'py>(&self, py: Python<'py>, row: usize) -> PyResult<Bound<'py, PyDict>> {
         let dict = PyDict::new(py);
@@ -113,6 +126,34 @@ impl Table {
         }
         Ok(dict)
     }
+}
+
+/// A column for another process: its name, its kind, whether it may have nulls, and its values.
+type TablePart<'py> = (String, String, bool, Bound<'py, PyList>);
+
+fn kind_of(found: &DataType) -> &'static str {
+    match found {
+        DataType::Utf8 => "text",
+        DataType::UInt64 => "whole",
+        DataType::Boolean => "truth",
+        _ => "real",
+    }
+}
+
+/// The table of which [`Table::parts`] has given the parts.
+#[pyfunction]
+pub(crate) fn table_of_parts(py: Python<'_>, parts: Vec<TablePart<'_>>) -> PyResult<Table> {
+    let columns = parts.into_iter().map(|(name, kind, nullable, values)| {
+        let column: ArrayRef = match kind.as_str() {
+            "text" => Arc::new(StringArray::from(values.extract::<Vec<Option<String>>>()?)),
+            "whole" => Arc::new(UInt64Array::from(values.extract::<Vec<Option<u64>>>()?)),
+            "truth" => Arc::new(BooleanArray::from(values.extract::<Vec<Option<bool>>>()?)),
+            _ => Arc::new(Float64Array::from(values.extract::<Vec<Option<f64>>>()?)),
+        };
+        Ok((name, nullable, column))
+    });
+    let table = Table::of_columns(columns.collect::<PyResult<_>>()?);
+    table.map_err(|error| raise(py, Class::Failure, &error.to_string()))
 }
 
 /// A value of a column.

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use arrow_array::RecordBatch;
 use arrow_schema::ArrowError;
+use ebbpool_arrow::{ColumnNames, TraceColumns};
 use ebbpool_lab::{Lab, Settings};
 use ebbpool_sim::PageSample;
 use ebbpool_trace::{
@@ -14,7 +15,7 @@ use ebbpool_trace::{
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
-use crate::arrow::{ColumnNames, TraceColumns, import, schema_of};
+use crate::arrow::{import, schema_of};
 use crate::errors::{Class, raise, trace_error, wrong};
 use crate::requests::parsed;
 use crate::sampled::SampledReferences;
@@ -135,8 +136,13 @@ impl Trace {
         let names = column_names(columns);
         let found = TraceColumns::of(&schema_of(&reader), &names);
         let found = found.map_err(|problem| raise(py, Class::Trace, &problem))?;
-        let batches: Result<Vec<RecordBatch>, ArrowError> = py.detach(|| reader.collect());
-        let batches = batches.map_err(|error| raise(py, Class::Trace, &error.to_string()))?;
+        let batches = py.detach(|| {
+            let batches: Result<Vec<RecordBatch>, ArrowError> = reader.collect();
+            let batches = batches.map_err(|error| error.to_string())?;
+            batches.iter().try_for_each(|batch| found.validate(batch))?;
+            Ok(batches)
+        });
+        let batches = batches.map_err(|problem: String| raise(py, Class::Trace, &problem))?;
         let references = ArrowReferences::new(&stated.0, batches, found, metadata(&stated));
         let source = Source::supplied(&stated.0, Arc::new(references), &options);
         Ok(Trace { source })
@@ -267,6 +273,17 @@ impl Trace {
         let key = py.detach(|| self.source.content_key());
         let key = key.map_err(|error| trace_error(py, error))?;
         Ok(PyBytes::new(py, &key))
+    }
+
+    /// Reads all, and raises an error that is in the references.
+    fn check(&self, py: Python<'_>) -> PyResult<()> {
+        let read = || -> Result<(), TraceError> {
+            let mut reader = self.source.open_with(OptionalColumns::ALL)?;
+            let mut batch = Batch::new();
+            while reader.next_batch(&mut batch, 1 << 16)? {}
+            Ok(())
+        };
+        py.detach(read).map_err(|error| trace_error(py, error))
     }
 
     /// The size of a page, the pages of the database and the number of references, as far as they are stated, and whether

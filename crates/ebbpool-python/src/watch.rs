@@ -2,13 +2,15 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, channel};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
 use ebbpool_lab::{LabError, LabEvents, Note};
+use pyo3::exceptions::PyKeyboardInterrupt;
 use pyo3::prelude::*;
 
+use crate::calls::Calls;
 use crate::errors::lab_error;
 
 /// How long Ctrl-C and progress wait.
@@ -87,10 +89,20 @@ impl<T> Watched<T> {
     }
 }
 
-/// Does work in a thread of its own without the interpreter's lock, while this thread waits for it, looks for signals,
-/// and calls `progress` with the share done.
+/// Does work without policies of the caller; see [`watched_with`].
 pub(crate) fn watched<T: Send>(
     py: Python<'_>,
+    progress: Option<&Py<PyAny>>,
+    work: impl FnOnce(&Watch) -> Result<T, LabError> + Send,
+) -> Watched<T> {
+    watched_with(py, &Calls::new(), progress, work)
+}
+
+/// Does work in a thread of its own without the interpreter's lock, while this thread waits for it, looks for signals,
+/// and calls `progress` with the share done. An exception of either ends the calls of policies.
+pub(crate) fn watched_with<T: Send>(
+    py: Python<'_>,
+    calls: &Arc<Calls>,
     progress: Option<&Py<PyAny>>,
     work: impl FnOnce(&Watch) -> Result<T, LabError> + Send,
 ) -> Watched<T> {
@@ -118,14 +130,17 @@ pub(crate) fn watched<T: Send>(
             let mut exception = None;
             let mut shown = 0.0;
             while receiver.recv_timeout(LOOK_EVERY) == Err(RecvTimeoutError::Timeout) {
-                if exception.is_some() {
-                    continue;
-                }
                 let share = f64::from_bits(watch.share.load(Ordering::Relaxed));
-                if let Err(raised) = Python::attach(|py| look(py, progress, share, &mut shown)) {
-                    exception = Some(raised);
-                    watch.stop.store(true, Ordering::Relaxed);
-                }
+                Python::attach(|py| {
+                    if exception.is_none() {
+                        exception = look(py, calls, progress, share, &mut shown).err();
+                    }
+                    if exception.is_some() {
+                        // First, so that no policy that fails because of this counts as failed.
+                        watch.stop.store(true, Ordering::Relaxed);
+                        calls.stop(py);
+                    }
+                });
             }
             let answer = worker
                 .join()
@@ -152,8 +167,17 @@ pub(crate) fn watched<T: Send>(
     }
 }
 
-fn look(py: Python<'_>, progress: Option<&Py<PyAny>>, share: f64, shown: &mut f64) -> PyResult<()> {
+fn look(
+    py: Python<'_>,
+    calls: &Calls,
+    progress: Option<&Py<PyAny>>,
+    share: f64,
+    shown: &mut f64,
+) -> PyResult<()> {
     py.check_signals()?;
+    if calls.stopped_outside() {
+        return Err(PyKeyboardInterrupt::new_err("interrupted"));
+    }
     if let Some(progress) = progress
         && share != *shown
     {

@@ -258,9 +258,23 @@ pub type GuestExtras = (TimeLine, Option<DeviceOutcome>);
 ///
 /// # Errors
 ///
-/// [`SimError::Guest`] if a guest cannot make its policy or a policy fails; otherwise as
-/// [`simulate`](crate::simulate).
+/// [`SimError::Guest`] if a guest cannot make its policy or a policy fails, unless the caller has stopped the pass: a guest may
+/// end a call because of that, and then the error is [`SimError::Interrupted`]. Otherwise as [`simulate`](crate::simulate).
 pub fn simulate_guests(
+    source: &Source,
+    cells: &[GuestCell],
+    device: Option<&AnyDevice>,
+    options: &SimOptions,
+    progress: &Progress,
+) -> Result<(SimOutcome, Vec<GuestExtras>), SimError> {
+    let passed = pass_of_guests(source, cells, device, options, progress);
+    passed.map_err(|error| match error {
+        SimError::Guest { .. } if progress.stopped() => SimError::Interrupted,
+        error => error,
+    })
+}
+
+fn pass_of_guests(
     source: &Source,
     cells: &[GuestCell],
     device: Option<&AnyDevice>,

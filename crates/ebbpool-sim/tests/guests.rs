@@ -286,3 +286,19 @@ fn a_guest_that_fails_ends_the_pass() {
     });
     assert!(failed.starts_with("queue: reference 500"), "{failed}");
 }
+
+#[test]
+fn a_guest_that_fails_because_the_caller_has_stopped_is_interrupted() {
+    let stop = AtomicBool::new(true);
+    let progress = Progress {
+        report: &|_| {},
+        stop: &stop,
+    };
+    let cells = cells(QueueGuest {
+        refuses: true,
+        ..QueueGuest::default()
+    });
+    let options = SimOptions::default();
+    let stopped = simulate_guests(&source(), &cells, None, &options, &progress);
+    assert!(matches!(stopped, Err(SimError::Interrupted)));
+}

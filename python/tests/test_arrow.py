@@ -1,0 +1,115 @@
+"""Arrow tables that are not what Arrow says they are, and columns of other types than usual."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import ebbpool
+
+np = pytest.importorskip("numpy")
+pa = pytest.importorskip("pyarrow")
+
+PAGES = [1, 2, 3, 1, 2, 3]
+
+
+def table(classes: Any = None, write: Any = None) -> Any:
+    columns = {"page": pa.array(PAGES, pa.uint64()), "write": pa.array([True, False] * 3) if write is None else write}
+    return pa.table(columns if classes is None else {**columns, "class": classes})
+
+
+def texts(offsets: list[int], content: bytes, *, wide: bool = False) -> Any:
+    """An array of texts, of which pyarrow checks neither offsets nor content."""
+    width = np.int64 if wide else np.int32
+    buffers = [None, pa.py_buffer(np.array(offsets, dtype=width).tobytes()), pa.py_buffer(content)]
+    return pa.Array.from_buffers(pa.large_string() if wide else pa.string(), len(offsets) - 1, buffers)
+
+
+#: Columns that have the type of classes, or of writes, and are not valid.
+INVALID = {
+    "no UTF-8": lambda: texts([0, 2, 4, 6, 8, 10, 12], b"\xff\xfe" * 6),
+    "a text within a character": lambda: texts([0, 1, 2, 3, 4, 5, 6], "ÄÄÄ".encode()),
+    "no UTF-8, long offsets": lambda: texts([0, 2, 4, 6, 8, 10, 12], b"\xff\xfe" * 6, wide=True),
+    "an offset beyond the end": lambda: texts([0, 2000000000, 1, 1, 1, 1, 2], b"ab"),
+    "an offset that runs backwards": lambda: texts([0, 2, 1, 2, 2, 2, 2], b"ab"),
+    "an offset below 0": lambda: texts([0, -5, 1, 1, 1, 1, 2], b"ab"),
+    "an index without a text": lambda: pa.DictionaryArray.from_arrays(pa.array([9] * 6, pa.int8()), pa.array(["a"]), safe=False),
+    "an index below 0": lambda: pa.DictionaryArray.from_arrays(pa.array([-3] * 6, pa.int8()), pa.array(["a"]), safe=False),
+    "a dictionary of no UTF-8": lambda: pa.DictionaryArray.from_arrays(
+        pa.array([0] * 6, pa.int8()), texts([0, 2], b"\xff\xfe"), safe=False
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", INVALID)
+def test_a_column_that_is_not_valid_is_refused(kind: str) -> None:
+    column = INVALID[kind]()
+    for bad, columns in (
+        (table(column), None),
+        (table(write=column), {"page": "page", "write": "write:W"}),
+    ):
+        with pytest.raises(ebbpool.TraceError, match="is not a valid Arrow array") as raised:
+            ebbpool.Trace(bad, columns=columns)
+        assert "\n" not in str(raised.value)
+        with pytest.raises(ebbpool.TraceError, match="'(class|write)' is not a valid Arrow array"):
+            ebbpool.Trace(lambda: bad.to_reader(), columns=columns).info()
+
+
+def test_texts_longer_than_their_memory_are_refused() -> None:
+    # Through a stream in memory, since pyarrow makes no such array from buffers.
+    sink = pa.BufferOutputStream()
+    whole = table(pa.array(["x" * 77_771, *"abcde"]))
+    with pa.ipc.new_stream(sink, whole.schema) as writer:
+        writer.write_table(whole)
+    stream = sink.getvalue().to_pybytes()
+    end = np.array([77_775, 77_776], dtype=np.int32).tobytes()
+    assert stream.count(end) == 1
+    longer = pa.ipc.open_stream(stream.replace(end, end[:4] + np.array([1 << 30], dtype=np.int32).tobytes()))
+    with pytest.raises(ebbpool.TraceError, match="table is not valid.*larger than values array"):
+        ebbpool.Trace(longer.read_all())
+
+
+def test_a_column_that_is_not_used_may_be_anything() -> None:
+    bad = table().append_column("note", INVALID["no UTF-8"]())
+    assert ebbpool.Trace(bad).info().references == 6
+
+
+def test_texts_that_pyarrow_has_read_from_a_file_are_checked(tmp_path: Path) -> None:
+    parquet = pytest.importorskip("pyarrow.parquet")
+    content = pa.array([b"\xff\xfea", b"ok"] * 3, pa.binary())
+    bad = table(pa.Array.from_buffers(pa.string(), 6, content.buffers()))
+    parquet.write_table(bad, tmp_path / "in.parquet")
+    with pytest.raises(ebbpool.TraceError, match="column 'class' is not a valid Arrow array: .*UTF"):
+        ebbpool.Trace(parquet.read_table(tmp_path / "in.parquet"))
+
+
+def test_writes_have_any_width_and_texts_may_be_a_dictionary() -> None:
+    for width in (pa.uint16(), pa.int16(), pa.uint32(), pa.uint64(), pa.int8(), pa.int64()):
+        assert ebbpool.Trace(table(write=pa.array([1, 0, 2, 0, 0, 0], width))).info().writes == 2, width
+    names = pa.array(["W", "R", "update", "R", "R", "R"])
+    for spelled in (names, names.dictionary_encode(), names.cast(pa.large_string()).dictionary_encode()):
+        trace = ebbpool.Trace(table(write=spelled), columns={"page": "page", "write": "write:W|update"})
+        assert trace.info().writes == 2, spelled.type
+    with pytest.raises(ebbpool.TraceError, match="column of writes has nulls"):
+        hole = pa.DictionaryArray.from_arrays(pa.array([0, 1] * 3), pa.array([None, "W"]))
+        ebbpool.Trace(table(write=hole), columns={"page": "page", "write": "write:W"}).info()
+    with pytest.raises(ebbpool.TraceError, match="column of writes has texts; say which"):
+        ebbpool.Trace(table(write=names.dictionary_encode())).info()
+
+
+def test_an_error_names_the_row_of_the_value() -> None:
+    pages = np.arange(300_000, dtype=np.int64)
+    pages[270_123] = -7
+    writes = np.zeros(300_000, dtype=bool)
+    for trace in (pa.table({"page": pages, "write": writes}), (pages, writes)):
+        with pytest.raises(ebbpool.TraceError, match="row 270123.*-7 is not a page number"):
+            ebbpool.Trace(trace).info()
+    classes = np.zeros(300_000, dtype=np.int64)
+    classes[280_001] = -1
+    good = np.arange(300_000) % 10
+    for trace in (pa.table({"page": good, "write": writes, "class": classes}), (good, writes, classes)):
+        for ask in (ebbpool.Trace(trace).key, ebbpool.Trace(trace).info):
+            with pytest.raises(ebbpool.TraceError, match="row 280001.*-1 is not a class; classes are whole numbers"):
+                ask()
