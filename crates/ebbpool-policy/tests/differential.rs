@@ -200,7 +200,6 @@ const SPECS: &[&str] = &[
     "ace:policy=for,batch=3",
     "ace:policy=(lru-c:batch=3),batch=5",
     "ace:policy=ebb,batch=4",
-    "ace:policy=postgres,batch=3",
 ];
 
 /// The simplest driver: a page table, and frames handed out in order.
