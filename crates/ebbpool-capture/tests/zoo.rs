@@ -285,7 +285,7 @@ fn reads_count_what_the_file_has_and_not_what_they_ask_for() {
     child.wait_for("ready");
     let mut source = ProcessSource::open(child.pid(), PAGE, false).expect("a source");
     if !source.description().ends_with("system calls and io_uring") {
-        return skip(&source.description());
+        return skip(&format!("io_uring: {}", source.description()));
     }
     let done = folder.path().join("done");
     let start = &mut || child.send("start");
@@ -420,7 +420,7 @@ fn a_process_of_a_server_that_is_not_its_postmaster_is_refused() {
         program.symbol("PostmasterPid").expect("a symbol") + displacement.expect("mapped");
     let written = memory.and_then(|memory| memory.write_all_at(&1i32.to_le_bytes(), address));
     if written.is_err() {
-        return skip("this user may not write memory of a process");
+        return skip("captures need a user who may write memory of a process: this one may not");
     }
     let error = PostgresSource::open(Some(process.0))
         .err()
