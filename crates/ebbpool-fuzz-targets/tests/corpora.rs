@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::panic::{self, AssertUnwindSafe};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use ebbpool_fuzz_targets::{FuzzTarget, TARGETS};
 
@@ -122,33 +123,51 @@ impl MutationGenerator {
     }
 }
 
+/// Runs mutations of a target's seeds: of each target the same in every run.
+fn check_mutations(target: &FuzzTarget) {
+    let seeds = corpus(target);
+    let mut random = MutationGenerator(0x9e37_79b9_7f4a_7c15);
+    // Targets that write files or construct devices take longer.
+    let mutants = match target.name {
+        "text" | "u32" | "csv" | "native" | "compressed" => 300,
+        "spc" | "msr" | "vscsi" | "oracle_general" | "lcs" | "fio" | "blkparse" | "lirs"
+        | "arc" | "rocksdb" => 1000,
+        "changes" | "chip" | "sqlite_files" | "device_profile" | "flash_config" | "log"
+        | "catalog" => 1000,
+        "elf" | "kernel_types" | "capture_events" | "arrow" => 3000,
+        _ => 20_000,
+    };
+    for _ in 0..mutants {
+        let (path, seed) = &seeds[random.below(seeds.len())];
+        let (_, other) = &seeds[random.below(seeds.len())];
+        let mut input = seed.clone();
+        for _ in 0..=random.below(4) {
+            random.mutate(&mut input, other);
+        }
+        // A large file finds no more than a small one, and is slower.
+        input.truncate(1 << 15);
+        check(target, path, &input);
+    }
+}
+
 #[test]
 fn mutations_show_no_fault() {
     write_into_memory();
-    for target in TARGETS {
-        let seeds = corpus(target);
-        let mut random = MutationGenerator(0x9e37_79b9_7f4a_7c15);
-        // Targets that write files or construct devices take longer.
-        let mutants = match target.name {
-            "text" | "u32" | "csv" | "native" | "compressed" => 300,
-            "spc" | "msr" | "vscsi" | "oracle_general" | "lcs" | "fio" | "blkparse" | "lirs"
-            | "arc" | "rocksdb" => 1000,
-            "changes" | "chip" | "device_profile" | "flash_config" | "log" | "catalog" => 1000,
-            "elf" | "kernel_types" | "capture_events" | "arrow" => 3000,
-            _ => 20_000,
-        };
-        for _ in 0..mutants {
-            let (path, seed) = &seeds[random.below(seeds.len())];
-            let (_, other) = &seeds[random.below(seeds.len())];
-            let mut input = seed.clone();
-            for _ in 0..=random.below(4) {
-                random.mutate(&mut input, other);
-            }
-            // A large file finds no more than a small one, and is slower.
-            input.truncate(1 << 15);
-            check(target, path, &input);
+    let next = AtomicUsize::new(0);
+    let work = || {
+        while let Some(target) = TARGETS.get(next.fetch_add(1, Ordering::Relaxed)) {
+            check_mutations(target);
         }
-    }
+    };
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    std::thread::scope(|scope| {
+        let workers: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
+        for worker in workers {
+            if let Err(cause) = worker.join() {
+                panic::resume_unwind(cause);
+            }
+        }
+    });
 }
 
 #[test]
