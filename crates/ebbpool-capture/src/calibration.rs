@@ -10,7 +10,7 @@ use crate::assembler::Assembler;
 use crate::error::CaptureError;
 use crate::event;
 use crate::foreign;
-use crate::kernel::{self, ProgramKind};
+use crate::kernel;
 use crate::probes::Channel;
 use crate::target::Process;
 
@@ -89,7 +89,7 @@ pub fn calibrate() -> Result<EventCost, CaptureError> {
     let bare = call_time();
     // Large enough that no event of the calibration is lost, which would cost less.
     let mut channel = Channel::new(16 << 20)?;
-    let loaded = kernel::load_program(ProgramKind::Kprobe, &program(address, &channel))?;
+    let code = program(address, &channel);
     let own = Some(Process::this().0);
     // The file that runs, and not another one that has its path by now.
     let own_file = "/proc/self/exe";
@@ -97,7 +97,7 @@ pub fn calibrate() -> Result<EventCost, CaptureError> {
         Ok(program) if program == mapping.path => own_file,
         _ => &mapping.path,
     };
-    let _probe = kernel::probe(path, offset, &loaded, own)?;
+    let _probe = kernel::probe(path, offset, &code, own)?;
     let captured = call_time().saturating_sub(bare);
     channel.drain_all();
     channel.leave_all_out()?;

@@ -10,7 +10,7 @@ use ebbpool_trace::TraceError;
 pub enum CaptureError {
     /// The caller may not attach probes.
     #[error(
-        "cannot {attempt}: {source}; capturing needs root (run it with sudo), since the kernel lets no other user probe programs"
+        "cannot {attempt}: {source}; capturing needs root (run it with sudo), or four capabilities (docs/capture.md), since the kernel lets no other user probe programs"
     )]
     Privilege {
         /// What was refused.

@@ -142,7 +142,11 @@ pub(crate) struct ProgramFile {
 impl ProgramFile {
     /// The file behind one of the kernel's links.
     pub(crate) fn open(link: &str) -> io::Result<ProgramFile> {
-        let file = open_link(link)?;
+        ProgramFile::of(open_link(link)?)
+    }
+
+    /// A file that is open.
+    pub(crate) fn of(file: File) -> io::Result<ProgramFile> {
         let version = Version::of(&file)?;
         Ok(ProgramFile { file, version })
     }

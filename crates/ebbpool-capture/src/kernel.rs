@@ -23,11 +23,27 @@ enum MapKind {
 /// Kinds of programs (`enum bpf_prog_type`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ProgramKind {
-    /// For uprobes.
-    Kprobe = 2,
+    /// For uprobes that are events of perf.
+    Kprobe,
     /// For raw tracepoints.
-    RawTracepoint = 17,
+    RawTracepoint,
+    /// For uprobes that are links of BPF: a program for uprobes with [`UPROBE_MULTI`].
+    LinkedUprobe,
 }
+
+impl ProgramKind {
+    /// `enum bpf_prog_type` and `enum bpf_attach_type`.
+    fn numbers(self) -> (u64, u64) {
+        match self {
+            ProgramKind::Kprobe => (2, 0),
+            ProgramKind::RawTracepoint => (17, 0),
+            ProgramKind::LinkedUprobe => (2, UPROBE_MULTI),
+        }
+    }
+}
+
+/// `BPF_TRACE_UPROBE_MULTI`.
+const UPROBE_MULTI: u64 = 48;
 
 /// Commands of bpf(2).
 #[derive(Clone, Copy, Debug)]
@@ -39,6 +55,7 @@ enum Command {
     MapNextKey = 4,
     ProgramLoad = 5,
     RawTracepointOpen = 17,
+    LinkCreate = 28,
 }
 
 /// `PERF_EVENT_IOC_SET_BPF` and `PERF_EVENT_IOC_ENABLE`.
@@ -196,8 +213,10 @@ impl ProcessSet {
 
 /// Loads a program. The kernel verifies it, so that it can neither run for long nor write to other memory than its own.
 pub(crate) fn load_program(kind: ProgramKind, code: &[u64]) -> Result<OwnedFd, CaptureError> {
-    let mut attributes = [0u64; 6];
-    attributes[0] = kind as u64 | (code.len() as u64) << 32;
+    let (program_type, attach_type) = kind.numbers();
+    let mut attributes = [0u64; 9];
+    attributes[0] = program_type | (code.len() as u64) << 32;
+    attributes[8] = attach_type << 32;
     attributes[1] = code.as_ptr() as u64;
     // Functions that read memory are for programs under the GPL only.
     attributes[2] = c"GPL".as_ptr() as u64;
@@ -266,9 +285,72 @@ struct EventAttributes {
     rest: [u64; 5],
 }
 
+/// Code that runs whenever a process gets to an instruction, as long as this lives.
+#[derive(Debug)]
+pub(crate) struct Probe {
+    _attached: OwnedFd,
+    _program: OwnedFd,
+}
+
+/// Runs `code` whenever a process gets to the instruction at `offset` of the file `path`: in the process `pid`, or in every
+/// process that maps the file.
+pub(crate) fn probe(
+    path: &str,
+    offset: u64,
+    code: &[u64],
+    pid: Option<i32>,
+) -> Result<Probe, CaptureError> {
+    let program = load_program(ProgramKind::Kprobe, code)?;
+    let refused = match perf_event(path, offset, &program, pid) {
+        Ok(attached) => {
+            return Ok(Probe {
+                _attached: attached,
+                _program: program,
+            });
+        }
+        Err(refused) => refused,
+    };
+    // Events of perf need CAP_SYS_ADMIN in programs of others; links of BPF do with CAP_PERFMON, from Linux 6.6 on.
+    if !matches!(refused, CaptureError::Privilege { .. }) {
+        return Err(refused);
+    }
+    let linked = load_program(ProgramKind::LinkedUprobe, code).and_then(|program| {
+        Ok(Probe {
+            _attached: uprobe_link(path, offset, &program, pid)?,
+            _program: program,
+        })
+    });
+    linked.map_err(|_| refused)
+}
+
+/// The same as [`perf_event`] by a link of BPF.
+fn uprobe_link(
+    path: &str,
+    offset: u64,
+    program: &OwnedFd,
+    pid: Option<i32>,
+) -> Result<OwnedFd, CaptureError> {
+    let name = CString::new(path).map_err(|_| CaptureError::malformed(path, "a NUL in a path"))?;
+    let process = pid.map_or(0, |pid| pid as u32);
+    let mut attributes = [
+        program.as_raw_fd() as u64,
+        UPROBE_MULTI,
+        name.as_ptr() as u64,
+        &raw const offset as u64,
+        0,
+        0,
+        // One offset.
+        1,
+        u64::from(process),
+    ];
+    bpf(Command::LinkCreate, &mut attributes)
+        .map(owned)
+        .map_err(|error| CaptureError::of_kernel("probe another program", error))
+}
+
 /// Runs `program` whenever a process gets to the instruction at `offset` of the file `path`: in the process `pid`, or in
 /// every process that maps the file. The probe lives as long as the descriptor.
-pub(crate) fn probe(
+fn perf_event(
     path: &str,
     offset: u64,
     program: &OwnedFd,

@@ -6,7 +6,7 @@ use crate::elf::ElfProgram;
 use crate::error::CaptureError;
 use crate::event::{ALL_PAGES, Maps, SLOTS};
 use crate::foreign::ProgramFile;
-use crate::kernel::{self, ProgramKind, SharedNumbers};
+use crate::kernel::{self, Probe, ProgramKind, SharedNumbers};
 use crate::ring::Ring;
 
 /// An instruction to probe.
@@ -91,9 +91,9 @@ impl ProbedFile<'_> {
 
 /// Probes that run. Dropping them removes all of them from the kernel, and so does the end of this process.
 pub struct Probes {
-    /// Attached first and removed first.
-    attached: Vec<OwnedFd>,
-    _programs: Vec<OwnedFd>,
+    probes: Vec<Probe>,
+    /// Programs at tracepoints, each after its attachment, so that it is removed first.
+    tracepoints: Vec<(OwnedFd, OwnedFd)>,
     channel: Channel,
 }
 
@@ -106,7 +106,7 @@ impl Probes {
         sites: &[Site],
         process: Option<i32>,
     ) -> Result<Probes, CaptureError> {
-        let (mut attached, mut programs) = (Vec::new(), Vec::new());
+        let mut probes = Vec::new();
         let path = target.file.path();
         target.check()?;
         for site in sites {
@@ -116,15 +116,13 @@ impl Probes {
                     format!("{} is outside of the file", site.name),
                 )
             })?;
-            let loaded = kernel::load_program(ProgramKind::Kprobe, &site.code)?;
-            attached.push(kernel::probe(&path, offset, &loaded, process)?);
-            programs.push(loaded);
+            probes.push(kernel::probe(&path, offset, &site.code, process)?);
         }
         // An error removes the probes.
         target.check()?;
         Ok(Probes {
-            attached,
-            _programs: programs,
+            probes,
+            tracepoints: Vec::new(),
             channel,
         })
     }
@@ -134,22 +132,22 @@ impl Probes {
         channel: Channel,
         tracepoints: &[(&str, Vec<u64>)],
     ) -> Result<Probes, CaptureError> {
-        let (mut attached, mut programs) = (Vec::new(), Vec::new());
+        let mut attached = Vec::new();
         for (name, code) in tracepoints {
             let loaded = kernel::load_program(ProgramKind::RawTracepoint, code)?;
-            attached.push(kernel::raw_tracepoint(name, &loaded)?);
-            programs.push(loaded);
+            attached.push((kernel::raw_tracepoint(name, &loaded)?, loaded));
         }
         Ok(Probes {
-            attached,
-            _programs: programs,
+            probes: Vec::new(),
+            tracepoints: attached,
             channel,
         })
     }
 
     /// Removes the probes; events that wait remain.
     pub(crate) fn detach(&mut self) {
-        self.attached.clear();
+        self.probes.clear();
+        self.tracepoints.clear();
     }
 
     /// Hands over the events that wait.

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::elf::ElfProgram;
 use crate::error::CaptureError;
-use crate::foreign::{self, ForeignDirectory};
+use crate::foreign::{self, ForeignDirectory, ProgramFile};
 use crate::hold::CaptureLock;
 
 /// A mapping of a file into a process.
@@ -19,6 +19,8 @@ pub struct Mapping {
     pub executable: bool,
     /// The offset in the file.
     pub offset: u64,
+    /// Device and number of the file; zeros for memory without one. Some file systems say another device elsewhere.
+    pub identity: (u64, u64),
     /// The file; empty for memory without one.
     pub path: String,
 }
@@ -27,10 +29,17 @@ pub struct Mapping {
 pub fn mapping(line: &str) -> Option<Mapping> {
     let mut fields = line.splitn(6, ' ');
     let (range, rights, offset) = (fields.next()?, fields.next()?, fields.next()?);
-    let path = fields.nth(2).unwrap_or_default();
+    let (device, number) = (fields.next()?, fields.next()?);
+    let path = fields.next().unwrap_or_default();
+    let (major, minor) = device.split_once(':')?;
     let (start, end) = range.split_once('-')?;
     let hexadecimal = |text| u64::from_str_radix(text, 16).ok();
+    let part = |text| u32::from_str_radix(text, 16).ok();
     Some(Mapping {
+        identity: (
+            rustix::fs::makedev(part(major)?, part(minor)?),
+            number.trim().parse().ok()?,
+        ),
         start: hexadecimal(start)?,
         end: hexadecimal(end)?,
         executable: rights.contains('x'),
@@ -87,6 +96,30 @@ impl Process {
     /// The path of one of the process's files in `/proc`.
     pub fn path(self, file: &str) -> String {
         format!("/proc/{}/{file}", self.0)
+    }
+
+    /// The file of a mapping, which may be in a container, or replaced since.
+    ///
+    /// # Errors
+    ///
+    /// The system's. Without the right to use the kernel's links, a file that has another name by now, or whose file system
+    /// says another device in the mapping, is not found.
+    pub(crate) fn mapped_file(self, mapping: &Mapping) -> io::Result<ProgramFile> {
+        let link = format!("map_files/{:x}-{:x}", mapping.start, mapping.end);
+        match ProgramFile::open(&self.path(&link)) {
+            // These links need CAP_SYS_ADMIN or CAP_CHECKPOINT_RESTORE.
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+                let file = self
+                    .directory("root")?
+                    .file(mapping.path.trim_start_matches('/'))?;
+                let file = ProgramFile::of(file)?;
+                match file.identity() == mapping.identity {
+                    true => Ok(file),
+                    false => Err(error),
+                }
+            }
+            found => found,
+        }
     }
 
     /// One of the process's directories in `/proc`, such as `cwd`.
@@ -266,6 +299,7 @@ mod tests {
         let found = mapping(line).expect("a mapping");
         assert_eq!((found.start, found.offset), (0x55d0_c0a0_0000, 0xcd000));
         assert!(found.executable);
+        assert_eq!(found.identity, (rustix::fs::makedev(0xfe, 1), 1234));
         assert_eq!(found.path, "/opt/my server/bin");
         let memory = mapping("7ffe0000-7ffe1000 rw-p 00000000 00:00 0 ").expect("a mapping");
         assert_eq!((memory.path.as_str(), memory.executable), ("", false));

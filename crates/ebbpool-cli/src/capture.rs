@@ -15,8 +15,8 @@ use ebbpool_capture::sources::postgres::{self, PostgresSource};
 use ebbpool_capture::sources::sqlite::SqliteSource;
 use ebbpool_capture::sources::system_calls::ProcessSource;
 use ebbpool_capture::{
-    CaptureError, CaptureOutputs, CapturedTrace, End, EventCost, Limits, Recorder, SessionReport,
-    Source, WrittenCapture, calibrate, capture as run_capture,
+    Ahead, CaptureError, CaptureOutputs, CapturedTrace, End, EventCost, Limits, Recorder,
+    SessionReport, Source, WrittenCapture, calibrate, capture as run_capture, keep_rights_for,
 };
 use ebbpool_lab::numbers::grouped;
 use serde_json::{Map, Value, json};
@@ -26,6 +26,7 @@ use crate::advise::args::AdviseArgs;
 use crate::args::{Cli, Command};
 use crate::failure::{Failure, escaped};
 use crate::progress::STOP;
+use crate::shell::command_line;
 use crate::table::{add_row, finish, finish_left, plain};
 use args::{AdviceArgs, CaptureArgs, CaptureTarget, CommonArgs, MOST_LOST, SessionArgs};
 use live::CaptureLine;
@@ -44,6 +45,7 @@ impl From<CaptureError> for Failure {
 }
 
 pub(crate) fn capture(args: &CaptureArgs) -> Result<(), Failure> {
+    keep_rights(Ahead::Attaching);
     match &args.target {
         CaptureTarget::List => Ok(list()?),
         CaptureTarget::Postgres(args) => {
@@ -183,6 +185,15 @@ fn say(text: &str) {
     let _ = writeln!(io::stderr(), "{}", escaped(text));
 }
 
+/// Drops rights; a capture that cannot goes on as the same user's would who has them.
+fn keep_rights(ahead: Ahead) {
+    if let Err(error) = keep_rights_for(ahead) {
+        say(&format!(
+            "rights that are not needed cannot be dropped: {error}"
+        ));
+    }
+}
+
 /// What was captured.
 struct Capture {
     recorder: Recorder,
@@ -196,7 +207,13 @@ fn run(source: &mut dyn Source, args: &SessionArgs) -> Result<Capture, Failure> 
     let cost = calibrate()?;
     say(&announcement(&limits, &cost));
     let mut line = CaptureLine::new(&limits);
-    let captured = run_capture(source, limits, cost, |progress| line.proceed(progress));
+    let mut is_reading = false;
+    let captured = run_capture(source, limits, cost, |progress| {
+        if !std::mem::replace(&mut is_reading, true) {
+            keep_rights(Ahead::Reading);
+        }
+        line.proceed(progress)
+    });
     line.clear();
     // Ctrl-C ends the capture, and not what follows.
     STOP.store(false, Ordering::Relaxed);
@@ -360,7 +377,6 @@ fn advise_args(
         return Ok(None);
     }
     let mut words = vec!["ebbpool".to_owned(), "advise".to_owned()];
-    words.push(session.output.display().to_string());
     // The caller's size replaces that of the server.
     let about = about
         .iter()
@@ -373,9 +389,16 @@ fn advise_args(
     ];
     let options = options.map(|(name, value)| Some((name, value.clone()?)));
     for (name, value) in about.cloned().chain(options.into_iter().flatten()) {
-        words.extend([name.to_owned(), value]);
+        match value.starts_with('-') {
+            true => words.push(format!("{name}={value}")),
+            false => words.extend([name.to_owned(), value]),
+        }
     }
-    let command = words.join(" ");
+    let path = session.output.display().to_string();
+    // Else it would be an option, or standard input.
+    words.extend(path.starts_with('-').then(|| "--".to_owned()));
+    words.push(path);
+    let command = command_line(&words);
     match Cli::try_parse_from(words).map(|cli| cli.command) {
         Ok(Command::Advise(args)) => {
             args.request()?;

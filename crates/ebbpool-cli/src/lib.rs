@@ -32,6 +32,7 @@ mod results;
 mod run;
 mod schema;
 mod shared_args;
+mod shell;
 #[cfg(target_os = "linux")]
 mod sqlite;
 mod table;

@@ -8,6 +8,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::args::AdviseArgs;
+use crate::shell::command_line;
 
 /// A command, and the figures that it has.
 #[derive(Clone, Debug, JsonSchema, Serialize)]
@@ -67,8 +68,7 @@ fn command(question: &AdviceQuestion, args: &AdviseArgs) -> String {
         words.extend(option("--checkpoints", schedule.to_string()));
     }
     words.extend(args.reading.words());
-    let words: Vec<String> = words.iter().map(|word| quoted(word)).collect();
-    words.join(" ")
+    command_line(&words)
 }
 
 fn priced(pricing: &[PricingRequest]) -> Vec<String> {
@@ -80,32 +80,4 @@ fn priced(pricing: &[PricingRequest]) -> Vec<String> {
         }
     }
     vec!["--asymmetry".into(), asymmetries.join(",")]
-}
-
-/// A word for a shell, in quotation marks if it has characters that a shell interprets.
-fn quoted(word: &str) -> String {
-    let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "-_./:=,%@+".contains(letter);
-    match !word.is_empty() && word.chars().all(is_plain) {
-        true => word.into(),
-        false => format!("'{}'", word.replace('\'', "'\\''")),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn words_with_characters_of_a_shell_are_quoted() {
-        for (word, shown) in [
-            ("my.parquet", "my.parquet"),
-            ("zipf:pages=10,refs=20", "zipf:pages=10,refs=20"),
-            ("a b", "'a b'"),
-            ("ace:policy=(lru)", "'ace:policy=(lru)'"),
-            ("it's", "'it'\\''s'"),
-            ("", "''"),
-        ] {
-            assert_eq!(quoted(word), shown);
-        }
-    }
 }

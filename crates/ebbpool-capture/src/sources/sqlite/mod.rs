@@ -70,6 +70,8 @@ pub struct SqliteSource {
     library_file: ProgramFile,
     /// An address of the process at which the library's code is.
     library_address: u64,
+    /// Device and number of its file, as its mapping says them.
+    library_identity: (u64, u64),
     library_path: String,
     library: ElfProgram,
     displacement: u64,
@@ -100,11 +102,6 @@ fn contains(data: &[u8], text: &[u8]) -> bool {
     data.windows(text.len()).any(|window| window == text)
 }
 
-/// The kernel's link to the file of a mapping.
-fn mapping_link(process: Process, mapping: &Mapping) -> String {
-    process.path(&format!("map_files/{:x}-{:x}", mapping.start, mapping.end))
-}
-
 /// The mapped file that exports the functions to probe.
 fn find_library(process: Process, program: &str) -> Result<FoundLibrary, CaptureError> {
     let mut hidden_in = None;
@@ -114,8 +111,7 @@ fn find_library(process: Process, program: &str) -> Result<FoundLibrary, Capture
             continue;
         }
         seen.push(mapping.path.clone());
-        // The mapped file itself, which may be in a container, or replaced since.
-        let Ok(file) = ProgramFile::open(&mapping_link(process, &mapping)) else {
+        let Ok(file) = process.mapped_file(&mapping) else {
             continue;
         };
         let Ok(data) = file.read() else { continue };
@@ -187,6 +183,7 @@ impl SqliteSource {
             shows_lifetimes: LIFETIME.iter().all(|(name, _)| found.program.exports(name)),
             library_file: found.file,
             library_address: found.mapping.start,
+            library_identity: found.mapping.identity,
             library_path: found.mapping.path,
             library: found.program,
             displacement: found.mapping.start.wrapping_sub(address),
@@ -365,10 +362,7 @@ impl SqliteSource {
     fn is_unmapped(&self) -> bool {
         let mappings = self.process.mappings().into_iter();
         let mut here = mappings.filter(|it| (it.start..it.end).contains(&self.library_address));
-        !here.any(|mapping| {
-            self.library_file
-                .is_behind(&mapping_link(self.process, &mapping))
-        })
+        !here.any(|mapping| mapping.identity == self.library_identity)
     }
 }
 
