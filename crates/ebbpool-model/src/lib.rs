@@ -7,7 +7,7 @@
 //! shares (filling the buffer first, the order of a miss, write clustering).
 //!
 //! [`workload`](mod@workload) makes traces on which different policies behave differently;
-//! [`count`] is an independent simulator that counts what `design.md` defines.
+//! [`count`] is an independent simulator, which counts the fields of `docs/results.md`.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -25,7 +25,7 @@ pub struct Entry {
     pub how: &'static str,
     /// When to use it, what it is good and bad at, and which paper says so.
     pub when: &'static str,
-    /// MemoryUse it takes.
+    /// The memory that it takes.
     pub memory: MemoryUse,
     /// Where it was published, and which of the project's papers evaluate it.
     pub source: &'static str,
@@ -39,7 +39,7 @@ pub struct Entry {
     pub asks_erase_counts: bool,
 }
 
-/// MemoryUse a policy takes with default parameters once warm, in bytes per frame; a test measures
+/// Memory that a policy takes with default parameters once warm, in bytes per frame; a test measures
 /// it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MemoryUse {

@@ -3,7 +3,8 @@
 //! The invariants that hold whenever no thread has the policy's lock. Other modules cite them by number:
 //!
 //! 1. A miss makes all of its reports to the policy in one go, before any I/O and under the lock. So the policy sees
-//!    references one after the other, whatever the threads do, and decides as it does in the simulator.
+//!    references one after the other, whatever the threads do, and decides as it does in the simulator. Erase counts of a
+//!    simulated device alone come after them, under the lock again: they are a report about the frame, and no reference.
 //! 2. For each frame this module notes what the policy believes: no page, a clean one or a dirty one. It reports an
 //!    admission only for a frame without a page, and a hit, a cleaning or an eviction only for a frame with one; a
 //!    cleaning only if the policy believes the page dirty.

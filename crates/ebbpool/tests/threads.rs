@@ -375,7 +375,7 @@ fn a_pool_may_be_dropped_at_any_time() {
     }
 }
 
-/// Tests that are small enough for valgrind, under which `./test` runs them: it reports frames that overlap or are
+/// Tests that are small enough for valgrind, under which `./test --all` runs them: it reports frames that overlap or are
 /// used after they were freed.
 mod frame_memory {
     use super::*;
