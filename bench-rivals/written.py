@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Compares the bytes that a capture measures with those that the server counts itself, and the life that follows from them.
 
-    cargo build --release
+    cargo build --release --features all
     sudo apt install postgresql
     sudo /usr/bin/python3 bench-rivals/written.py DIRECTORY [--seconds 70] [--write docs/capture.md]
 

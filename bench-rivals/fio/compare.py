@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Compares random 4 KiB reads of `ebbpool device measure` with fio's, on the same file.
 
-    cargo build --release
+    cargo build --release --features all
     bench-rivals/fio/compare.py DIRECTORY
     bench-rivals/fio/compare.py DIRECTORY --engine threads --seconds 5 --rounds 5
 

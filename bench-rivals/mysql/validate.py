@@ -5,7 +5,7 @@ For each workload and each size of innodb_buffer_pool_size it starts a fresh cop
 with `ebbpool capture mysql`, runs the captured references through the lab's policy `innodb`, and reads the server's own counters
 before and after. Run it as root, with MySQL's packages from Debian sid or Ubuntu installed and a release build of Ebbpool:
 
-    cargo build --release
+    cargo build --release --features all
     sudo apt install mysql-server
     sudo python3 bench-rivals/mysql/validate.py DIRECTORY [--root CHROOT] [--write docs/validation.md]
 

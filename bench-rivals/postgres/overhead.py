@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Measures what a capture costs PostgreSQL: processor time of the server per transaction without and with it, in pairs.
 
-    cargo build --release
+    cargo build --release --features all
     sudo python3 bench-rivals/postgres/overhead.py DIRECTORY [--pairs 40] [--write docs/capture.md]
 
 Transactions per second say little on a machine with few processors or other work, so they are not compared. Run it on an

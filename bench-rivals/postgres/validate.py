@@ -6,7 +6,7 @@ For each workload and each size of shared_buffers it starts a fresh copy of a se
 counters before and after. Run it as root, with PostgreSQL's packages from Debian or Ubuntu installed and a release build of
 Ebbpool:
 
-    cargo build --release
+    cargo build --release --features all
     sudo apt install postgresql
     sudo python3 bench-rivals/postgres/validate.py DIRECTORY [--quick] [--write docs/validation.md]
 

@@ -7,30 +7,33 @@ use clap::{Args, Parser, Subcommand};
 use crate::advise::args::AdviseArgs;
 use crate::bound::args::BoundArgs;
 #[cfg(all(
+    feature = "capture",
     target_os = "linux",
     any(target_arch = "x86_64", target_arch = "aarch64")
 ))]
 use crate::capture::args::CaptureArgs;
 use crate::compare::args::CompareArgs;
 use crate::curve::args::CurveArgs;
-#[cfg(unix)]
+#[cfg(all(feature = "db", unix))]
 use crate::db::args::DbArgs;
 use crate::device::args::DeviceArgs;
 use crate::devices::DevicesArgs;
 use crate::diff::args::DiffArgs;
+use crate::left_out;
 use crate::policies::PoliciesArgs;
 #[cfg(unix)]
 use crate::replay::args::PoolReplayArgs;
+#[cfg(feature = "reproduce")]
 use crate::reproduce::args::ReproduceArgs;
 use crate::run::args::RunArgs;
 use crate::schema::SchemaArgs;
-#[cfg(target_os = "linux")]
+#[cfg(all(feature = "sqlite", target_os = "linux"))]
 use crate::sqlite::args::SqliteDatabaseArgs;
 use crate::trace::args::TraceArgs;
 
 /// A buffer pool that knows what a write costs: which policy makes the bill smallest?
 #[derive(Parser)]
-#[command(name = "ebbpool", version, after_help = EXAMPLES)]
+#[command(name = "ebbpool", version, after_help = left_out::help(EXAMPLES))]
 pub(crate) struct Cli {
     #[command(subcommand)]
     pub(crate) command: Command,
@@ -75,6 +78,7 @@ Examples:
     Curve(CurveArgs),
     /// Capture the page requests of a running database, and say what to do about them
     #[cfg(all(
+        feature = "capture",
         target_os = "linux",
         any(target_arch = "x86_64", target_arch = "aarch64")
     ))]
@@ -105,10 +109,10 @@ Examples:
   ebbpool replay my.parquet --memory --policy lru --frames 500 --record as-fixed.parquet")]
     Replay(PoolReplayArgs),
     /// Keep records in a database on the pool: load, put, get, dump, check, bench
-    #[cfg(unix)]
+    #[cfg(all(feature = "db", unix))]
     Db(DbArgs),
     /// Have programs with SQLite write three to eight times fewer bytes: run, status, check, recover, measure
-    #[cfg(target_os = "linux")]
+    #[cfg(all(feature = "sqlite", target_os = "linux"))]
     #[command(after_help = "\
 docs/sqlite.md has the promise and its price.
 
@@ -142,6 +146,7 @@ Examples:
   ebbpool schema device replay")]
     Schema(SchemaArgs),
     /// Run the experiments of five papers again: their tables and figures, and which claims hold
+    #[cfg(feature = "reproduce")]
     #[command(after_help = "\
 Examples:
   ebbpool reproduce --list

@@ -39,6 +39,7 @@ pub(crate) enum Failure {
     /// No failure: the user asks for an exit code that says whether results differ.
     #[error("the results differ")]
     Different,
+    #[cfg(all(feature = "sqlite", target_os = "linux"))]
     /// A program that was not run, with the exit code of shells.
     #[error("{error}")]
     Program {
@@ -58,6 +59,7 @@ impl Failure {
     /// The exit code: 2 if the command line is wrong.
     pub(crate) fn exit_code(&self) -> u8 {
         match self {
+            #[cfg(all(feature = "sqlite", target_os = "linux"))]
             Failure::Program { code, .. } => *code,
             failure => 1 + u8::from(failure.is_usage()),
         }

@@ -5,6 +5,7 @@ mod advise;
 mod args;
 mod bound;
 #[cfg(all(
+    feature = "capture",
     target_os = "linux",
     any(target_arch = "x86_64", target_arch = "aarch64")
 ))]
@@ -12,12 +13,13 @@ mod capture;
 mod compare;
 mod completions;
 mod curve;
-#[cfg(unix)]
+#[cfg(all(feature = "db", unix))]
 mod db;
 mod device;
 mod devices;
 mod diff;
 mod failure;
+mod left_out;
 mod man;
 #[cfg(unix)]
 mod measure;
@@ -27,13 +29,14 @@ mod policies;
 mod progress;
 #[cfg(unix)]
 mod replay;
+#[cfg(feature = "reproduce")]
 mod reproduce;
 mod results;
 mod run;
 mod schema;
 mod shared_args;
 mod shell;
-#[cfg(target_os = "linux")]
+#[cfg(all(feature = "sqlite", target_os = "linux"))]
 mod sqlite;
 mod table;
 mod trace;
@@ -53,38 +56,7 @@ use failure::Failure;
 /// first Ctrl-C stops the work from then on; wrong arguments and `--help` end the process.
 pub fn main_from(arguments: impl IntoIterator<Item = OsString>) -> u8 {
     let arguments: Vec<OsString> = arguments.into_iter().collect();
-    let cli = Cli::parse_from(&arguments);
-    origin::set_arguments(arguments);
-    if !ends_at_once(&cli.command) {
-        progress::stop_on_interrupt();
-    }
-    let result = match &cli.command {
-        Command::Compare(args) => compare::compare(args),
-        Command::Advise(args) => advise::advise(args),
-        Command::Curve(args) => curve::curve(args),
-        #[cfg(all(
-            target_os = "linux",
-            any(target_arch = "x86_64", target_arch = "aarch64")
-        ))]
-        Command::Capture(args) => capture::capture(args),
-        Command::Run(args) => run::run(args),
-        #[cfg(unix)]
-        Command::Replay(args) => replay::replay(args),
-        #[cfg(unix)]
-        Command::Db(args) => db::db(args),
-        #[cfg(target_os = "linux")]
-        Command::Sqlite(args) => sqlite::sqlite(args),
-        Command::Bound(args) => bound::bound(args),
-        Command::Diff(args) => diff::diff(args),
-        Command::Schema(args) => schema::schema(args),
-        Command::Reproduce(args) => reproduce::reproduce(args),
-        Command::Trace(args) => trace::trace(args),
-        Command::Device(args) => device::device(args),
-        Command::Policies(args) => policies::policies(args),
-        Command::Completions(args) => completions::completions(args),
-        Command::Man(args) => man::man(args),
-        Command::Devices(args) => devices::devices(args),
-    };
+    let result = left_out::check(&arguments).and_then(|()| run_command(arguments));
     let failure = match result.and_then(|()| io::stdout().flush().map_err(Failure::Output)) {
         Ok(()) => return 0,
         // The program that reads the output has closed its end, as `head` does.
@@ -103,10 +75,47 @@ pub fn main_from(arguments: impl IntoIterator<Item = OsString>) -> u8 {
     failure.exit_code()
 }
 
+fn run_command(arguments: Vec<OsString>) -> Result<(), Failure> {
+    let cli = Cli::parse_from(&arguments);
+    origin::set_arguments(arguments);
+    if !ends_at_once(&cli.command) {
+        progress::stop_on_interrupt();
+    }
+    match &cli.command {
+        Command::Compare(args) => compare::compare(args),
+        Command::Advise(args) => advise::advise(args),
+        Command::Curve(args) => curve::curve(args),
+        #[cfg(all(
+            feature = "capture",
+            target_os = "linux",
+            any(target_arch = "x86_64", target_arch = "aarch64")
+        ))]
+        Command::Capture(args) => capture::capture(args),
+        Command::Run(args) => run::run(args),
+        #[cfg(unix)]
+        Command::Replay(args) => replay::replay(args),
+        #[cfg(all(feature = "db", unix))]
+        Command::Db(args) => db::db(args),
+        #[cfg(all(feature = "sqlite", target_os = "linux"))]
+        Command::Sqlite(args) => sqlite::sqlite(args),
+        Command::Bound(args) => bound::bound(args),
+        Command::Diff(args) => diff::diff(args),
+        Command::Schema(args) => schema::schema(args),
+        #[cfg(feature = "reproduce")]
+        Command::Reproduce(args) => reproduce::reproduce(args),
+        Command::Trace(args) => trace::trace(args),
+        Command::Device(args) => device::device(args),
+        Command::Policies(args) => policies::policies(args),
+        Command::Completions(args) => completions::completions(args),
+        Command::Man(args) => man::man(args),
+        Command::Devices(args) => devices::devices(args),
+    }
+}
+
 /// True if Ctrl-C ends a command where it is: it has nothing that it has to finish before.
 fn ends_at_once(command: &Command) -> bool {
     match command {
-        #[cfg(target_os = "linux")]
+        #[cfg(all(feature = "sqlite", target_os = "linux"))]
         Command::Sqlite(args) => args.ends_at_once(),
         _ => false,
     }

@@ -1,5 +1,7 @@
 //! Progress bars on standard error, notes, and Ctrl-C.
 
+mod columns;
+#[cfg(any(feature = "capture", feature = "reproduce", feature = "sqlite"))]
 pub(crate) mod line;
 mod live;
 
@@ -35,16 +37,16 @@ pub(crate) fn bar(what: &str) -> ProgressBar {
     /// The columns of percentage, time and a short bar.
     const REST: usize = 40;
     let bar = ProgressBar::new(STEPS);
-    let columns = line::terminal_columns().unwrap_or(usize::MAX);
-    let template = match columns < REST + line::LEAST_NAME {
+    let width = columns::terminal_columns().unwrap_or(usize::MAX);
+    let template = match width < REST + columns::LEAST_NAME {
         true => "{msg} {percent} %",
         false => "{msg} [{wide_bar}] {percent} %, {eta} left",
     };
     if let Ok(style) = ProgressStyle::with_template(template) {
         bar.set_style(style.progress_chars("=> "));
     }
-    let room = columns.saturating_sub(REST).max(line::LEAST_NAME);
-    bar.set_message(line::shortened(what, room));
+    let room = width.saturating_sub(REST).max(columns::LEAST_NAME);
+    bar.set_message(columns::shortened(what, room));
     bar
 }
 
@@ -70,6 +72,7 @@ pub(crate) struct Console {
     pool_status: Mutex<Option<PoolStatusLines>>,
 }
 
+#[cfg(feature = "reproduce")]
 impl Console {
     /// Prints a line on standard error, above the bar if one is shown.
     pub(crate) fn line(&self, line: &str) {

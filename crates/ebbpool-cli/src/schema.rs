@@ -3,6 +3,7 @@
 use std::io::{self, Write};
 
 use clap::Args;
+#[cfg(feature = "reproduce")]
 use ebbpool_experiments::{ExperimentData, ListedExperiment};
 use ebbpool_lab::schema::{self, ResultSchema, ResultShape};
 
@@ -21,7 +22,7 @@ pub(crate) struct SchemaArgs {
 
 /// The schemas of all commands that print JSON.
 pub(crate) fn all() -> Vec<ResultSchema> {
-    use ResultShape::{One, OneOrRows, Rows};
+    use ResultShape::{One, OneOrRows};
     let mut all = schema::all();
     all.extend([
         ResultSchema::of::<AdviceDocument<'_>>("advise", 1, One),
@@ -30,12 +31,14 @@ pub(crate) fn all() -> Vec<ResultSchema> {
         ResultSchema::of::<crate::measure::report::MeasureReport>("device measure", 1, One),
         ResultSchema::of::<DeviceDescription<'_>>("devices", 1, OneOrRows),
         ResultSchema::of::<TraceDescription>("trace info", 1, One),
-        ResultSchema::of::<ExperimentData<'_>>("reproduce", 1, Rows),
-        ResultSchema::of::<ListedExperiment<'_>>("reproduce list", 1, Rows),
+        #[cfg(feature = "reproduce")]
+        ResultSchema::of::<ExperimentData<'_>>("reproduce", 1, ResultShape::Rows),
+        #[cfg(feature = "reproduce")]
+        ResultSchema::of::<ListedExperiment<'_>>("reproduce list", 1, ResultShape::Rows),
     ]);
-    #[cfg(unix)]
+    #[cfg(all(feature = "db", unix))]
     all.extend(crate::db::schemas());
-    #[cfg(target_os = "linux")]
+    #[cfg(all(feature = "sqlite", target_os = "linux"))]
     all.extend(crate::sqlite::schemas());
     all
 }

@@ -1,60 +1,15 @@
 //! A line of progress that fits into the terminal's width.
 
-use std::io;
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressStyle};
-use terminal_size::{Width, terminal_size_of};
 
-/// The least columns of a name that is shortened.
-pub(crate) const LEAST_NAME: usize = 8;
+use super::columns::{LEAST_NAME, display_width, shortened, terminal_columns};
+
 /// The least columns of the bar between its brackets; without them there is no bar.
 const LEAST_BAR: usize = 6;
 /// The time between two updates.
 const PAUSE: Duration = Duration::from_millis(100);
-
-/// The columns of the terminal on standard error; `None` if that is no terminal.
-pub(crate) fn terminal_columns() -> Option<usize> {
-    let (Width(columns), _) = terminal_size_of(io::stderr())?;
-    (columns > 0).then_some(columns.into())
-}
-
-/// The columns of a text. Letters that may take two count as two, so that a line never becomes too long.
-fn display_width(text: &str) -> usize {
-    let columns = |letter: char| match u32::from(letter) {
-        0x1100..=0x115f | 0x2e80.. => 2,
-        _ => 1,
-    };
-    text.chars().map(columns).sum()
-}
-
-/// A text of at most that many columns, with three dots for its middle if it is longer.
-pub(crate) fn shortened(text: &str, columns: usize) -> String {
-    if display_width(text) <= columns {
-        return text.into();
-    }
-    let fits = |part: &str, most: usize| display_width(part) <= most;
-    let left = columns.saturating_sub(1);
-    let (mut first, mut last) = (String::new(), String::new());
-    for letter in text.chars() {
-        first.push(letter);
-        if !fits(&first, left.div_ceil(2)) {
-            first.pop();
-            break;
-        }
-    }
-    for letter in text.chars().rev() {
-        last.insert(0, letter);
-        if !fits(&last, left - display_width(&first).min(left)) {
-            last.remove(0);
-            break;
-        }
-    }
-    match columns {
-        0 => String::new(),
-        _ => format!("{first}…{last}"),
-    }
-}
 
 /// A line of at most that many columns: a name, a bar, the finished share in per cent, and what follows it. Where
 /// there is no room for all, the name is shortened; then the bar goes, then what follows, then the name.
@@ -80,6 +35,7 @@ pub(crate) fn progress_line(name: &str, share: f64, after: &str, columns: usize)
     shortened(&percent, columns)
 }
 
+#[cfg(feature = "reproduce")]
 /// The remaining time in words, rounded up; empty for less than a second.
 pub(crate) fn remaining_text(left: Duration) -> String {
     let seconds = left.as_secs_f64().round() as u64;
@@ -142,17 +98,6 @@ impl LiveLine {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn long_names_lose_their_middle() {
-        assert_eq!(shortened("cikm-fig2", 20), "cikm-fig2");
-        assert_eq!(shortened("cikm-fig12-clustering", 12), "cikm-f…ering");
-        assert_eq!(shortened("日本語の名前", 7), "日…名前");
-        for columns in 0..30 {
-            let short = shortened("cikm-fig12-clustering", columns);
-            assert!(display_width(&short) <= columns, "{short}");
-        }
-    }
 
     #[test]
     fn a_line_fits_into_any_width() {
