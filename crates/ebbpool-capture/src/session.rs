@@ -127,6 +127,8 @@ pub enum End {
     Time,
     /// There are as many references as asked for.
     References,
+    /// There are more objects than a trace has room for.
+    Objects,
     /// The caller stopped it.
     Stopped,
     /// The target ended.
@@ -270,6 +272,9 @@ impl Session<'_> {
             }
             if self.started.elapsed() >= self.limits.time {
                 return Ok(End::Time);
+            }
+            if self.recorder.has_too_many_objects() {
+                return Ok(End::Objects);
             }
             if self.recorder.is_full() {
                 return Ok(End::References);

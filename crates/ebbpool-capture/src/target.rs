@@ -100,8 +100,9 @@ impl Process {
 
     /// False once the process has ended.
     pub fn is_alive(self) -> bool {
-        // A process whose parent has not asked for its end is a zombie.
-        self.stat().is_some_and(|stat| stat.state != 'Z')
+        // A process whose parent has not asked for its end is a zombie, and so is one whose first thread has ended before others.
+        self.stat()
+            .is_some_and(|stat| stat.state != 'Z' || stat.threads > 1)
     }
 
     /// The name of the program, at most 15 bytes.
@@ -231,6 +232,7 @@ struct Stat {
     state: char,
     parent: i32,
     time: Duration,
+    threads: u64,
     /// When the process was started, in ticks.
     started: u64,
 }
@@ -250,7 +252,8 @@ impl Stat {
             state: fields.first()?.chars().next()?,
             parent: fields.get(1)?.parse().ok()?,
             time: Duration::from_millis(ticks.saturating_mul(10)),
-            // Field 22.
+            // Fields 20 and 22.
+            threads: fields.get(17)?.parse().ok()?,
             started: fields.get(19)?.parse().ok()?,
         })
     }
@@ -280,6 +283,7 @@ mod tests {
         let stat = Stat::parse(text).expect("fields");
         assert_eq!((stat.state, stat.parent), ('S', 3));
         assert_eq!((stat.time, stat.started), (Duration::from_millis(8810), 99));
+        assert_eq!(stat.threads, 1);
         assert_eq!(Stat::parse("7 (a) S"), None);
     }
 

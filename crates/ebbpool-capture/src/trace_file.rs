@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use ebbpool_trace::output::{OutputFile, refuse_overwriting};
+use ebbpool_trace::output::{OutputFile, caller, refuse_overwriting};
 use ebbpool_trace::{Batch, Format, Metadata, PageClasses, RequestDetail, Writer, WrittenTrace};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
@@ -258,8 +258,7 @@ fn write_facts(
 
 /// Under sudo a new file belongs to the user who called it.
 fn give_to_caller(file: &mut OutputFile) {
-    let number = |name: &str| std::env::var(name).ok()?.parse().ok();
-    if let Some(user) = number("SUDO_UID") {
-        file.give_to(user, number("SUDO_GID"));
+    if let Some((user, group)) = caller() {
+        file.give_to(user, group);
     }
 }

@@ -236,6 +236,7 @@ fn ending(report: &SessionReport) -> String {
     let why = match report.end {
         End::Time => "",
         End::References => "; as many references as asked for",
+        End::Objects => "; there are more relations or files than a trace has room for",
         End::Stopped => "; stopped",
         End::Target => "; the target has ended",
         End::Replaced => "; the process has become another program, which has no probes",
