@@ -36,6 +36,7 @@ mod recorder;
 mod ring;
 mod session;
 pub mod sources;
+mod symbols;
 mod target;
 mod trace_file;
 mod written;

@@ -35,7 +35,8 @@ pub fn mapping(line: &str) -> Option<Mapping> {
         end: hexadecimal(end)?,
         executable: rights.contains('x'),
         offset: hexadecimal(offset)?,
-        path: path.trim_start().to_owned(),
+        // The kernel writes a line break in a path so.
+        path: path.trim_start().replace("\\012", "\n"),
     })
 }
 
@@ -270,6 +271,11 @@ mod tests {
         assert_eq!((found.start, found.offset), (0x55d0_c0a0_0000, 0xcd000));
         assert!(found.executable);
         assert_eq!(found.path, "/opt/my server/bin");
+        let line = "55d0c0a00000-55d0c0b00000 r-xp 00000000 fe:01 1234   /opt/two\\012lines/bin";
+        assert_eq!(
+            mapping(line).expect("a mapping").path,
+            "/opt/two\nlines/bin"
+        );
         let memory = mapping("7ffe0000-7ffe1000 rw-p 00000000 00:00 0 ").expect("a mapping");
         assert_eq!((memory.path.as_str(), memory.executable), ("", false));
         for malformed in ["", "x", "12-zz r-xp 0 0 0", "12 r-xp 0"] {

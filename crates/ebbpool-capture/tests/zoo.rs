@@ -220,7 +220,7 @@ fn a_server_that_requests_new_relations_for_ever_ends_its_capture() {
         return;
     };
     let limits = Limits {
-        time: 3 * SOON,
+        time: 6 * SOON,
         overhead: f64::INFINITY,
         ..Limits::default()
     };

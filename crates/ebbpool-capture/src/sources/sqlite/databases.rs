@@ -86,6 +86,11 @@ impl Databases {
         self.unnamed.remove(&pager)
     }
 
+    /// Any pager may have ended.
+    pub(super) fn forget_all(&mut self) {
+        self.unnamed.clear();
+    }
+
     /// The pagers without a name.
     pub(super) fn unnamed(&self) -> Vec<u64> {
         self.unnamed.keys().copied().collect()
@@ -124,9 +129,16 @@ mod tests {
             (databases.of_unnamed(8), databases.unnamed().len()),
             (None, 0)
         );
+        let lost = databases.meet(9);
+        databases.forget_all();
+        assert_eq!(
+            (databases.of_unnamed(9), databases.unnamed().len()),
+            (None, 0)
+        );
+        databases.name(lost, "/srv/two.db");
         let temporary = databases.of_path(None);
         assert_eq!(databases.of_path(Some("/srv/one.db")), one);
-        assert_eq!(databases.first_of_paths(), [one, one, temporary]);
+        assert_eq!(databases.first_of_paths(), [one, one, lost, temporary]);
     }
 
     #[test]

@@ -75,8 +75,7 @@ impl SqliteDecoder {
     /// The database of the pager at that address has that number.
     pub fn set_database(&mut self, pager: u64, database: u32) {
         if self.databases.len() >= MOST_PAGERS && !self.knows(pager) {
-            self.databases.clear();
-            self.latest.clear();
+            self.forget_all();
         }
         if self.databases.insert(pager, database) != Some(database) {
             // The address has another pager now.
@@ -89,6 +88,12 @@ impl SqliteDecoder {
         if self.databases.remove(&pager).is_some() {
             self.latest.remove(&pager);
         }
+    }
+
+    /// Any pager may have ended.
+    pub fn forget_all(&mut self) {
+        self.databases.clear();
+        self.latest.clear();
     }
 
     /// True if the database of the pager is known.
@@ -234,6 +239,11 @@ mod tests {
         // The connection closes, and the next one is at the same address and has the same database.
         decoder.forget(8);
         assert!(!decoder.knows(8));
+        // The event of an end is lost.
+        decoder.set_database(8, 1);
+        decoder.take(&event(kind::READ, 8, 2), &mut recorder);
+        decoder.forget_all();
+        assert!(!decoder.knows(8) && decoder.latest.is_empty());
         for pager in 0..2 * MOST_PAGERS as u64 {
             decoder.set_database(pager << 4, 2);
             decoder.take(&event(kind::COMMIT, pager, 0), &mut recorder);

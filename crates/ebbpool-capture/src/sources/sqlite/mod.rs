@@ -426,6 +426,14 @@ impl Source for SqliteSource {
         }
     }
 
+    /// A pager that is known may have ended, and another one be at its address: memory says which databases are open now.
+    fn miss(&mut self) {
+        self.looked = None;
+        self.look();
+        self.databases.forget_all();
+        self.decoder.forget_all();
+    }
+
     fn look(&mut self) {
         if self.looked.is_some_and(|at| at.elapsed() < LOOK) {
             return;
