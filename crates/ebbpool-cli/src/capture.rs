@@ -195,6 +195,13 @@ fn run(source: &mut dyn Source, args: &SessionArgs) -> Result<Capture, Failure> 
     let limits = args.limits();
     let cost = calibrate()?;
     say(&announcement(&limits, &cost));
+    if STOP.load(Ordering::Relaxed) {
+        return Err(Failure::Interrupted {
+            done: 0,
+            all: 1,
+            hint: "; no probe was attached",
+        });
+    }
     let mut line = CaptureLine::new(&limits);
     let captured = run_capture(source, limits, cost, |progress| line.proceed(progress));
     line.clear();

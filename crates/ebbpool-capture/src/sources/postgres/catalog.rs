@@ -6,7 +6,7 @@
 use std::cell::Cell;
 use std::path::Path;
 
-use hashbrown::{HashMap, HashSet};
+use hashbrown::HashMap;
 
 use crate::foreign::{ForeignDirectory, SMALL, TABLE};
 use crate::target::Process;
@@ -181,19 +181,23 @@ impl DataDirectory {
         page_size(&self.table(0, PG_DATABASE)?)
     }
 
-    /// Names of those of some databases that there are, by number.
-    pub fn databases(&self, wanted: &HashSet<u32>) -> HashMap<u32, String> {
+    /// Names of the databases whose numbers are wanted, by number.
+    pub fn databases(&self, is_wanted: impl Fn(u32) -> bool) -> HashMap<u32, String> {
         let table = self.table(0, PG_DATABASE).unwrap_or_default();
         let size = page_size(&table).unwrap_or(8192);
         let found = rows(&table, size).filter_map(|row| {
-            let number = number32(row, 0).filter(|number| wanted.contains(number))?;
+            let number = number32(row, 0).filter(|&number| is_wanted(number))?;
             Some((number, name(row, 4)?))
         });
         found.collect()
     }
 
-    /// Relations of a database by the number of their file, those of some files; 0 stands for the shared catalogues.
-    pub fn relations(&self, database: u32, wanted: &HashSet<u32>) -> HashMap<u32, NamedRelation> {
+    /// Relations of a database by the numbers of their files, as far as these are wanted; 0 stands for the shared catalogues.
+    pub fn relations(
+        &self,
+        database: u32,
+        is_wanted: impl Fn(u32) -> bool,
+    ) -> HashMap<u32, NamedRelation> {
         // Shared catalogues are described in every database.
         let described_in = if database == 0 { TEMPLATE1 } else { database };
         let table = self.table(described_in, PG_CLASS).unwrap_or_default();
@@ -201,7 +205,7 @@ impl DataDirectory {
         let map = self.read(&map_in(&self.database(database)), SMALL);
         let map = map.unwrap_or_default();
         let found = rows(&table, size).filter_map(|row| {
-            let file = file_of(row, &map).filter(|file| wanted.contains(file))?;
+            let file = file_of(row, &map).filter(|&file| is_wanted(file))?;
             Some((file, relation(row, self.major)?))
         });
         found.collect()
@@ -286,6 +290,8 @@ mod tests {
     use std::fs;
     use std::os::unix::fs::symlink;
 
+    use hashbrown::HashSet;
+
     use super::*;
 
     /// A table of that many pages with rows of `pg_class` one byte apart, whose files have different numbers.
@@ -324,9 +330,11 @@ mod tests {
             .filter_map(|row| file_of(row, &map))
             .collect();
         assert!(files.len() > 10, "{}", files.len());
-        let one: HashSet<u32> = files.iter().copied().take(1).collect();
-        assert_eq!(directory.relations(5, &files).len(), files.len());
-        assert_eq!(directory.relations(5, &one).len(), 1);
+        let one = files.iter().copied().next();
+        let found = directory.relations(5, |file| files.contains(&file));
+        assert_eq!(found.len(), files.len());
+        let found = directory.relations(5, |file| Some(file) == one);
+        assert_eq!(found.len(), 1);
         // However many databases a server names, its catalogues are read up to a limit in all.
         let file = fs::File::create(path("base/5/7")).expect("a file");
         file.set_len(TABLE).expect("a size");

@@ -113,14 +113,16 @@ impl PostgresSource {
         let page_size = directory.page_size().unwrap_or(8192);
         let requested = requested_files(&recorder);
         let databases = match names {
-            true => directory.databases(&requested.keys().copied().collect()),
+            true => directory.databases(|database| requested.contains_key(&database)),
             false => HashMap::new(),
         };
         let mut relations = HashMap::new();
         let objects = recorder.objects.iter().map(|object| {
             let [_, database, relation, fork] = object.key;
             if names {
-                let known = || directory.relations(database, &requested[&database]);
+                let files = requested.get(&database);
+                let is_wanted = |file| files.is_some_and(|files| files.contains(&file));
+                let known = || directory.relations(database, is_wanted);
                 relations.entry(database).or_insert_with(known);
             }
             let named = relations.get(&database);
