@@ -260,6 +260,30 @@ fn the_files_of_a_server_that_has_ended_are_known() {
 }
 
 #[test]
+fn a_program_in_a_file_system_that_a_program_serves_gets_no_probe() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mounted = folder.path().join("mounted");
+    fs::create_dir(&mounted).expect("a folder");
+    let programs = ["cuckoo", "served"].map(|name| compiled(name, folder.path(), &[]));
+    let [Some(cuckoo), Some(served)] = programs else {
+        return;
+    };
+    fs::write(folder.path().join("PG_VERSION"), "15\n").expect("written");
+    let paths = [&cuckoo, &mounted].map(|path| path.to_string_lossy().into_owned());
+    let child = started(&served, &[&paths[0], &paths[1]], folder.path());
+    if !mounted.join("postgres").exists() {
+        return skip("this user may not mount a file system of its own");
+    }
+    let opened = PostgresSource::open(Some(child.pid()));
+    drop(child);
+    let unmounted = Command::new("umount").arg("-l").arg(&mounted).output();
+    // The program that serves it does the same when the other one has ended.
+    unmounted.expect("umount");
+    let error = opened.err().expect("refused").to_string();
+    assert!(error.contains("FUSE"), "{error}");
+}
+
+#[test]
 fn a_program_with_any_number_of_probes_gets_none() {
     let Some(cost) = cost() else { return };
     if cfg!(not(target_arch = "x86_64")) {
