@@ -34,6 +34,7 @@ static void answer(struct fuse_in_header *head) {
     struct fuse_entry_out entry = {.nodeid = 2, .attr_valid = 60, .entry_valid = 60, .attr = attributes(2)};
     struct fuse_attr_out attr = {.attr_valid = 60, .attr = attributes(head->nodeid)};
     struct fuse_open_out opened = {.open_flags = FOPEN_KEEP_CACHE};
+    struct fuse_statfs_out system = {.st = {.bsize = 4096, .namelen = 255}};
     struct fuse_read_in *read = in;
     ssize_t count;
     switch (head->opcode) {
@@ -43,6 +44,8 @@ static void answer(struct fuse_in_header *head) {
         return strcmp(in, "postgres") ? reply(head, ENOENT, 0, 0) : reply(head, 0, &entry, sizeof entry);
     case FUSE_GETATTR:
         return reply(head, 0, &attr, sizeof attr);
+    case FUSE_STATFS:
+        return reply(head, 0, &system, sizeof system);
     case FUSE_OPEN:
     case FUSE_OPENDIR:
         return reply(head, 0, &opened, sizeof opened);
