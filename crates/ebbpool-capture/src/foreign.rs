@@ -144,9 +144,9 @@ impl ProgramFile {
     /// attaches a probe it may wait for a page of the file, and no process of the machine can start another one meanwhile.
     pub(crate) fn open(link: &str) -> io::Result<ProgramFile> {
         /// `FUSE_SUPER_MAGIC`.
-        const FUSE: i64 = 0x6573_5546;
+        const FUSE: rustix::fs::FsWord = 0x6573_5546;
         let file = open_link(link)?;
-        if i64::try_from(rustix::fs::fstatfs(&file)?.f_type) == Ok(FUSE) {
+        if rustix::fs::fstatfs(&file)?.f_type == FUSE {
             return Err(refusal(
                 "it is in a file system that a program serves (FUSE), which could hold up all processes while a probe is attached",
             ));
