@@ -212,13 +212,18 @@ def _names(rows: list[Row]) -> list[str]:
 def _block(head: str, rows: list[Row], spelled: dict[int, str]) -> str:
     """One table; the tint lies over the page's own background, so that it suits light and dark pages."""
     sizes = sorted({row.frames for row in rows})
-    cells = {(row.policy, row.frames): row.cost for row in rows}
-    least = {size: min(cost for (_, frames), cost in cells.items() if frames == size) for size in sizes}
+    # The bill of a run whose device failed covers a part of the trace only.
+    cells = {(row.policy, row.frames): row.cost for row in rows if row.failed is None}
+    failed = {(row.policy, row.frames): row.failed for row in rows if row.failed is not None}
+    least = {size: min((cost for (_, frames), cost in cells.items() if frames == size), default=0.0) for size in sizes}
     lines = []
     for policy in _names(rows):
         line = [f'<th style="text-align:left">{html.escape(policy)}</th>']
         for size in sizes:
             cost = cells.get((policy, size))
+            if (policy, size) in failed:
+                line.append(f'<td title="{html.escape(failed[policy, size])}">failed</td>')
+                continue
             if cost is None:
                 line.append("<td>-</td>")
                 continue

@@ -151,6 +151,23 @@ def test_the_best_policy_over_cells_has_the_least_geometric_mean() -> None:
         answer.best(frames=7)
 
 
+def test_the_bill_of_a_run_whose_device_failed_is_not_shown(tmp_path: Any) -> None:
+    chip = tmp_path / "weak.toml"
+    chip.write_text(
+        'name = "weak"\npage_bytes = 2048\npages_per_block = 16\nblocks = 64\nread_us = [25.0]\nprogram_us = [220.0]\n'
+        'erase_us = 1500.0\ntransfer_ns_per_byte = 25.0\nendurance = 60\nsource = "made to wear out"\n'
+    )
+    policies = ["lru", "cflru:window=1"]
+    answer = ebbpool.compare("zipf:pages=600,refs=120000,write=0.5", policies, ["5%"], device=f"flash:{chip}", cache=False)
+    by_policy = {row.policy: row for row in answer}
+    assert "device failed" in by_policy["lru"].failed and by_policy["cflru:window=1"].failed is None
+    html = answer._repr_html_()
+    assert ">failed</td>" in html and f"{by_policy['lru'].cost:.4f}" not in html
+    assert f"<b>{by_policy['cflru:window=1'].cost:.4f}</b>" in html
+    alone = ebbpool.compare("zipf:pages=600,refs=120000,write=0.5", "lru", ["5%"], device=f"flash:{chip}", cache=False)
+    assert ">failed</td>" in alone._repr_html_()
+
+
 def test_a_comparison_is_shown(tmp_path: Any) -> None:
     answer = ebbpool.compare("zipf:pages=2000,refs=20000", ["lru", "ebb"], ["3%", "6%"], [1, 32], report=True)
     assert "saving against lru" in repr(answer)

@@ -1,11 +1,11 @@
 //! What a program's file says: symbols, USDT probes, and where addresses are in the file.
 
-use hashbrown::{HashMap, HashSet};
 use object::read::elf::{ElfFile64, FileHeader, ProgramHeader, SectionHeader};
 use object::{LittleEndian, Object, ObjectSymbol, elf};
 
 use crate::error::CaptureError;
 use crate::foreign::{self, PROGRAM, ProgramFile};
+use crate::symbols::Symbols;
 
 /// A USDT probe: an instruction that does nothing, and the arguments that a reader finds there.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,9 +33,7 @@ struct Segment {
 #[derive(Debug)]
 pub struct ElfProgram {
     segments: Vec<Segment>,
-    symbols: HashMap<String, u64>,
-    /// Names of the symbols that other programs and libraries may use.
-    exports: HashSet<String>,
+    symbols: Symbols,
     probes: Vec<UsdtProbe>,
     build_id: String,
     data: Vec<u8>,
@@ -85,19 +83,17 @@ impl ElfProgram {
             })
             .collect();
         let mut budget = NameBudget::of_file(&data);
-        let mut symbols = HashMap::new();
+        let mut symbols = Symbols::default();
         for symbol in file.symbols() {
             budget.spend(&symbol)?;
             if let Some(name) = definition(&symbol) {
-                symbols.insert(name.to_owned(), symbol.address());
+                symbols.insert(&data, name, symbol.address(), false);
             }
         }
-        let mut exports = HashSet::new();
         for symbol in file.dynamic_symbols() {
             budget.spend(&symbol)?;
             if let Some(name) = definition(&symbol) {
-                symbols.insert(name.to_owned(), symbol.address());
-                exports.insert(name.to_owned());
+                symbols.insert(&data, name, symbol.address(), true);
             }
         }
         let notes = Notes::of_file(&file, &data, &mut budget)?;
@@ -105,7 +101,6 @@ impl ElfProgram {
         Ok(ElfProgram {
             segments,
             symbols,
-            exports,
             probes,
             build_id,
             data,
@@ -129,20 +124,18 @@ impl ElfProgram {
 
     /// The address of a symbol.
     pub fn symbol(&self, name: &str) -> Option<u64> {
-        self.symbols.get(name).copied()
+        self.symbols.address(&self.data, name)
     }
 
     /// True if the symbol is exported. Compilers may leave out functions that are not, or give them other parameters.
     pub fn exports(&self, name: &str) -> bool {
-        self.exports.contains(name)
+        self.symbols.is_exported(&self.data, name)
     }
 
     /// The first symbol in alphabetic order whose name begins so, as names of C++ functions do with their parameters left
     /// out.
     pub fn symbol_beginning(&self, prefix: &str) -> Option<(&str, u64)> {
-        let found = self.symbols.iter();
-        let found = found.filter(|(name, _)| name.starts_with(prefix));
-        found.min().map(|(name, &address)| (name.as_str(), address))
+        self.symbols.beginning(&self.data, prefix)
     }
 
     /// Where to probe a function. Behind the landing pad there is mostly a `push`, which the kernel emulates; at the pad

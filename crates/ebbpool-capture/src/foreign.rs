@@ -140,19 +140,38 @@ pub(crate) struct ProgramFile {
 }
 
 impl ProgramFile {
-    /// The file behind one of the kernel's links.
+    /// The file behind one of the kernel's links. A file system that is itself a program (FUSE) is refused: while the kernel
+    /// attaches a probe it may wait for a page of the file, and no process of the machine can start another one meanwhile.
     pub(crate) fn open(link: &str) -> io::Result<ProgramFile> {
         ProgramFile::of(open_link(link)?)
     }
 
-    /// A file that is open.
+    /// A file that is open; refused as above.
     pub(crate) fn of(file: File) -> io::Result<ProgramFile> {
+        /// `FUSE_SUPER_MAGIC`.
+        const FUSE: rustix::fs::FsWord = 0x6573_5546;
+        if rustix::fs::fstatfs(&file)?.f_type == FUSE {
+            return Err(refusal(
+                "it is in a file system that a program serves (FUSE), which could hold up all processes while a probe is attached",
+            ));
+        }
         let version = Version::of(&file)?;
         Ok(ProgramFile { file, version })
     }
 
     pub(crate) fn read(&self) -> io::Result<Vec<u8>> {
         read_all(&self.file, PROGRAM)
+    }
+
+    pub(crate) fn bytes(&self) -> u64 {
+        self.version.bytes
+    }
+
+    /// True if the file begins as programs and libraries do.
+    pub(crate) fn is_elf(&self) -> bool {
+        use std::os::unix::fs::FileExt;
+        let mut head = [0; 4];
+        self.file.read_exact_at(&mut head, 0).is_ok() && head == *b"\x7fELF"
     }
 
     /// A path by which the kernel finds this open file, wherever it was moved to.
@@ -201,13 +220,19 @@ impl ForeignDirectory {
     /// The directory behind `link` in a process whose root directory is behind `root`; both are the kernel's links.
     pub(crate) fn open(link: &str, root: &str) -> io::Result<ForeignDirectory> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let target = |link: &str| {
+            let target = readlink(link, Vec::with_capacity(PATH)).ok()?;
+            target.into_string().ok()
+        };
+        let path = target(link).unwrap_or_else(|| link.to_owned());
+        // The kernel says where the directory is for this process, from whose root that of the other one may be a directory.
+        let above = target(root).unwrap_or_default();
+        let below = path.strip_prefix(above.trim_end_matches('/'));
+        let below = below.filter(|below| below.is_empty() || below.starts_with('/'));
         Ok(ForeignDirectory {
             directory: rustix::fs::open(link, flags, Mode::empty())?,
             root: rustix::fs::open(root, flags, Mode::empty())?,
-            path: readlink(link, Vec::with_capacity(PATH))
-                .ok()
-                .and_then(|path| path.into_string().ok())
-                .unwrap_or_else(|| link.to_owned()),
+            path: below.unwrap_or(&path).to_owned(),
         })
     }
 
@@ -338,6 +363,14 @@ mod tests {
             assert_eq!(directory.names(link), ["file"]);
         }
         assert!(directory.read("above", SMALL).is_err());
+        // As the kernel's links of a process in a root directory of its own (chroot) are for a process outside.
+        let links = tempfile::tempdir().expect("a folder");
+        let link = |name: &str| links.path().join(name).to_string_lossy().into_owned();
+        symlink(path("srv/data"), link("cwd")).expect("a link");
+        symlink(root.path(), link("root")).expect("a link");
+        let directory = ForeignDirectory::open(&link("cwd"), &link("root")).expect("a directory");
+        let read = directory.read("absolute/file", SMALL);
+        assert_eq!(read.expect("a file"), b"inside");
     }
 
     #[test]

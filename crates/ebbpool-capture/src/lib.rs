@@ -11,7 +11,7 @@
 //! 2. Every probe, program and map is a file descriptor of this process, so that the kernel removes all of them when the
 //!    process ends, however it ends.
 //! 3. A full ring drops events and counts them; the target never waits.
-//! 4. Memory is bounded by the ring, by the number of references and by the size of the target's program.
+//! 4. Memory is bounded by the ring, by the numbers of references and objects, and by the size of the target's program.
 //! 5. The target is not trusted: its files are opened by `foreign` alone, and a probe is placed only into the open file from
 //!    which its place was read.
 
@@ -37,6 +37,7 @@ mod rights;
 mod ring;
 mod session;
 pub mod sources;
+mod symbols;
 mod target;
 mod trace_file;
 mod written;

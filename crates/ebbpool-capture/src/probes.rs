@@ -9,6 +9,10 @@ use crate::foreign::ProgramFile;
 use crate::kernel::{self, Probe, ProgramKind, SharedNumbers};
 use crate::ring::Ring;
 
+/// The most instructions of a program that are probed; servers have about 20. Each takes the kernel a while to attach and to
+/// remove, and a hostile program may name any number.
+const MOST_SITES: usize = 64;
+
 /// An instruction to probe.
 #[derive(Debug)]
 pub(crate) struct Site {
@@ -106,6 +110,13 @@ impl Probes {
         sites: &[Site],
         process: Option<i32>,
     ) -> Result<Probes, CaptureError> {
+        if sites.len() > MOST_SITES {
+            let problem = format!(
+                "it has {} places to probe, more than {MOST_SITES}",
+                sites.len()
+            );
+            return Err(CaptureError::malformed(target.name, problem));
+        }
         let mut probes = Vec::new();
         let path = target.file.path();
         target.check()?;

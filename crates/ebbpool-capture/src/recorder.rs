@@ -41,6 +41,9 @@ impl CapturedReference {
     }
 }
 
+/// The most objects of a capture. A trace names no more classes, and a server that lies could name a new one in each request.
+const MOST_OBJECTS: usize = 1 << 20;
+
 /// Records references, up to a limit.
 #[derive(Debug)]
 pub struct Recorder {
@@ -53,6 +56,8 @@ pub struct Recorder {
     pub(crate) now_ms: u32,
     /// The most references; what comes behind them is left out.
     limit: usize,
+    /// True once there was an object for which there is no room.
+    has_too_many_objects: bool,
 }
 
 impl Default for Recorder {
@@ -71,17 +76,28 @@ impl Recorder {
             positions: HashMap::new(),
             now_ms: 0,
             limit,
+            has_too_many_objects: false,
         }
     }
 
     /// True if no reference more is recorded.
     pub(crate) fn is_full(&self) -> bool {
-        self.references.len() >= self.limit
+        self.references.len() >= self.limit || self.has_too_many_objects
     }
 
-    /// The position of an object, which is added if it is new.
+    /// True if no reference more is recorded because there are too many objects.
+    pub(crate) fn has_too_many_objects(&self) -> bool {
+        self.has_too_many_objects
+    }
+
+    /// The position of an object, which is added if it is new. Where there are too many, nothing is recorded any more, and the
+    /// position is that of another one.
     pub(crate) fn object(&mut self, key: ObjectKey) -> u32 {
         let objects = &mut self.objects;
+        if objects.len() >= MOST_OBJECTS && !self.positions.contains_key(&key) {
+            self.has_too_many_objects = true;
+            return 0;
+        }
         *self.positions.entry(key).or_insert_with(|| {
             objects.push(CapturedObject {
                 key,
@@ -120,6 +136,9 @@ impl Recorder {
     /// Records that the target's cache has a page already. The references of a trace begin with these pages, for an analysis
     /// that begins with a full cache.
     pub(crate) fn resident(&mut self, object: u32, page: u64, dirty: bool) {
+        if self.has_too_many_objects {
+            return;
+        }
         let used = &mut self.objects[object as usize];
         used.pages = used.pages.max(page.saturating_add(1));
         self.resident.push(CapturedReference {
@@ -225,6 +244,23 @@ mod tests {
         assert!(recorder.is_full());
         assert_eq!(recorder.len(), 2);
         assert_eq!((recorder.writes(), recorder.objects[0].pages), (2, 2));
+    }
+
+    #[test]
+    fn a_capture_of_too_many_objects_ends() {
+        let mut recorder = Recorder::default();
+        for number in 0..MOST_OBJECTS as u32 + 10 {
+            assert_eq!(recorder.is_full(), number > MOST_OBJECTS as u32);
+            let object = recorder.object([number, 0, 0, 0]);
+            recorder.reference(object, 1, false, 0);
+            recorder.resident(object, 1, false);
+        }
+        assert!(recorder.has_too_many_objects());
+        assert_eq!(
+            (recorder.objects.len(), recorder.len()),
+            (MOST_OBJECTS, MOST_OBJECTS)
+        );
+        assert_eq!(recorder.resident_references(), MOST_OBJECTS);
     }
 
     #[test]

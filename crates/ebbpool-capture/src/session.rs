@@ -28,6 +28,9 @@ pub trait Source {
     /// Takes an event. The source ignores bytes that are no event of its own.
     fn take(&mut self, event: &[u8], recorder: &mut Recorder);
 
+    /// Events have found no room: what they would have said is not known, such as that something has ended.
+    fn miss(&mut self) {}
+
     /// Records the pages that the target's cache has; called when the probes are attached.
     fn record_resident(&mut self, _recorder: &mut Recorder) {}
 
@@ -127,6 +130,8 @@ pub enum End {
     Time,
     /// There are as many references as asked for.
     References,
+    /// There are more objects than a trace has room for.
+    Objects,
     /// The caller stopped it.
     Stopped,
     /// The target ended.
@@ -185,6 +190,8 @@ struct Session<'a> {
     limits: Limits,
     started: Instant,
     events: u64,
+    /// Events that had found no room at the latest look.
+    lost: u64,
     fill: f64,
     sample: f64,
 }
@@ -213,6 +220,7 @@ pub fn capture(
         limits,
         started: Instant::now(),
         events: 0,
+        lost: 0,
         fill: 0.0,
         sample: 1.0,
     };
@@ -271,6 +279,9 @@ impl Session<'_> {
             if self.started.elapsed() >= self.limits.time {
                 return Ok(End::Time);
             }
+            if self.recorder.has_too_many_objects() {
+                return Ok(End::Objects);
+            }
             if self.recorder.is_full() {
                 return Ok(End::References);
             }
@@ -285,11 +296,20 @@ impl Session<'_> {
 
     fn drain(&mut self) {
         self.recorder.now_ms = self.started.elapsed().as_millis() as u32;
+        let lost = self.probes.lost();
+        let has_missed = lost > std::mem::replace(&mut self.lost, lost);
+        // A large event finds no room where small ones behind it do, so that these may be on either side of it.
+        if has_missed {
+            self.source.miss();
+        }
         let (source, recorder, events) = (&mut self.source, &mut self.recorder, &mut self.events);
         self.probes.drain(|event| {
             *events += 1;
             source.take(event, recorder);
         });
+        if has_missed {
+            self.source.miss();
+        }
     }
 
     fn mark(&self) -> Mark {

@@ -44,7 +44,8 @@ pub fn mapping(line: &str) -> Option<Mapping> {
         end: hexadecimal(end)?,
         executable: rights.contains('x'),
         offset: hexadecimal(offset)?,
-        path: path.trim_start().to_owned(),
+        // The kernel writes a line break in a path so.
+        path: path.trim_start().replace("\\012", "\n"),
     })
 }
 
@@ -133,8 +134,9 @@ impl Process {
 
     /// False once the process has ended.
     pub fn is_alive(self) -> bool {
-        // A process whose parent has not asked for its end is a zombie.
-        self.stat().is_some_and(|stat| stat.state != 'Z')
+        // A process whose parent has not asked for its end is a zombie, and so is one whose first thread has ended before others.
+        self.stat()
+            .is_some_and(|stat| stat.state != 'Z' || stat.threads > 1)
     }
 
     /// The name of the program, at most 15 bytes.
@@ -264,6 +266,7 @@ struct Stat {
     state: char,
     parent: i32,
     time: Duration,
+    threads: u64,
     /// When the process was started, in ticks.
     started: u64,
 }
@@ -283,7 +286,8 @@ impl Stat {
             state: fields.first()?.chars().next()?,
             parent: fields.get(1)?.parse().ok()?,
             time: Duration::from_millis(ticks.saturating_mul(10)),
-            // Field 22.
+            // Fields 20 and 22.
+            threads: fields.get(17)?.parse().ok()?,
             started: fields.get(19)?.parse().ok()?,
         })
     }
@@ -301,6 +305,11 @@ mod tests {
         assert!(found.executable);
         assert_eq!(found.identity, (rustix::fs::makedev(0xfe, 1), 1234));
         assert_eq!(found.path, "/opt/my server/bin");
+        let line = "55d0c0a00000-55d0c0b00000 r-xp 00000000 fe:01 1234   /opt/two\\012lines/bin";
+        assert_eq!(
+            mapping(line).expect("a mapping").path,
+            "/opt/two\nlines/bin"
+        );
         let memory = mapping("7ffe0000-7ffe1000 rw-p 00000000 00:00 0 ").expect("a mapping");
         assert_eq!((memory.path.as_str(), memory.executable), ("", false));
         for malformed in ["", "x", "12-zz r-xp 0 0 0", "12 r-xp 0"] {
@@ -314,6 +323,7 @@ mod tests {
         let stat = Stat::parse(text).expect("fields");
         assert_eq!((stat.state, stat.parent), ('S', 3));
         assert_eq!((stat.time, stat.started), (Duration::from_millis(8810), 99));
+        assert_eq!(stat.threads, 1);
         assert_eq!(Stat::parse("7 (a) S"), None);
     }
 

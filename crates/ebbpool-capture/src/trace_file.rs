@@ -1,9 +1,9 @@
 //! Captured traces as files: the trace, and the facts beside it.
 
-use std::io::Write;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use ebbpool_trace::output::{OutputFile, refuse_overwriting};
+use ebbpool_trace::output::{OutputFile, caller, refuse_overwriting};
 use ebbpool_trace::{Batch, Format, Metadata, PageClasses, RequestDetail, Writer, WrittenTrace};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
@@ -70,6 +70,14 @@ struct ObjectRow<'a> {
     pages: u64,
     references: u64,
     writes: u64,
+}
+
+/// The file of facts. There may be a million objects, which are written as they are.
+#[derive(Debug, Serialize)]
+struct FactsFile<'a> {
+    #[serde(flatten)]
+    facts: &'a Map<String, Value>,
+    objects: &'a [ObjectRow<'a>],
 }
 
 /// The files that a capture has written.
@@ -200,9 +208,12 @@ impl CapturedTrace {
         let trace = writer.finish()?;
         facts.insert("page_size".into(), json!(self.page_size));
         facts.insert("pages".into(), json!(first_page));
-        facts.insert("objects".into(), json!(rows));
         let facts_path = facts_file.as_ref().map(|(path, _)| path.clone());
         if let Some((path, file)) = facts_file {
+            let facts = FactsFile {
+                facts: &facts,
+                objects: &rows,
+            };
             write_facts(&path, file, &facts)?;
         }
         Ok(WrittenCapture {
@@ -240,14 +251,9 @@ impl CapturedTrace {
     }
 }
 
-fn write_facts(
-    path: &Path,
-    mut file: OutputFile,
-    facts: &Map<String, Value>,
-) -> Result<(), CaptureError> {
-    let mut text = serde_json::to_string_pretty(facts).unwrap_or_default();
-    text.push('\n');
-    let written = file.write_all(text.as_bytes());
+fn write_facts(path: &Path, mut file: OutputFile, facts: &FactsFile) -> Result<(), CaptureError> {
+    let written = serde_json::to_writer_pretty(&mut file, facts).map_err(io::Error::from);
+    let written = written.and_then(|()| file.write_all(b"\n"));
     written.map_err(|source| CaptureError::Write {
         file: path.display().to_string(),
         source,
@@ -258,8 +264,7 @@ fn write_facts(
 
 /// Under sudo a new file belongs to the user who called it.
 fn give_to_caller(file: &mut OutputFile) {
-    let number = |name: &str| std::env::var(name).ok()?.parse().ok();
-    if let Some(user) = number("SUDO_UID") {
-        file.give_to(user, number("SUDO_GID"));
+    if let Some((user, group)) = caller() {
+        file.give_to(user, group);
     }
 }

@@ -189,16 +189,112 @@ fn files_without_an_end_hold_nothing_up() {
 }
 
 #[test]
-fn mapped_devices_are_not_read() {
+fn mapped_devices_and_large_files_without_a_program_are_not_read() {
+    for name in ["endless_map", "large_maps"] {
+        let folder = tempfile::tempdir().expect("a folder");
+        let Some(program) = compiled(name, folder.path(), &[]) else {
+            return;
+        };
+        let child = started(&program, &[], folder.path());
+        let begun = Instant::now();
+        let error = SqliteSource::open(child.pid()).err().expect("no SQLite");
+        assert!(matches!(error, CaptureError::Build { .. }), "{error}");
+        assert!(begun.elapsed() < SOON);
+    }
+}
+
+/// A server of the zoo that works in `folder`.
+fn server(name: &str, arguments: &[&str], folder: &Path) -> Option<(OwnedChild, PostgresSource)> {
+    let program = compiled(name, folder, &[])?;
+    fs::write(folder.join("PG_VERSION"), "15\n").expect("written");
+    let child = started(&program, arguments, folder);
+    let source = PostgresSource::open(Some(child.pid())).expect("a source");
+    Some((child, source))
+}
+
+#[test]
+fn a_server_that_requests_new_relations_for_ever_ends_its_capture() {
+    let Some(cost) = cost() else { return };
     let folder = tempfile::tempdir().expect("a folder");
-    let Some(program) = compiled("endless_map", folder.path(), &[]) else {
+    let Some((mut child, mut source)) = server("endless_names", &[], folder.path()) else {
         return;
     };
-    let child = started(&program, &[], folder.path());
-    let begun = Instant::now();
-    let error = SqliteSource::open(child.pid()).err().expect("no SQLite");
-    assert!(matches!(error, CaptureError::Build { .. }), "{error}");
-    assert!(begun.elapsed() < SOON);
+    let limits = Limits {
+        time: 6 * SOON,
+        overhead: f64::INFINITY,
+        ..Limits::default()
+    };
+    child.send("start");
+    let captured = capture(&mut source, limits, cost, |_| true);
+    let (recorder, report) = captured.expect("a capture");
+    assert_eq!(
+        (report.end, recorder.objects().len()),
+        (End::Objects, 1 << 20)
+    );
+}
+
+#[test]
+fn the_files_of_a_server_that_has_ended_are_known() {
+    let Some(cost) = cost() else { return };
+    let folder = tempfile::tempdir().expect("a folder");
+    let base = folder.path().join("base/5");
+    fs::create_dir_all(&base).expect("a folder");
+    let relation = File::create(base.join("16384")).expect("a file");
+    relation.set_len(10 * 8192).expect("a size");
+    let Some((mut child, mut source)) = server("endless_names", &["one"], folder.path()) else {
+        return;
+    };
+    child.send("start");
+    let captured = capture(&mut source, Limits::default(), cost, |progress| {
+        if progress.is_some_and(|progress| progress.references > 0) {
+            let _ = child.0.kill();
+        }
+        true
+    });
+    let (recorder, report) = captured.expect("a capture");
+    assert_eq!(report.end, End::Target);
+    child.0.wait().expect("its end");
+    let trace = source.trace(recorder, true);
+    let pages: Vec<u64> = trace.objects.iter().map(|object| object.pages).collect();
+    assert_eq!(pages, [10]);
+}
+
+#[test]
+fn a_program_in_a_file_system_that_a_program_serves_gets_no_probe() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mounted = folder.path().join("mounted");
+    fs::create_dir(&mounted).expect("a folder");
+    let programs = ["cuckoo", "served"].map(|name| compiled(name, folder.path(), &[]));
+    let [Some(cuckoo), Some(served)] = programs else {
+        return;
+    };
+    fs::write(folder.path().join("PG_VERSION"), "15\n").expect("written");
+    let paths = [&cuckoo, &mounted].map(|path| path.to_string_lossy().into_owned());
+    let child = started(&served, &[&paths[0], &paths[1]], folder.path());
+    if !mounted.join("postgres").exists() {
+        return skip("this user may not mount a file system of its own");
+    }
+    let opened = PostgresSource::open(Some(child.pid()));
+    drop(child);
+    let unmounted = Command::new("umount").arg("-l").arg(&mounted).output();
+    // The program that serves it does the same when the other one has ended.
+    unmounted.expect("umount");
+    let error = opened.err().expect("refused").to_string();
+    assert!(error.contains("FUSE"), "{error}");
+}
+
+#[test]
+fn a_program_with_any_number_of_probes_gets_none() {
+    let Some(cost) = cost() else { return };
+    if cfg!(not(target_arch = "x86_64")) {
+        return skip("the program of this test is for x86-64");
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    let Some((_child, mut source)) = server("many_probes", &[], folder.path()) else {
+        return;
+    };
+    let error = capture(&mut source, Limits::default(), cost, |_| false).expect_err("refused");
+    assert!(error.to_string().contains("places to probe"), "{error}");
 }
 
 #[test]

@@ -206,6 +206,13 @@ fn run(source: &mut dyn Source, args: &SessionArgs) -> Result<Capture, Failure> 
     let limits = args.limits();
     let cost = calibrate()?;
     say(&announcement(&limits, &cost));
+    if STOP.load(Ordering::Relaxed) {
+        return Err(Failure::Interrupted {
+            done: 0,
+            all: 1,
+            hint: "; no probe was attached",
+        });
+    }
     let mut line = CaptureLine::new(&limits);
     let mut is_reading = false;
     let captured = run_capture(source, limits, cost, |progress| {
@@ -253,6 +260,7 @@ fn ending(report: &SessionReport) -> String {
     let why = match report.end {
         End::Time => "",
         End::References => "; as many references as asked for",
+        End::Objects => "; there are more relations or files than a trace has room for",
         End::Stopped => "; stopped",
         End::Target => "; the target has ended",
         End::Replaced => "; the process has become another program, which has no probes",

@@ -46,6 +46,9 @@ pub(super) fn open_files(process: Process) -> Vec<OpenFile> {
     files.collect()
 }
 
+/// The most files whose names are remembered; a process can open new ones for as long as it is captured.
+const MOST_FILES: usize = 1 << 18;
+
 /// Files by what programs say of them: device and number.
 #[derive(Debug, Default)]
 pub(super) struct FileNames {
@@ -56,7 +59,10 @@ impl FileNames {
     /// Adds files, of which the newest sizes and paths count.
     pub(super) fn add(&mut self, files: Vec<OpenFile>) {
         for file in files {
-            self.files.insert((file.device, file.inode), file);
+            let key = (file.device, file.inode);
+            if self.files.len() < MOST_FILES || self.files.contains_key(&key) {
+                self.files.insert(key, file);
+            }
         }
     }
 

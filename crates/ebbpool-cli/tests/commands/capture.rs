@@ -512,6 +512,43 @@ fn names_that_a_terminal_obeys_are_printed_harmless() {
 }
 
 #[test]
+fn nothing_is_attached_after_the_command_was_interrupted() {
+    let ebbpool = Ebbpool::in_scratch();
+    let pipe = ebbpool.directory().join("pipe");
+    let made = Command::new("mkfifo").arg(&pipe).status();
+    assert!(made.expect("mkfifo").success());
+    let pid = std::process::id().to_string();
+    // The command waits for the reader of its output, before it attaches anything.
+    let mut child = ebbpool
+        .command(&["capture", "process", "--pid", &pid, "-o", "pipe"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("ebbpool starts");
+    let mut said = BufReader::new(child.stderr.take().expect("a pipe"));
+    let mut first = String::new();
+    said.read_line(&mut first).expect("a line");
+    if !first.starts_with("process ") {
+        let _ = writeln!(std::io::stderr(), "skipped: {first}");
+        let _ = child.wait();
+        return;
+    }
+    let killed = Command::new("kill")
+        .args(["-INT", &child.id().to_string()])
+        .status();
+    assert!(killed.expect("kill").success());
+    let read = fs::read(&pipe).expect("an end");
+    let mut rest = String::new();
+    said.read_to_string(&mut rest).expect("texts");
+    let status = child.wait().expect("an end");
+    assert!(!status.success() && read.is_empty(), "{rest}");
+    if !rest.contains("needs root") {
+        assert!(rest.contains("no probe was attached"), "{rest}");
+        assert!(!rest.contains("captured"), "{rest}");
+    }
+}
+
+#[test]
 fn a_file_without_an_end_does_not_hold_the_list_up() {
     let scratch = tempfile::tempdir().expect("a folder");
     let made = Command::new("mkfifo")

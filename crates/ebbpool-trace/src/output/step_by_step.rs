@@ -2,13 +2,14 @@
 //! at, and what was found cannot be replaced by another file before it is written.
 //!
 //! Links of other users in directories like `/tmp` are not followed, as the kernel does not with `fs.protected_symlinks`. It
-//! would protect the last part of a path only, and does not protect a program that reads links itself.
+//! would protect the last part of a path only, and does not protect a program that reads links itself. Their files and pipes
+//! are not written either, as with `fs.protected_regular`: who puts a file there first would get what root writes.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io::{self, Write};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Component, Path, PathBuf};
 
@@ -21,6 +22,9 @@ use super::MOST_LINKS;
 const DIRECTORY: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
 const DIRECTORY: OFlags = OFlags::DIRECTORY.union(OFlags::CLOEXEC);
+
+/// What a new file takes of the mode of the one that it replaces: not set-user-ID, as its contents are others.
+const RIGHTS: u32 = 0o777;
 
 /// What a path leads to.
 #[derive(Debug)]
@@ -85,7 +89,7 @@ impl Walk {
         if self.links > MOST_LINKS {
             return Err(io::Error::other("too many symbolic links"));
         }
-        check_link(&rustix::fs::fstat(&self.directory)?, link)?;
+        check_owner(&rustix::fs::fstat(&self.directory)?, link)?;
         let target = rustix::fs::readlinkat(&self.directory, name, Vec::new())?;
         let target = PathBuf::from(OsString::from_vec(target.into_bytes()));
         self.names.extend(names_of(&target));
@@ -93,18 +97,24 @@ impl Walk {
     }
 }
 
-/// Refuses a link that another user has put into a directory where everybody may put files.
-fn check_link(directory: &Stat, link: &Stat) -> io::Result<()> {
+/// Refuses what another user has put into a directory where everybody may put files.
+fn check_owner(directory: &Stat, found: &Stat) -> io::Result<()> {
     let shared = Mode::SVTX | Mode::WOTH;
     let is_shared = Mode::from_raw_mode(directory.st_mode).contains(shared);
+    let is_link = FileType::from_raw_mode(found.st_mode) == FileType::Symlink;
     let own = rustix::process::geteuid().as_raw();
-    if is_shared && link.st_uid != own && link.st_uid != directory.st_uid {
-        return Err(io::Error::new(
-            io::ErrorKind::PermissionDenied,
-            "it is a symbolic link of another user in a directory where everybody may put files",
-        ));
+    let caller = super::caller().map_or(own, |(user, _)| user);
+    if !is_shared || [own, caller, directory.st_uid].contains(&found.st_uid) {
+        return Ok(());
     }
-    Ok(())
+    let what = match is_link {
+        true => "a symbolic link",
+        false => "a file",
+    };
+    Err(io::Error::new(
+        io::ErrorKind::PermissionDenied,
+        format!("it is {what} of another user in a directory where everybody may put files"),
+    ))
 }
 
 /// Follows a path to the place of its file.
@@ -168,10 +178,20 @@ impl FilePlace {
         }
     }
 
-    /// Opens what is there for writing.
+    /// Opens what is there for writing. A pipe is waited for, a regular file is not, whatever has replaced it since.
     pub(super) fn open(&self) -> io::Result<File> {
-        let flags = OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::NOCTTY | OFlags::CLOEXEC;
+        let is_file = |stat: &Stat| FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile;
+        let waits = match self.stat.as_deref().is_some_and(is_file) {
+            true => OFlags::NONBLOCK,
+            false => OFlags::empty(),
+        };
+        let flags = OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::NOCTTY | OFlags::CLOEXEC | waits;
+        let directory = rustix::fs::fstat(&self.directory)?;
+        if let Some(stat) = &self.stat {
+            check_owner(&directory, stat)?;
+        }
         let opened = rustix::fs::openat(&self.directory, &self.name, flags, Mode::empty())?;
+        check_owner(&directory, &rustix::fs::fstat(&opened)?)?;
         Ok(File::from(opened))
     }
 
@@ -182,37 +202,70 @@ impl FilePlace {
             Some(_) => Some(rustix::fs::fstat(self.open()?)?),
             None => None,
         };
-        let (file, temporary) = self.temporary()?;
-        let mut replacement = Replacement {
-            file,
-            temporary: Some(temporary),
-            is_new: old.is_none(),
-            owner: None,
-            place: self,
+        // While this process owns it, no other user may open it: with the rights of the old file its owner could write to it,
+        // and a set-user-ID program of this user could come of that. The system applies the umask to a new file's rights.
+        let mode = Mode::from_raw_mode(if old.is_some() { 0o600 } else { 0o666 });
+        let (file, temporary) = match self.unnamed(mode) {
+            Some(file) => (file, None),
+            None => {
+                let (file, name) = self.temporary(mode)?;
+                (file, Some(name))
+            }
         };
-        if let Some(old) = old {
-            let mode = Mode::from_raw_mode(old.st_mode);
-            rustix::fs::fchmod(&replacement.file, mode)?;
-            replacement.owner = Some((old.st_uid, Some(old.st_gid)));
-        }
-        Ok(replacement)
+        Ok(Replacement {
+            file,
+            temporary,
+            owner: old.map(|old| (old.st_uid, Some(old.st_gid))),
+            rights: old.map(|old| Mode::from_raw_mode(old.st_mode & RIGHTS)),
+            place: self,
+        })
+    }
+
+    /// A new file without a name, which vanishes with this process, however that ends. `None` where there are none, or where
+    /// it could not get a name later.
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    fn unnamed(&self, mode: Mode) -> Option<File> {
+        let flags = OFlags::WRONLY | OFlags::TMPFILE | OFlags::CLOEXEC;
+        let file = rustix::fs::openat(&self.directory, ".", flags, mode).ok()?;
+        rustix::fs::stat(path_of(&file)).ok()?;
+        Some(File::from(file))
+    }
+
+    #[cfg(not(any(target_os = "linux", target_os = "android")))]
+    fn unnamed(&self, _mode: Mode) -> Option<File> {
+        None
+    }
+
+    /// Gives an unnamed file a name beside.
+    fn give_name(&self, file: &File) -> io::Result<OsString> {
+        let from = path_of(file);
+        let link = |name: &OsStr| {
+            let flags = AtFlags::SYMLINK_FOLLOW;
+            rustix::fs::linkat(rustix::fs::CWD, &from, &self.directory, name, flags)
+        };
+        Ok(self.beside(link)?.1)
     }
 
     /// A new file beside, and its name.
-    fn temporary(&self) -> io::Result<(File, OsString)> {
-        const TRIALS: usize = 100;
+    fn temporary(&self, mode: Mode) -> io::Result<(File, OsString)> {
         let flags =
             OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let create = |name: &OsStr| rustix::fs::openat(&self.directory, name, flags, mode);
+        let (file, name) = self.beside(create)?;
+        Ok((File::from(file), name))
+    }
+
+    /// Makes something beside under a name that nothing has.
+    fn beside<T>(&self, make: impl Fn(&OsStr) -> Result<T, Errno>) -> io::Result<(T, OsString)> {
+        const TRIALS: usize = 100;
         // Long names are cut so that the temporary name stays within 255 bytes.
         let shown: String = self.name.to_string_lossy().chars().take(40).collect();
         let mut tried = 0;
         loop {
             let number = RandomState::new().build_hasher().finish();
             let name = OsString::from(format!(".{shown}.{number:016x}.tmp"));
-            // The mode of any new file; the system applies the umask.
-            let mode = Mode::from_raw_mode(0o666);
-            match rustix::fs::openat(&self.directory, &name, flags, mode) {
-                Ok(file) => return Ok((File::from(file), name)),
+            match make(&name) {
+                Ok(made) => return Ok((made, name)),
                 Err(Errno::EXIST) if tried < TRIALS => tried += 1,
                 Err(error) => return Err(error.into()),
             }
@@ -220,20 +273,26 @@ impl FilePlace {
     }
 }
 
+/// The path by which the kernel finds an open file.
+fn path_of(file: &impl AsRawFd) -> String {
+    format!("/proc/self/fd/{}", file.as_raw_fd())
+}
+
 /// A file that replaces another one once it is finished, and vanishes otherwise.
 #[derive(Debug)]
 pub(super) struct Replacement {
     file: File,
-    /// Its name until then.
+    /// Its name until then, if it has one.
     temporary: Option<OsString>,
-    is_new: bool,
     owner: Option<(u32, Option<u32>)>,
+    /// The rights of the file that it replaces.
+    rights: Option<Mode>,
     place: FilePlace,
 }
 
 impl Replacement {
     pub(super) fn give_to(&mut self, user: u32, group: Option<u32>) {
-        if self.is_new {
+        if self.rights.is_none() {
             self.owner = Some((user, group));
         }
     }
@@ -242,13 +301,15 @@ impl Replacement {
         if let Some((user, group)) = self.owner {
             let group = group.map(Gid::from_raw);
             // Only root gives files away; others keep what they write.
-            let given = rustix::fs::fchown(&self.file, Some(Uid::from_raw(user)), group);
-            // A change of the owner takes some of the bits away.
-            if let (Ok(()), Some(old)) = (given, &self.place.stat) {
-                rustix::fs::fchmod(&self.file, Mode::from_raw_mode(old.st_mode))?;
-            }
+            let _ = rustix::fs::fchown(&self.file, Some(Uid::from_raw(user)), group);
+        }
+        if let Some(rights) = self.rights {
+            rustix::fs::fchmod(&self.file, rights)?;
         }
         self.file.sync_all()?;
+        if self.temporary.is_none() {
+            self.temporary = Some(self.place.give_name(&self.file)?);
+        }
         let directory = &self.place.directory;
         if let Some(temporary) = &self.temporary {
             rustix::fs::renameat(directory, temporary, directory, &self.place.name)?;
@@ -361,6 +422,87 @@ mod tests {
             assert_eq!(owner(&path), 1234);
             assert_eq!(fs::metadata(&path).expect("a file").mode() & 0o7777, 0o640);
         }
+    }
+
+    #[test]
+    fn files_and_pipes_of_others_are_not_written_where_everybody_may_put_them() {
+        let Some(folder) = shared() else { return };
+        let path = |name: &str| folder.path().join("shared").join(name);
+        fs::write(path("file"), "old").expect("written");
+        rustix::fs::mknodat(
+            rustix::fs::CWD,
+            path("pipe"),
+            FileType::Fifo,
+            Mode::from_raw_mode(0o666),
+            0,
+        )
+        .expect("a pipe");
+        for name in ["file", "pipe"] {
+            std::os::unix::fs::chown(path(name), Some(65534), None).expect("another owner");
+            let error = write(&path(name)).expect_err("refused").to_string();
+            assert!(error.contains("a file of another user"), "{error}");
+        }
+        assert_eq!(fs::read(path("file")).expect("a file"), b"old");
+        // In other directories a file of another user is replaced.
+        let other = folder.path().join("own/other");
+        fs::write(&other, "old").expect("written");
+        std::os::unix::fs::chown(&other, Some(65534), None).expect("another owner");
+        assert_eq!(write(&other).expect("written"), 5);
+        assert_eq!(fs::metadata(&other).expect("a file").uid(), 65534);
+    }
+
+    fn place_of(path: &Path) -> FilePlace {
+        match find(path).expect("found") {
+            Found::File(place) => place,
+            found => panic!("{found:?}"),
+        }
+    }
+
+    #[test]
+    fn the_rights_of_the_old_file_come_last_and_without_those_of_its_owner() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("out");
+        fs::write(&path, "old").expect("written");
+        let rights = |mode: u32| mode & 0o7777;
+        for (old, new) in [(0o4777, 0o777), (0o6755, 0o755), (0o640, 0o640)] {
+            fs::set_permissions(&path, fs::Permissions::from_mode(old)).expect("a mode");
+            let replacement = place_of(&path).replace().expect("a file");
+            let meanwhile = replacement.file.metadata().expect("a file").mode();
+            assert_eq!(rights(meanwhile), 0o600, "{old:o}");
+            replacement.finish().expect("written");
+            let mode = fs::metadata(&path).expect("a file").mode();
+            assert_eq!(rights(mode), new);
+        }
+        // The same where files without a name are not to be had.
+        let (file, name) = place_of(&path)
+            .temporary(Mode::from_raw_mode(0o600))
+            .expect("a file");
+        assert_eq!(rights(file.metadata().expect("a file").mode()), 0o600);
+        assert!(folder.path().join(name).exists());
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn an_unfinished_file_has_no_name_that_could_be_left_behind() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("out");
+        let count = || fs::read_dir(folder.path()).expect("a folder").count();
+        if place_of(&path).unnamed(Mode::RUSR).is_none() {
+            let _ = writeln!(
+                io::stderr(),
+                "skipped: this file system has no files without a name"
+            );
+            return;
+        }
+        let mut file = OutputFile::create(&path).expect("a file");
+        file.write_all(b"facts").expect("written");
+        file.flush().expect("written");
+        assert_eq!(count(), 0);
+        file.finish().expect("written");
+        assert_eq!(
+            (count(), fs::read(&path).expect("a file")),
+            (1, b"facts".to_vec())
+        );
     }
 
     #[test]

@@ -3,6 +3,7 @@
 //! `pg_filenode.map` says which files have the catalogues; the rows of `pg_class` and `pg_database` on their pages have the
 //! names. The files are as old as the last checkpoint: relations that were created since may have no name.
 
+use std::cell::Cell;
 use std::path::Path;
 
 use hashbrown::HashMap;
@@ -107,7 +108,12 @@ pub struct DataDirectory {
     /// `None` if it cannot be looked at, and so has nothing in it.
     directory: Option<ForeignDirectory>,
     major: u32,
+    /// Bytes of catalogues that may still be read.
+    left: Cell<u64>,
 }
+
+/// The most bytes of catalogues that are read of a server, which may have any number of databases.
+const MOST_CATALOGUES: u64 = 4 * TABLE;
 
 impl DataDirectory {
     /// The directory of a server of this major version, at a path of this process.
@@ -115,6 +121,7 @@ impl DataDirectory {
         DataDirectory {
             directory: ForeignDirectory::own(path.as_ref()).ok(),
             major,
+            left: Cell::new(MOST_CATALOGUES),
         }
     }
 
@@ -123,6 +130,7 @@ impl DataDirectory {
         DataDirectory {
             directory: process.directory("cwd").ok(),
             major,
+            left: Cell::new(MOST_CATALOGUES),
         }
     }
 
@@ -162,7 +170,10 @@ impl DataDirectory {
         let directory = self.database(database);
         let map = self.read(&map_in(&directory), SMALL)?;
         let file = mapped_file(&map, catalogue)?;
-        self.read(&format!("{directory}/{file}"), TABLE)
+        let path = format!("{directory}/{file}");
+        let left = self.left.get();
+        self.left.set(left.checked_sub(self.bytes(&path)?)?);
+        self.read(&path, TABLE.min(left))
     }
 
     /// Bytes of a page, by the header of a catalogue's first page.
@@ -170,23 +181,33 @@ impl DataDirectory {
         page_size(&self.table(0, PG_DATABASE)?)
     }
 
-    /// Names of databases by number.
-    pub fn databases(&self) -> HashMap<u32, String> {
+    /// Names of the databases whose numbers are wanted, by number.
+    pub fn databases(&self, is_wanted: impl Fn(u32) -> bool) -> HashMap<u32, String> {
         let table = self.table(0, PG_DATABASE).unwrap_or_default();
         let size = page_size(&table).unwrap_or(8192);
-        let found = rows(&table, size).filter_map(|row| Some((number32(row, 0)?, name(row, 4)?)));
+        let found = rows(&table, size).filter_map(|row| {
+            let number = number32(row, 0).filter(|&number| is_wanted(number))?;
+            Some((number, name(row, 4)?))
+        });
         found.collect()
     }
 
-    /// Relations of a database by the number of their file; 0 stands for the shared catalogues.
-    pub fn relations(&self, database: u32) -> HashMap<u32, NamedRelation> {
+    /// Relations of a database by the numbers of their files, as far as these are wanted; 0 stands for the shared catalogues.
+    pub fn relations(
+        &self,
+        database: u32,
+        is_wanted: impl Fn(u32) -> bool,
+    ) -> HashMap<u32, NamedRelation> {
         // Shared catalogues are described in every database.
         let described_in = if database == 0 { TEMPLATE1 } else { database };
         let table = self.table(described_in, PG_CLASS).unwrap_or_default();
         let size = page_size(&table).unwrap_or(8192);
         let map = self.read(&map_in(&self.database(database)), SMALL);
         let map = map.unwrap_or_default();
-        let found = rows(&table, size).filter_map(|row| relation(row, self.major, &map));
+        let found = rows(&table, size).filter_map(|row| {
+            let file = file_of(row, &map).filter(|&file| is_wanted(file))?;
+            Some((file, relation(row, self.major)?))
+        });
         found.collect()
     }
 
@@ -245,20 +266,23 @@ fn suffix(fork: u32) -> String {
     }
 }
 
-/// The file and the names in a row of `pg_class`. A relation whose file is 0 is in the map.
-fn relation(row: &[u8], major: u32, map: &[u8]) -> Option<(u32, NamedRelation)> {
+/// The file in a row of `pg_class`. A relation whose file is 0 is in the map.
+fn file_of(row: &[u8], map: &[u8]) -> Option<u32> {
     const FILE: usize = 88;
+    match number32(row, FILE)? {
+        0 => mapped_file(map, number32(row, 0)?),
+        file => Some(file),
+    }
+}
+
+/// The names in a row of `pg_class`.
+fn relation(row: &[u8], major: u32) -> Option<NamedRelation> {
     // PostgreSQL 18 has a column more before the kind (`relallfrozen`).
     let kind = if major >= 18 { 119 } else { 115 };
-    let file = match number32(row, FILE)? {
-        0 => mapped_file(map, number32(row, 0)?)?,
-        file => file,
-    };
-    let relation = NamedRelation {
+    Some(NamedRelation {
         name: name(row, 4)?,
         kind: char::from(*row.get(kind)?),
-    };
-    Some((file, relation))
+    })
 }
 
 #[cfg(test)]
@@ -266,7 +290,57 @@ mod tests {
     use std::fs;
     use std::os::unix::fs::symlink;
 
+    use hashbrown::HashSet;
+
     use super::*;
+
+    /// A table of that many pages with rows of `pg_class` one byte apart, whose files have different numbers.
+    fn overlapping_rows(pages: usize) -> Vec<u8> {
+        let mut page = vec![0u8; 8192];
+        let pointers = 1000usize;
+        page[12..14].copy_from_slice(&(24 + 4 * pointers as u16).to_le_bytes());
+        page[18..20].copy_from_slice(&(8192u16 | 4).to_le_bytes());
+        for at in 0..pointers {
+            let pointer = (24 + 4 * pointers + at) as u32 | 1 << 15 | 300 << 17;
+            page[24 + 4 * at..28 + 4 * at].copy_from_slice(&pointer.to_le_bytes());
+        }
+        // Bit 3 of a row's flags says that nothing has deleted it; its columns begin behind 8 bytes.
+        let mut numbers = 0u32;
+        for byte in &mut page[24 + 4 * pointers..] {
+            numbers = numbers.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            *byte = 8 | (numbers >> 24) as u8 & 0x40;
+        }
+        page.repeat(pages)
+    }
+
+    #[test]
+    fn names_take_no_more_memory_than_the_relations_that_were_requested() {
+        let data = tempfile::tempdir().expect("a folder");
+        let path = |name: &str| data.path().join(name);
+        let mut map = Vec::new();
+        for word in [MAP_MAGIC, 1, PG_CLASS, 7] {
+            map.extend(word.to_le_bytes());
+        }
+        fs::create_dir_all(path("base/5")).expect("a folder");
+        fs::write(path("base/5/pg_filenode.map"), &map).expect("written");
+        fs::write(path("base/5/7"), overlapping_rows(4)).expect("written");
+        let directory = DataDirectory::new(data.path(), 15);
+        let table = overlapping_rows(4);
+        let files: HashSet<u32> = rows(&table, 8192)
+            .filter_map(|row| file_of(row, &map))
+            .collect();
+        assert!(files.len() > 10, "{}", files.len());
+        let one = files.iter().copied().next();
+        let found = directory.relations(5, |file| files.contains(&file));
+        assert_eq!(found.len(), files.len());
+        let found = directory.relations(5, |file| Some(file) == one);
+        assert_eq!(found.len(), 1);
+        // However many databases a server names, its catalogues are read up to a limit in all.
+        let file = fs::File::create(path("base/5/7")).expect("a file");
+        file.set_len(TABLE).expect("a size");
+        let read = (0..6).filter(|_| directory.table(5, PG_CLASS).is_some());
+        assert!(read.count() < 4);
+    }
 
     #[test]
     fn a_database_is_found_in_a_tablespace_of_its_own() {

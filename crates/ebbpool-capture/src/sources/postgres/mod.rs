@@ -15,7 +15,7 @@ mod server;
 use std::path::Path;
 use std::time::Duration;
 
-use hashbrown::HashMap;
+use hashbrown::{HashMap, HashSet};
 
 use crate::arch::Arch;
 use crate::error::CaptureError;
@@ -52,6 +52,8 @@ pub struct PostgresSource {
     /// True if the build shows which requests hit.
     shows_hits: bool,
     arch: Arch,
+    /// Open from the beginning, since nothing leads to it once the server has ended.
+    directory: DataDirectory,
     lock: CaptureLock,
 }
 
@@ -80,6 +82,7 @@ impl PostgresSource {
             flushed_page_bytes: shows_flushes.then_some(page_bytes),
             shows_hits,
             arch: Arch::THIS,
+            directory,
             lock,
         })
     }
@@ -106,17 +109,20 @@ impl PostgresSource {
     /// The captured trace with the names of relations from the data directory; without `names`, relations are called by
     /// their numbers.
     pub fn trace(&self, recorder: Recorder, names: bool) -> CapturedTrace {
-        let directory = DataDirectory::of_server(self.server.process, self.server.major);
+        let directory = &self.directory;
         let page_size = directory.page_size().unwrap_or(8192);
+        let requested = requested_files(&recorder);
         let databases = match names {
-            true => directory.databases(),
+            true => directory.databases(|database| requested.contains_key(&database)),
             false => HashMap::new(),
         };
         let mut relations = HashMap::new();
         let objects = recorder.objects.iter().map(|object| {
             let [_, database, relation, fork] = object.key;
             if names {
-                let known = || directory.relations(database);
+                let files = requested.get(&database);
+                let is_wanted = |file| files.is_some_and(|files| files.contains(&file));
+                let known = || directory.relations(database, is_wanted);
                 relations.entry(database).or_insert_with(known);
             }
             let named = relations.get(&database);
@@ -263,6 +269,16 @@ impl PostgresSource {
             remedy: "Debian's and Ubuntu's packages have them; others are configured with --enable-dtrace".into(),
         }
     }
+}
+
+/// The numbers of the files that were requested, by database.
+fn requested_files(recorder: &Recorder) -> HashMap<u32, HashSet<u32>> {
+    let mut files: HashMap<u32, HashSet<u32>> = HashMap::new();
+    for object in &recorder.objects {
+        let [_, database, relation, _] = object.key;
+        files.entry(database).or_default().insert(relation);
+    }
+    files
 }
 
 fn kind_name(kind: char) -> &'static str {

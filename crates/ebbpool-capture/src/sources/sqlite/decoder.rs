@@ -52,6 +52,9 @@ impl FileRole {
     }
 }
 
+/// The most pagers that are open at the same time; a process that lies about its own may name any number.
+const MOST_PAGERS: usize = 1 << 16;
+
 /// Decodes events in the order in which they happened.
 #[derive(Debug, Default)]
 pub struct SqliteDecoder {
@@ -71,6 +74,9 @@ pub(super) fn pager(event: &PageEvent) -> u64 {
 impl SqliteDecoder {
     /// The database of the pager at that address has that number.
     pub fn set_database(&mut self, pager: u64, database: u32) {
+        if self.databases.len() >= MOST_PAGERS && !self.knows(pager) {
+            self.forget_all();
+        }
         if self.databases.insert(pager, database) != Some(database) {
             // The address has another pager now.
             self.latest.remove(&pager);
@@ -82,6 +88,12 @@ impl SqliteDecoder {
         if self.databases.remove(&pager).is_some() {
             self.latest.remove(&pager);
         }
+    }
+
+    /// Any pager may have ended.
+    pub fn forget_all(&mut self) {
+        self.databases.clear();
+        self.latest.clear();
     }
 
     /// True if the database of the pager is known.
@@ -100,6 +112,10 @@ impl SqliteDecoder {
         let database = self.databases.get(&pager).copied().unwrap_or_default();
         // Pages are numbered from 1.
         let page = event.page;
+        if event.kind == kind::COMMIT {
+            self.counts.commits += 1;
+            return;
+        }
         let latest = self.latest.entry(pager).or_default();
         let index = u64::from(event.page.saturating_sub(1));
         match event.kind {
@@ -124,7 +140,6 @@ impl SqliteDecoder {
                     }
                 }
             },
-            kind::COMMIT => self.counts.commits += 1,
             _ => {}
         }
     }
@@ -224,6 +239,16 @@ mod tests {
         // The connection closes, and the next one is at the same address and has the same database.
         decoder.forget(8);
         assert!(!decoder.knows(8));
+        // The event of an end is lost.
+        decoder.set_database(8, 1);
+        decoder.take(&event(kind::READ, 8, 2), &mut recorder);
+        decoder.forget_all();
+        assert!(!decoder.knows(8) && decoder.latest.is_empty());
+        for pager in 0..2 * MOST_PAGERS as u64 {
+            decoder.set_database(pager << 4, 2);
+            decoder.take(&event(kind::COMMIT, pager, 0), &mut recorder);
+            assert!(decoder.databases.len() <= MOST_PAGERS && decoder.latest.len() <= MOST_PAGERS);
+        }
         decoder.set_database(8, 2);
         decoder.take(&event(kind::DIRTY, 8, 2), &mut recorder);
         assert_eq!(decoder.counts.unrequested, 2);

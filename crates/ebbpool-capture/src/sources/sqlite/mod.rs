@@ -7,6 +7,7 @@
 //! address of the one before, and what its database is, since it may have ended before an event is read. A library that was built
 //! from the amalgamation hides these functions.
 
+mod databases;
 mod decoder;
 mod memory;
 mod programs;
@@ -14,14 +15,14 @@ mod programs;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use hashbrown::HashMap;
+use hashbrown::{HashMap, HashSet};
 
 use super::open_files::{OpenFile, open_files};
 use crate::arch::Arch;
 use crate::elf::ElfProgram;
 use crate::error::CaptureError;
 use crate::event::{EVENT_BYTES, PageEvent};
-use crate::foreign::{self, ForeignDirectory, ProgramFile};
+use crate::foreign::{self, ForeignDirectory, PROGRAM, ProgramFile};
 use crate::hold::CaptureLock;
 use crate::probes::{Channel, ProbedFile, Probes, Site};
 use crate::recorder::Recorder;
@@ -30,6 +31,7 @@ use crate::target::{Mapping, Process};
 use crate::trace_file::{CapturedTrace, NamedObject};
 use crate::written::{CountedWrites, KernelFiles, WriteCounters};
 
+use databases::Databases;
 use decoder::FileRole;
 use programs::kind;
 
@@ -42,20 +44,14 @@ const HEADER: &[u8] = b"SQLite format 3\0";
 /// The page size of databases whose file says none, as before their first checkpoint.
 const DEFAULT_PAGE_SIZE: u64 = 4096;
 
+/// The most bytes of mapped files in which the library is looked for.
+const MOST_LOOKED_AT: u64 = PROGRAM;
+
 /// How often open files, and pagers whose databases are not known, are looked at.
 const LOOK: Duration = Duration::from_millis(200);
 
 /// The function through which all bytes of files are written.
 const WRITE: &str = "sqlite3OsWrite";
-
-/// A database of the process.
-#[derive(Clone, Debug, Default)]
-struct Database {
-    /// The path; `None` for databases in memory and temporary ones.
-    path: Option<String>,
-    page_size: Option<u64>,
-    bytes: u64,
-}
 
 /// The functions at which a pager begins and ends.
 const LIFETIME: [(&str, u32); 2] = [
@@ -76,10 +72,7 @@ pub struct SqliteSource {
     library: ElfProgram,
     displacement: u64,
     decoder: SqliteDecoder,
-    databases: Vec<Database>,
-    by_path: HashMap<Option<String>, u32>,
-    /// Pagers that were not seen to begin, and the databases that stand for theirs.
-    unnamed: HashMap<u64, u32>,
+    databases: Databases,
     /// Roles of files by the addresses of their paths, since the last look.
     roles: HashMap<u64, FileRole>,
     /// True if the library shows what it writes.
@@ -105,15 +98,21 @@ fn contains(data: &[u8], text: &[u8]) -> bool {
 /// The mapped file that exports the functions to probe.
 fn find_library(process: Process, program: &str) -> Result<FoundLibrary, CaptureError> {
     let mut hidden_in = None;
-    let mut seen: Vec<String> = Vec::new();
+    let mut seen: HashSet<String> = HashSet::new();
+    let mut left = MOST_LOOKED_AT;
     for mapping in process.mappings() {
-        if !mapping.executable || !mapping.path.starts_with('/') || seen.contains(&mapping.path) {
+        let is_file = mapping.executable && mapping.path.starts_with('/');
+        if !is_file || !seen.insert(mapping.path.clone()) {
             continue;
         }
-        seen.push(mapping.path.clone());
         let Ok(file) = process.mapped_file(&mapping) else {
             continue;
         };
+        // A process may map any number of files of any size.
+        if !file.is_elf() || file.bytes() > left {
+            continue;
+        }
+        left -= file.bytes();
         let Ok(data) = file.read() else { continue };
         if !contains(&data, HEADER) {
             continue;
@@ -188,9 +187,7 @@ impl SqliteSource {
             library: found.program,
             displacement: found.mapping.start.wrapping_sub(address),
             decoder: SqliteDecoder::default(),
-            databases: Vec::new(),
-            by_path: HashMap::new(),
-            unnamed: HashMap::new(),
+            databases: Databases::default(),
             looked: None,
             has_become_another: false,
             lock,
@@ -220,13 +217,13 @@ impl SqliteSource {
     pub fn trace(&mut self, mut recorder: Recorder, names: bool) -> CapturedTrace {
         self.look_at_files(&open_files(self.process));
         self.look_at_closed_files();
-        let first = self.databases_of_paths();
+        let first = self.databases.first_of_paths();
         recorder.rename(|key| {
             let database = first.get(key[0] as usize).copied();
             [database.unwrap_or(key[0]), key[1], key[2], key[3]]
         });
-        let database = |key: &[u32; 4]| self.databases.get(key[0] as usize);
-        let size_of = |database: Option<&Database>| {
+        let database = |key: &[u32; 4]| self.databases.get(key[0]);
+        let size_of = |database: Option<&databases::Database>| {
             let stated = database.and_then(|database| database.page_size);
             stated.unwrap_or(DEFAULT_PAGE_SIZE)
         };
@@ -236,7 +233,7 @@ impl SqliteSource {
             let found = database(&object.key);
             let path = found.and_then(|database| database.path.clone());
             let name = match (path, names) {
-                (Some(path), true) => path,
+                (Some(path), true) => path.to_string(),
                 (Some(_), false) => format!("database {}", object.key[0]),
                 (None, _) => "temporary".into(),
             };
@@ -263,54 +260,19 @@ impl SqliteSource {
         }
     }
 
-    /// For each database, the first one that has its path.
-    fn databases_of_paths(&self) -> Vec<u32> {
-        let mut first = HashMap::new();
-        let databases = self.databases.iter().zip(0u32..);
-        let found =
-            databases.map(|(database, number)| *first.entry(&database.path).or_insert(number));
-        found.collect()
-    }
-
-    /// The number of the database with this path; `None` stands for all temporary ones.
-    fn database_of_path(&mut self, path: Option<String>) -> u32 {
-        let databases = &mut self.databases;
-        *self.by_path.entry(path.clone()).or_insert_with(|| {
-            databases.push(Database {
-                path,
-                ..Database::default()
-            });
-            databases.len() as u32 - 1
-        })
-    }
-
-    /// A pager that was open when the capture began: its database gets a name while it is open, or at its end.
-    fn meet(&mut self, pager: u64) {
-        self.databases.push(Database::default());
-        let number = self.databases.len() as u32 - 1;
-        self.unnamed.insert(pager, number);
-        self.decoder.set_database(pager, number);
-    }
-
     /// A pager begins or ends; `copy` is its memory at that time.
     fn begin_or_end(&mut self, event: &PageEvent, copy: &[u8]) {
         let pager = decoder::pager(event);
         let path = memory::path_in_copy(pager, copy);
         // The addresses of paths are free now.
         self.roles.clear();
-        if let (Some(number), Some(path)) = (self.unnamed.remove(&pager), &path) {
-            self.name(number, path);
+        if let (Some(number), Some(path)) = (self.databases.forget(pager), &path) {
+            self.databases.name(number, path);
         }
         self.decoder.forget(pager);
         if event.kind == kind::OPEN {
-            let number = self.database_of_path(path);
+            let number = self.databases.of_path(path.as_deref());
             self.decoder.set_database(pager, number);
-        }
-    }
-
-    fn name(&mut self, number: u32, path: &str) {
-        if let Some(database) = self.databases.get_mut(number as usize) {
-            database.path = Some(path.to_owned());
         }
     }
 
@@ -321,10 +283,10 @@ impl SqliteSource {
             return;
         };
         let path = file.path.clone();
-        match self.unnamed.get(&pager).copied() {
-            Some(number) => self.name(number, &path),
+        match self.databases.of_unnamed(pager) {
+            Some(number) => self.databases.name(number, &path),
             None => {
-                let number = self.database_of_path(Some(path));
+                let number = self.databases.of_path(Some(&path));
                 self.decoder.set_database(pager, number);
             }
         }
@@ -336,7 +298,7 @@ impl SqliteSource {
             .iter()
             .map(|file| (file.path.as_str(), file))
             .collect();
-        for database in &mut self.databases {
+        for database in self.databases.iter_mut() {
             let path = database.path.as_deref();
             if let Some(file) = path.and_then(|path| files.get(path)) {
                 database.bytes = file.bytes;
@@ -350,7 +312,7 @@ impl SqliteSource {
         let Ok(root) = self.process.directory("root") else {
             return;
         };
-        for database in &mut self.databases {
+        for database in self.databases.iter_mut() {
             if let (Some(path), None) = (&database.path, database.page_size) {
                 database.bytes = root.bytes(&below_root(path)).unwrap_or(0);
                 database.page_size = page_size_below(&root, path);
@@ -449,11 +411,21 @@ impl Source for SqliteSource {
                 return;
             }
             let pager = decoder::pager(&event);
-            if !self.decoder.knows(pager) {
-                self.meet(pager);
+            // The commit of a pager that has requested nothing says nothing of its database.
+            if event.kind != kind::COMMIT && !self.decoder.knows(pager) {
+                let number = self.databases.meet(pager);
+                self.decoder.set_database(pager, number);
             }
             self.decoder.take(&event, recorder);
         }
+    }
+
+    /// A pager that is known may have ended, and another one be at its address: memory says which databases are open now.
+    fn miss(&mut self) {
+        self.looked = None;
+        self.look();
+        self.databases.forget_all();
+        self.decoder.forget_all();
     }
 
     fn look(&mut self) {
@@ -467,7 +439,7 @@ impl Source for SqliteSource {
         let files = open_files(self.process);
         // Where pagers are seen to end, what is in memory now may be younger than the events that are read next.
         let pagers = match self.shows_lifetimes {
-            true => self.unnamed.keys().copied().collect(),
+            true => self.databases.unnamed(),
             false => self.decoder.pagers(),
         };
         for pager in pagers {
