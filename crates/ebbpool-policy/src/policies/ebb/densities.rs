@@ -96,6 +96,14 @@ impl<const KINDS: usize> Densities<KINDS> {
         self.rows[row][ages::bucket(age)].censored += 1.0;
     }
 
+    /// A page of the row that was counted as forgotten after `age` references is so no longer.
+    #[inline]
+    pub(super) fn withdraw_censored(&mut self, row: usize, age: u64) {
+        let censored = &mut self.rows[row][ages::bucket(age)].censored;
+        // What was counted may have faded since.
+        *censored = (*censored - 1.0).max(0.0);
+    }
+
     /// The densities: events per reference of keeping a page, by row and bucket of ages.
     #[inline]
     pub(super) fn all(&self) -> &[[f32; BUCKETS]] {

@@ -100,6 +100,33 @@ impl WaitStatistics {
         history.written(now);
     }
 
+    /// The page was evicted and is a ghost now: until its ghost ends, its waits count as observed up to the eviction.
+    ///
+    /// Otherwise pages that die would be counted only when their ghosts are forgotten, long after those pages of their
+    /// row that live, and a row would be taken to be better than it is.
+    #[inline]
+    pub(super) fn begin_ghost(&mut self, history: &History) {
+        if let Some(evicted_at) = history.evicted_at() {
+            self.forget(history, evicted_at);
+        }
+    }
+
+    /// A ghost ends: the page is referenced, or its history is no longer stored.
+    #[inline]
+    pub(super) fn end_ghost(&mut self, history: &mut History) {
+        let Some(evicted_at) = history.evicted_at() else {
+            return;
+        };
+        history.end_ghost();
+        let age = evicted_at - history.referenced_at;
+        self.references
+            .withdraw_censored(history.reference_row(), age);
+        if history.is(WRITTEN) {
+            let age = evicted_at - history.written_at;
+            self.writes.withdraw_censored(history.write_row(), age);
+        }
+    }
+
     /// The page's history is no longer stored.
     #[inline]
     pub(super) fn forget(&mut self, history: &History, now: u64) {

@@ -194,6 +194,7 @@ impl Ebb {
     fn recall(&mut self, page: Page, ghost: Option<Ghost>) -> (History, bool) {
         if let Some(record) = ghost.and_then(|ghost| self.ghosts.take(ghost, page)) {
             let mut history = record.history;
+            self.learned.end_ghost(&mut history);
             self.learned.reference(&mut history, self.now);
             return (history, true);
         }
@@ -398,7 +399,8 @@ impl Policy for Ebb {
 
     #[inline]
     fn remember(&mut self, frame: Frame) -> Option<Ghost> {
-        if let Some((PageRecord { page, history }, next)) = self.ghosts.make_room() {
+        if let Some((PageRecord { page, mut history }, next)) = self.ghosts.make_room() {
+            self.learned.end_ghost(&mut history);
             self.learned.forget(&history, self.now);
             let (count, at) = (history.references(), history.referenced_at);
             self.forgotten_counts.put(page, count, at, self.now);
@@ -406,7 +408,11 @@ impl Policy for Ebb {
                 self.forgotten_counts.prefetch(next);
             }
         }
-        self.ghosts.put(self.residents[frame as usize])
+        let mut record = self.residents[frame as usize];
+        record.history.evict(self.now);
+        let ghost = self.ghosts.put(record)?;
+        self.learned.begin_ghost(&record.history);
+        Some(ghost)
     }
 
     #[inline]
