@@ -72,7 +72,8 @@ impl History {
     /// Sets the page's class.
     #[inline]
     pub(super) fn classify(&mut self, classification: Classification) {
-        self.slot_and_reference_kind = self.slot_and_reference_kind & !SLOT_MASK | classification.slot;
+        self.slot_and_reference_kind =
+            self.slot_and_reference_kind & !SLOT_MASK | classification.slot;
         self.set(TAIL, classification.is_tail);
     }
 
@@ -105,7 +106,8 @@ impl History {
     /// The row of the tables of references to which the wait since the last reference belongs.
     #[inline]
     pub(super) fn reference_row(&self) -> usize {
-        usize::from(self.slot()) * REFERENCE_KINDS + usize::from(self.slot_and_reference_kind >> SLOT_BITS)
+        usize::from(self.slot()) * REFERENCE_KINDS
+            + usize::from(self.slot_and_reference_kind >> SLOT_BITS)
     }
 
     /// The row of the tables of writes to which the wait since the last write belongs; for pages that were written.

@@ -3,6 +3,7 @@
 use super::ages::{self, BUCKETS};
 use super::classes::ClassSlots;
 use super::densities::{Densities, PriorWeight};
+use super::duel::Leader;
 use super::history::{DIRTY, History, REFERENCE_KINDS, WRITE_KINDS, WRITTEN};
 use crate::policy::{Page, PageClass};
 
@@ -147,6 +148,7 @@ impl WaitStatistics {
             writes: self.writes.all(),
             now,
             asymmetry: [0.0, asymmetry],
+            leader: Leader::Ebb,
         }
     }
 
@@ -211,14 +213,25 @@ pub(super) struct PageValues<'a> {
     now: u64,
     /// R for a clean and a dirty page.
     asymmetry: [f32; 2],
+    leader: Leader,
 }
 
 impl PageValues<'_> {
+    /// The values that decide where that policy leads. Under LRU a page is worth the more, the less time has passed since
+    /// its last reference.
+    #[inline]
+    pub(super) fn led_by(self, leader: Leader) -> Self {
+        PageValues { leader, ..self }
+    }
+
     /// The saving of keeping the page per reference, in page reads.
     ///
     /// Whether a page is dirty cannot be predicted, so there is no branch.
     #[inline]
     pub(super) fn of(&self, history: &History) -> f32 {
+        if self.leader == Leader::Lru {
+            return 1.0 / (1 + self.now - history.referenced_at) as f32;
+        }
         let since_reference = ages::bucket(self.now - history.referenced_at);
         let since_write = ages::bucket(self.now - history.written_at);
         let reads = self.references[history.reference_row()][since_reference];

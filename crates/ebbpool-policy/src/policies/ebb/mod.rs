@@ -28,13 +28,13 @@ mod candidates;
 mod classes;
 mod counts;
 mod densities;
+mod duel;
 mod forgotten_counts;
 mod ghosts;
+mod hand;
 mod history;
 mod learned;
 mod reviews;
-
-use std::ops::Range;
 
 use ebbpool_cost::Decimal;
 use prefetch_index::prefetch_index;
@@ -42,12 +42,14 @@ use prefetch_index::prefetch_index;
 use self::candidates::{Candidates, MOST as MOST_CANDIDATES, PageValue};
 use self::classes::MOST_CLASSES;
 use self::densities::PriorWeight;
+use self::duel::{Duel, Leader};
 use self::forgotten_counts::ForgottenCounts;
 use self::ghosts::Ghosts;
+use self::hand::Hand;
 use self::history::{CANDIDATE, DIRTY, History, PageRecord, RESIDENT};
 use self::learned::WaitStatistics;
-use self::reviews::{GROUP, Reviews};
-use crate::parameters::{parameters, share_of, whole};
+use self::reviews::Reviews;
+use crate::parameters::{one_of, parameters, share_of, whole};
 use crate::policy::{
     Access, Costs, Frame, Ghost, MOST_GHOSTS, Page, PageClass, Policy, UNKNOWN_CLASS,
 };
@@ -66,10 +68,9 @@ pub struct Ebb {
     forgotten_counts: ForgottenCounts,
     learned: WaitStatistics,
     candidates: Candidates,
-    /// Frames compared for each victim, besides the candidates.
-    looks: u32,
-    /// The frame to compare next.
-    hand: Frame,
+    /// The frames to compare next.
+    hand: Hand,
+    duel: Duel,
     /// The class of the page about to be missed.
     class: PageClass,
     /// The page missed last, and whether it had a ghost.
@@ -137,6 +138,11 @@ parameters! {
             default: "32",
             about: "frames compared for each victim besides the candidates",
         },
+        begin: Leader = {
+            kind: one_of::<Leader>(),
+            default: "ebb",
+            about: "the policy that chooses victims until a duel of miniatures finds the other one cheaper",
+        },
     }
 }
 
@@ -173,8 +179,8 @@ impl Build for Ebb {
             forgotten_counts: ForgottenCounts::new(config.long_gone * u64::from(frames), frames),
             learned: WaitStatistics::new(prior, frames, config.classes),
             candidates: Candidates::new(config.pool),
-            looks: config.looks.min(frames),
-            hand: 0,
+            hand: Hand::new(frames, config.looks),
+            duel: Duel::new(frames, config.begin),
             class: UNKNOWN_CLASS,
             incoming: None,
             now: 0,
@@ -202,11 +208,20 @@ impl Ebb {
         (History::new(self.now), false)
     }
 
+    /// The page in the frame was referenced now: the miniatures of the duel are, too.
+    #[inline]
+    fn referenced(&mut self, frame: Frame, access: Access) {
+        let record = &self.residents[frame as usize];
+        let values = self.learned.values(self.now, self.asymmetry);
+        self.duel.reference(record, access, values, self.asymmetry);
+    }
+
     /// The candidate of least value. The policy computes only values that would be the least, and removes candidates
     /// that may not be evicted when it comes to them.
     #[inline]
     fn least(&mut self, may_evict: impl Fn(Frame) -> bool) -> Option<Frame> {
         let values = self.learned.values(self.now, self.asymmetry);
+        let values = values.led_by(self.duel.leader());
         loop {
             let (at, frame, known) = self.candidates.least()?;
             let history = &mut self.residents[frame as usize].history;
@@ -223,15 +238,16 @@ impl Ebb {
         }
     }
 
-    /// Searches those frames for candidates that are due for review.
+    /// Searches the next frames for candidates that are due for review.
     #[inline]
-    fn search(&mut self, frames: Range<Frame>, may_evict: impl Fn(Frame) -> bool) {
+    fn search(&mut self, may_evict: impl Fn(Frame) -> bool) {
         let values = self.learned.values(self.now, self.asymmetry);
+        let values = values.led_by(self.duel.leader());
         let mut weakest = self.candidates.weakest();
-        for start in frames.clone().step_by(GROUP as usize) {
-            let group = start..frames.end.min(start + GROUP);
-            for at in bits(self.reviews.due(group, self.now)) {
-                let frame = start + at;
+        for _ in 0..self.hand.per_victim() {
+            let group = self.hand.advance();
+            for at in bits(self.reviews.due(group.clone(), self.now)) {
+                let frame = group.start + at;
                 let history = &mut self.residents[frame as usize].history;
                 if !history.is(RESIDENT) || !may_evict(frame) {
                     continue;
@@ -250,30 +266,22 @@ impl Ebb {
                 weakest = self.candidates.weakest();
             }
         }
-    }
-
-    /// Searches the next frames in turn for candidates, each frame once.
-    #[inline]
-    fn search_next(&mut self, may_evict: impl Fn(Frame) -> bool) {
-        let frames = self.residents.len() as Frame;
-        let looks = self.looks.min(frames - self.hand);
-        self.search(self.hand..self.hand + looks, &may_evict);
-        self.hand += looks;
-        if self.hand == frames {
-            self.hand = self.looks - looks;
-            self.search(0..self.hand, may_evict);
-        }
         self.prefetch_next();
     }
 
-    /// Prefetches what the next search reads.
+    /// Prefetches what the next search reads, and what it prefetches.
     #[inline]
     fn prefetch_next(&self) {
-        let frames = self.residents.len() as Frame;
-        self.reviews.prefetch(self.hand + self.looks);
-        let next = self.hand..frames.min(self.hand + self.looks.min(GROUP));
-        for at in bits(self.reviews.due(next, self.now)) {
-            prefetch_index(&self.residents, (self.hand + at) as usize);
+        let mut hand = self.hand;
+        for _ in 0..hand.per_victim() {
+            let group = hand.advance();
+            let start = group.start;
+            for at in bits(self.reviews.due(group, self.now)) {
+                prefetch_index(&self.residents, (start + at) as usize);
+            }
+        }
+        for _ in 0..hand.per_victim() {
+            self.reviews.prefetch(hand.advance());
         }
     }
 
@@ -281,14 +289,14 @@ impl Ebb {
     #[cold]
     fn first_evictable(&self, may_evict: impl Fn(Frame) -> bool) -> Option<Frame> {
         let frames = self.residents.len() as Frame;
-        let mut in_turn = (self.hand..frames).chain(0..self.hand);
+        let mut in_turn = (self.hand.start()..frames).chain(0..self.hand.start());
         in_turn
             .find(|&frame| self.residents[frame as usize].history.is(RESIDENT) && may_evict(frame))
     }
 
     /// Undoes a search that found no victim.
     #[cold]
-    fn resume(&mut self, candidates: usize, hand: Frame) {
+    fn resume(&mut self, candidates: usize, hand: Hand) {
         self.hand = hand;
         self.candidates.resume(candidates);
         for at in 0..candidates {
@@ -308,6 +316,7 @@ impl Policy for Ebb {
             self.learned.write(history, self.now);
             history.set(DIRTY, true);
         }
+        self.referenced(frame, access);
     }
 
     fn wants_every_hit(&self) -> bool {
@@ -350,7 +359,7 @@ impl Policy for Ebb {
     ) -> Option<Frame> {
         let hand = self.hand;
         let candidates = self.candidates.len();
-        self.search_next(&may_evict);
+        self.search(&may_evict);
         let victim = self.least(&may_evict);
         let victim = victim.or_else(|| self.first_evictable(may_evict));
         if victim.is_none() {
@@ -387,6 +396,7 @@ impl Policy for Ebb {
         history.set(CANDIDATE, candidate);
         self.residents[frame as usize] = PageRecord { page, history };
         self.reviews.admit(frame, self.now);
+        self.referenced(frame, access);
     }
 
     fn refused(&mut self) -> Option<Ghost> {

@@ -6,10 +6,6 @@ use prefetch_index::prefetch_index;
 
 use crate::policy::Frame;
 
-/// The most frames that are compared at a time.
-pub(super) const GROUP: Frame = 32;
-/// Frames whose reviews share a line of the processor's cache.
-const FRAMES_PER_LINE: Frame = 16;
 /// A page whose value exceeds the limit by this factor is passed over until its age has doubled; one that exceeds it by
 /// less for a proportionally shorter time.
 const CERTAIN: f32 = 3.0;
@@ -42,7 +38,7 @@ impl Reviews {
         self.0[frame as usize] = (now + wait.min(1 << 30)) as u32;
     }
 
-    /// The frames, at most [`GROUP`], that are due for review: bit 0 is for the first one.
+    /// The frames, at most 32, that are due for review: bit 0 is for the first one.
     #[inline]
     pub(super) fn due(&self, frames: Range<Frame>, now: u64) -> u32 {
         let reviews = &self.0[frames.start as usize..frames.end as usize];
@@ -54,12 +50,11 @@ impl Reviews {
         due
     }
 
-    /// Prefetches the reviews of the frames from `frame` on.
+    /// Prefetches the reviews of frames that lie within two lines of the processor's cache.
     #[inline]
-    pub(super) fn prefetch(&self, frame: Frame) {
-        for frame in (frame..frame + GROUP).step_by(FRAMES_PER_LINE as usize) {
-            prefetch_index(&self.0, frame as usize);
-        }
+    pub(super) fn prefetch(&self, frames: Range<Frame>) {
+        prefetch_index(&self.0, frames.start as usize);
+        prefetch_index(&self.0, frames.end as usize - 1);
     }
 }
 

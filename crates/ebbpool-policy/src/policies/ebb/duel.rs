@@ -1,0 +1,246 @@
+//! Which policy serves the pool: ebb, or LRU where that costs less.
+
+use super::candidates::PageValue;
+use super::history::{DIRTY, History, PageRecord};
+use super::learned::PageValues;
+use crate::parameters::words;
+use crate::policy::{Access, Page};
+
+/// The most frames of a miniature.
+const MOST_FRAMES: u32 = 128;
+/// Bills fade to 1/e in this number of events per frame of a miniature, and in no fewer than the least.
+const MEMORY: f64 = 4.0;
+const LEAST_MEMORY: f64 = 64.0;
+/// LRU leads when ebb costs more by this share of LRU's bill, and by this number of standard deviations of the difference.
+const MARGIN: f64 = 0.02;
+const DEVIATIONS: f64 = 2.0;
+/// Chains of records by their pages' hashes.
+const CHAINS: usize = 256;
+/// The end of a chain.
+const NONE: u8 = u8::MAX;
+const _: () = assert!(MOST_FRAMES <= NONE as u32);
+
+/// The policy that chooses victims.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Leader {
+    /// The page of least value is evicted.
+    Ebb,
+    /// The page referenced longest ago is evicted.
+    Lru,
+}
+
+words!(Leader { "ebb" => Leader::Ebb, "lru" => Leader::Lru });
+
+/// Two miniatures of the pool, one served by ebb and one by LRU, over the pages whose hash falls into a sample. The
+/// sample's share of all pages is that of a miniature's frames among those of the pool.
+///
+/// A bill has a miniature's misses, and R times the pages that became dirty: these are written some time, and are known
+/// earlier than the writes.
+pub(super) struct Duel {
+    /// The highest hash of the sample.
+    highest: u64,
+    ebb: MiniaturePool,
+    lru: MiniaturePool,
+    ebb_bill: f64,
+    lru_bill: f64,
+    /// The squares of the differences, added up and faded as the bills are.
+    squares: f64,
+    /// The share of a bill that an event leaves.
+    fading: f64,
+    leader: Leader,
+}
+
+impl Duel {
+    /// A duel over a pool of `frames` frames, with the leader until the bills differ.
+    pub(super) fn new(frames: u32, leader: Leader) -> Self {
+        let sampled = frames.clamp(1, MOST_FRAMES);
+        Duel {
+            highest: match sampled < frames {
+                true => u64::MAX / u64::from(frames) * u64::from(sampled),
+                false => u64::MAX,
+            },
+            ebb: MiniaturePool::new(sampled),
+            lru: MiniaturePool::new(sampled),
+            ebb_bill: 0.0,
+            lru_bill: 0.0,
+            squares: 0.0,
+            fading: 1.0 - 1.0 / (MEMORY * f64::from(sampled)).max(LEAST_MEMORY),
+            leader,
+        }
+    }
+
+    #[inline]
+    pub(super) fn leader(&self) -> Leader {
+        self.leader
+    }
+
+    /// A page was referenced and has that history since.
+    #[inline]
+    pub(super) fn reference(
+        &mut self,
+        record: &PageRecord,
+        access: Access,
+        values: PageValues<'_>,
+        asymmetry: f32,
+    ) {
+        let hash = hash(record.page);
+        if hash <= self.highest {
+            self.serve(record, hash, access, values, f64::from(asymmetry));
+        }
+    }
+
+    fn serve(
+        &mut self,
+        record: &PageRecord,
+        hash: u64,
+        access: Access,
+        values: PageValues<'_>,
+        asymmetry: f64,
+    ) {
+        let by_ebb = values.led_by(Leader::Ebb);
+        let by_lru = values.led_by(Leader::Lru);
+        let ebb = self.ebb.serve(record, hash, access, by_ebb).cost(asymmetry);
+        let lru = self.lru.serve(record, hash, access, by_lru).cost(asymmetry);
+        if ebb > 0.0 || lru > 0.0 {
+            self.charge(ebb, lru);
+        }
+    }
+
+    /// Adds the costs of an event to the bills, and compares them.
+    fn charge(&mut self, ebb: f64, lru: f64) {
+        self.ebb_bill = self.ebb_bill * self.fading + ebb;
+        self.lru_bill = self.lru_bill * self.fading + lru;
+        self.squares = self.squares * self.fading + (ebb - lru) * (ebb - lru);
+        let excess = self.ebb_bill - self.lru_bill;
+        let noise = DEVIATIONS * self.squares.sqrt();
+        match self.leader {
+            Leader::Ebb if excess > MARGIN * self.lru_bill + noise => self.leader = Leader::Lru,
+            Leader::Lru if excess < 0.0 => self.leader = Leader::Ebb,
+            _ => {}
+        }
+    }
+}
+
+/// What a miniature had to do for a reference.
+struct ServedReference {
+    missed: bool,
+    /// The page was clean, or not resident, and is dirty now.
+    dirtied: bool,
+}
+
+impl ServedReference {
+    fn cost(self, asymmetry: f64) -> f64 {
+        let dirtied = if self.dirtied { asymmetry } else { 0.0 };
+        f64::from(u8::from(self.missed)) + dirtied
+    }
+}
+
+/// A pool of few frames: copies of the histories of the pages that would be resident, found by chains.
+struct MiniaturePool {
+    frames: usize,
+    records: Vec<PageRecord>,
+    /// The first record of each chain.
+    first: [u8; CHAINS],
+    /// The next record of the same chain, by record.
+    next: [u8; MOST_FRAMES as usize],
+}
+
+impl MiniaturePool {
+    fn new(frames: u32) -> Self {
+        MiniaturePool {
+            frames: frames as usize,
+            records: Vec::with_capacity(frames as usize),
+            first: [NONE; CHAINS],
+            next: [NONE; MOST_FRAMES as usize],
+        }
+    }
+
+    fn serve(
+        &mut self,
+        record: &PageRecord,
+        hash: u64,
+        access: Access,
+        values: PageValues<'_>,
+    ) -> ServedReference {
+        let found = self.find(record.page, hash);
+        let was_dirty = found.is_some_and(|at| self.records[at].history.is(DIRTY));
+        let at = found.unwrap_or_else(|| self.admit(record.page, hash, values));
+        self.records[at] = *record;
+        let is_dirty = was_dirty || access.is_write();
+        self.records[at].history.set(DIRTY, is_dirty);
+        ServedReference {
+            missed: found.is_none(),
+            dirtied: is_dirty && !was_dirty,
+        }
+    }
+
+    fn find(&self, page: Page, hash: u64) -> Option<usize> {
+        let mut at = self.first[chain(hash)];
+        while at != NONE && self.records[usize::from(at)].page != page {
+            at = self.next[usize::from(at)];
+        }
+        (at != NONE).then_some(usize::from(at))
+    }
+
+    /// Makes room for a page and adds it to its chain; returns the index of its record.
+    fn admit(&mut self, page: Page, hash: u64, values: PageValues<'_>) -> usize {
+        let at = match self.records.len() < self.frames {
+            true => {
+                self.records.push(PageRecord {
+                    page,
+                    history: History::default(),
+                });
+                self.records.len() - 1
+            }
+            false => {
+                let victim = self.victim(values);
+                self.unlink(victim);
+                victim
+            }
+        };
+        let first = &mut self.first[chain(hash)];
+        self.next[at] = *first;
+        *first = at as u8;
+        at
+    }
+
+    /// The record of least value, of equals the longest unreferenced.
+    fn victim(&self, values: PageValues<'_>) -> usize {
+        let value = |record: &PageRecord| {
+            PageValue::new(values.of(&record.history), record.history.referenced_at)
+        };
+        let records = self.records.iter().enumerate();
+        let least = records.min_by_key(|(_, record)| value(record));
+        least.map_or(0, |(at, _)| at)
+    }
+
+    /// Removes a record from its chain.
+    fn unlink(&mut self, at: usize) {
+        let chain = chain(hash(self.records[at].page));
+        let next = self.next[at];
+        let mut before = self.first[chain];
+        if usize::from(before) == at {
+            self.first[chain] = next;
+            return;
+        }
+        while usize::from(self.next[usize::from(before)]) != at {
+            before = self.next[usize::from(before)];
+        }
+        self.next[usize::from(before)] = next;
+    }
+}
+
+/// By the lowest bits, since the highest ones are alike in a sample.
+fn chain(hash: u64) -> usize {
+    hash as usize % CHAINS
+}
+
+/// SplitMix64 with the page as its state. It is no hash by which other parts of the program take samples: of such a
+/// sample this one would have all pages or none.
+#[inline]
+fn hash(page: Page) -> u64 {
+    let mixed = page.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    mixed ^ (mixed >> 31)
+}
