@@ -244,3 +244,114 @@ fn hash(page: Page) -> u64 {
     let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     mixed ^ (mixed >> 31)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::densities::PriorWeight;
+    use super::super::learned::WaitStatistics;
+    use super::*;
+
+    const PRIOR: PriorWeight = PriorWeight {
+        events: 4.0,
+        pages: 4.0,
+    };
+
+    /// Refers a duel to pages, each with a history that begins then.
+    fn refer(duel: &mut Duel, pages: impl Iterator<Item = Page>, asymmetry: f32) {
+        let learned = WaitStatistics::new(PRIOR, 1000, 0);
+        for (now, page) in (1..).zip(pages) {
+            let history = History::new(now);
+            let record = PageRecord { page, history };
+            let values = learned.values(now, asymmetry);
+            duel.reference(
+                &record,
+                Access::from_write(page % 2 == 0),
+                values,
+                asymmetry,
+            );
+        }
+    }
+
+    #[test]
+    fn a_miniature_evicts_what_its_policy_evicts() {
+        let learned = WaitStatistics::new(PRIOR, 1000, 0);
+        let mut pool = MiniaturePool::new(3);
+        let mut misses = 0;
+        let mut resident: Vec<Page> = Vec::new();
+        for (now, page) in (1..).zip((0..2000u64).map(|at| at * at % 7 + at / 300)) {
+            let history = History::new(now);
+            let values = learned.values(now, 1.0).led_by(Leader::Lru);
+            let record = PageRecord { page, history };
+            let served = pool.serve(&record, hash(page), Access::Read, values);
+            assert_eq!(served.missed, !resident.contains(&page));
+            misses += u32::from(served.missed);
+            resident.retain(|&other| other != page);
+            resident.push(page);
+            if resident.len() > 3 {
+                resident.remove(0);
+            }
+            for &page in &resident {
+                assert!(pool.find(page, hash(page)).is_some());
+            }
+        }
+        assert!(misses > 100);
+    }
+
+    #[test]
+    fn a_page_costs_a_write_when_it_becomes_dirty() {
+        let values = WaitStatistics::new(PRIOR, 1000, 0);
+        let mut pool = MiniaturePool::new(1);
+        let mut cost = |now, page, access| {
+            let history = History::new(now);
+            let record = PageRecord { page, history };
+            let served = pool.serve(&record, hash(page), access, values.values(now, 5.0));
+            served.cost(5.0)
+        };
+        assert_eq!(cost(1, 7, Access::Read), 1.0);
+        assert_eq!(cost(2, 7, Access::Write), 5.0);
+        assert_eq!(cost(3, 7, Access::Write), 0.0);
+        assert_eq!(cost(4, 8, Access::Write), 6.0);
+        assert_eq!(cost(5, 7, Access::Read), 1.0);
+    }
+
+    #[test]
+    fn the_leader_changes_when_the_difference_exceeds_margin_and_noise() {
+        let mut duel = Duel::new(100, Leader::Ebb);
+        for _ in 0..1000 {
+            duel.charge(1.0, 1.0);
+        }
+        assert_eq!(duel.leader(), Leader::Ebb);
+        let mut events = 0;
+        while duel.leader() == Leader::Ebb {
+            duel.charge(1.0, 0.0);
+            events += 1;
+        }
+        // Of e events 2 % of a bill of about 367 - e and 2 times the root of e: 15.
+        assert!((15..18).contains(&events), "{events}");
+        while duel.leader() == Leader::Lru {
+            duel.charge(0.0, 1.0);
+            events -= 1;
+        }
+        assert!((-3..3).contains(&events), "{events}");
+    }
+
+    #[test]
+    fn a_duel_without_a_difference_keeps_its_leader() {
+        for leader in [Leader::Ebb, Leader::Lru] {
+            let mut duel = Duel::new(50, leader);
+            refer(&mut duel, 0..10_000, 8.0);
+            assert_eq!(duel.leader(), leader);
+            assert!(duel.ebb_bill > 0.0);
+        }
+    }
+
+    #[test]
+    fn a_sample_has_its_share_of_the_pages() {
+        for (frames, least, most) in [(100, 1.0, 1.0), (256, 0.49, 0.51), (12_800, 0.009, 0.011)] {
+            let duel = Duel::new(frames, Leader::Ebb);
+            let sampled = (0..200_000).filter(|&page| hash(page) <= duel.highest);
+            let share = sampled.count() as f64 / 200_000.0;
+            assert!((least..=most).contains(&share), "{frames}: {share}");
+        }
+    }
+}

@@ -92,6 +92,13 @@ impl History {
         self.marks & mark != 0
     }
 
+    /// The page is dirty and its last write is known. A miniature may hold a dirty page longer than its history is known.
+    #[inline]
+    pub(super) fn waits_for_a_write(&self) -> bool {
+        const BOTH: u8 = DIRTY | WRITTEN;
+        self.marks & BOTH == BOTH
+    }
+
     #[inline]
     pub(super) fn set(&mut self, mark: u8, is: bool) {
         self.marks = self.marks & !mark | if is { mark } else { 0 };
@@ -208,5 +215,37 @@ mod tests {
         }
         assert_eq!(history.reference_row(), 2 * REFERENCE_KINDS + 10);
         assert_eq!(history.write_row(), 2 * WRITE_KINDS + 24 + 5 * 4 + 2);
+    }
+
+    #[test]
+    fn the_age_at_eviction_is_remembered_by_its_bucket() {
+        let mut history = History::new(1000);
+        assert_eq!(history.evicted_at(), None);
+        history.evict(1000);
+        assert_eq!(history.evicted_at(), Some(1000));
+        history.evict(1100);
+        assert_eq!(history.evicted_at(), Some(1000 + 94));
+        history.evict(u64::MAX);
+        assert!(history.evicted_at().is_some_and(|at| at > 1 << 28));
+        history.end_ghost();
+        assert_eq!(history.evicted_at(), None);
+    }
+
+    #[test]
+    fn slot_and_kind_share_a_byte() {
+        let mut history = History::new(1);
+        let classification = Classification {
+            slot: SLOTS as u8 - 1,
+            is_tail: false,
+            is_new_slot: false,
+        };
+        history.classify(classification);
+        (0..5000).for_each(|now| history.referenced(now));
+        assert_eq!(history.reference_row(), SLOTS * REFERENCE_KINDS - 1);
+        history.classify(Classification {
+            slot: 3,
+            ..classification
+        });
+        assert_eq!(history.reference_row(), 4 * REFERENCE_KINDS - 1);
     }
 }

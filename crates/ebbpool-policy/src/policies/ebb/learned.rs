@@ -2,9 +2,9 @@
 
 use super::ages::{self, BUCKETS};
 use super::classes::ClassSlots;
-use super::densities::{Densities, PriorWeight};
+use super::densities::{Densities, KindOrigin, PriorWeight};
 use super::duel::Leader;
-use super::history::{DIRTY, History, REFERENCE_KINDS, WRITE_KINDS, WRITTEN};
+use super::history::{History, REFERENCE_KINDS, WRITE_KINDS, WRITTEN};
 use crate::policy::{Page, PageClass};
 
 /// The misses of the first rounds of learning.
@@ -64,8 +64,8 @@ impl WaitStatistics {
             prior,
             frames: u64::from(frames),
             classes: ClassSlots::new(frames, classes),
-            references: Densities::new(prior),
-            writes: Densities::new(prior),
+            references: Densities::new(prior, KindOrigin::KindBefore),
+            writes: Densities::new(prior, KindOrigin::AnyKind),
             misses: 0,
             next_round: SHORTEST_ROUND,
             round: LearningRound::NONE,
@@ -236,7 +236,7 @@ impl PageValues<'_> {
         let since_write = ages::bucket(self.now - history.written_at);
         let reads = self.references[history.reference_row()][since_reference];
         let writes = self.writes[history.write_row()][since_write];
-        let asymmetry = self.asymmetry[usize::from(history.is(DIRTY))];
+        let asymmetry = self.asymmetry[usize::from(history.waits_for_a_write())];
         reads + asymmetry * writes
     }
 }
