@@ -140,10 +140,9 @@ pub(crate) struct Ebb {
     decay: f32,
 }
 
-/// The order in which searches visit groups of neighbouring slots.
+/// The order in which searches visit groups of eight neighbouring slots.
 struct Groups {
-    /// Slots of a group but the last, groups, and groups that are searched for a victim.
-    slots: usize,
+    /// All groups, of which the last one may have fewer slots, and those that are searched for a victim.
     all: usize,
     searched: usize,
     /// The n-th group to be searched, from 0, is n x step modulo all groups.
@@ -153,16 +152,12 @@ struct Groups {
 
 impl Groups {
     fn new(m: usize, looks: usize) -> Groups {
-        let looks = looks.min(m);
-        let searched = looks.div_ceil(8);
-        let slots = looks.div_ceil(searched);
-        let all = m.div_ceil(slots);
+        let all = m.div_ceil(8);
         let meets_all = |step: &usize| (1..all).all(|n| n * step % all != 0);
         let step = (all * 618 / 1000).max(1);
         Groups {
-            slots,
             all,
-            searched: searched.min(all),
+            searched: looks.div_ceil(8).min(all),
             step: (step..).find(meets_all).expect("a step of a prime number"),
             n: 0,
         }
@@ -170,7 +165,7 @@ impl Groups {
 
     /// The first slot of the group to be searched next.
     fn next(&self) -> usize {
-        self.n * self.step % self.all * self.slots
+        8 * (self.n * self.step % self.all)
     }
 }
 
@@ -465,7 +460,7 @@ impl Ebb {
         let mut slots = Vec::new();
         for _ in 0..self.groups.searched {
             let first = self.groups.next();
-            slots.extend(first..self.m.min(first + self.groups.slots));
+            slots.extend(first..self.m.min(first + 8));
             self.groups.n += 1;
         }
         for slot in slots {

@@ -97,10 +97,10 @@ impl Duel {
         values: PageValues<'_>,
         asymmetry: f64,
     ) {
-        let by_ebb = values.led_by(Leader::Ebb);
-        let by_lru = values.led_by(Leader::Lru);
-        let ebb = self.ebb.serve(record, hash, access, by_ebb).cost(asymmetry);
-        let lru = self.lru.serve(record, hash, access, by_lru).cost(asymmetry);
+        let by_value = |records: &[PageRecord]| least_valuable(records, values);
+        let ebb = self.ebb.serve(record, hash, access, by_value);
+        let lru = self.lru.serve(record, hash, access, longest_unreferenced);
+        let (ebb, lru) = (ebb.cost(asymmetry), lru.cost(asymmetry));
         if ebb > 0.0 || lru > 0.0 {
             self.charge(ebb, lru);
         }
@@ -160,11 +160,11 @@ impl MiniaturePool {
         record: &PageRecord,
         hash: u64,
         access: Access,
-        values: PageValues<'_>,
+        victim: impl FnOnce(&[PageRecord]) -> usize,
     ) -> ServedReference {
         let found = self.find(record.page, hash);
         let was_dirty = found.is_some_and(|at| self.records[at].history.is(DIRTY));
-        let at = found.unwrap_or_else(|| self.admit(record.page, hash, values));
+        let at = found.unwrap_or_else(|| self.admit(record.page, hash, victim));
         self.records[at] = *record;
         let is_dirty = was_dirty || access.is_write();
         self.records[at].history.set(DIRTY, is_dirty);
@@ -183,7 +183,12 @@ impl MiniaturePool {
     }
 
     /// Makes room for a page and adds it to its chain; returns the index of its record.
-    fn admit(&mut self, page: Page, hash: u64, values: PageValues<'_>) -> usize {
+    fn admit(
+        &mut self,
+        page: Page,
+        hash: u64,
+        victim: impl FnOnce(&[PageRecord]) -> usize,
+    ) -> usize {
         let at = match self.records.len() < self.frames {
             true => {
                 self.records.push(PageRecord {
@@ -193,7 +198,7 @@ impl MiniaturePool {
                 self.records.len() - 1
             }
             false => {
-                let victim = self.victim(values);
+                let victim = victim(&self.records);
                 self.unlink(victim);
                 victim
             }
@@ -202,16 +207,6 @@ impl MiniaturePool {
         self.next[at] = *first;
         *first = at as u8;
         at
-    }
-
-    /// The record of least value, of equals the longest unreferenced.
-    fn victim(&self, values: PageValues<'_>) -> usize {
-        let value = |record: &PageRecord| {
-            PageValue::new(values.of(&record.history), record.history.referenced_at)
-        };
-        let records = self.records.iter().enumerate();
-        let least = records.min_by_key(|(_, record)| value(record));
-        least.map_or(0, |(at, _)| at)
     }
 
     /// Removes a record from its chain.
@@ -228,6 +223,22 @@ impl MiniaturePool {
         }
         self.next[usize::from(before)] = next;
     }
+}
+
+/// The record of least value; of equals the longest unreferenced.
+fn least_valuable(records: &[PageRecord], values: PageValues<'_>) -> usize {
+    let value = |PageRecord { history, .. }: &PageRecord| {
+        PageValue::new(values.of(history), history.referenced_at)
+    };
+    let records = records.iter().enumerate();
+    let least = records.min_by_key(|(_, record)| value(record));
+    least.map_or(0, |(at, _)| at)
+}
+
+fn longest_unreferenced(records: &[PageRecord]) -> usize {
+    let records = records.iter().enumerate();
+    let first = records.min_by_key(|(_, record)| record.history.referenced_at);
+    first.map_or(0, |(at, _)| at)
 }
 
 /// By the lowest bits, since the highest ones are alike in a sample.
@@ -273,16 +284,14 @@ mod tests {
     }
 
     #[test]
-    fn a_miniature_evicts_what_its_policy_evicts() {
-        let learned = WaitStatistics::new(PRIOR, 1000, 0);
+    fn a_miniature_finds_its_pages_and_evicts_the_victim() {
         let mut pool = MiniaturePool::new(3);
         let mut misses = 0;
         let mut resident: Vec<Page> = Vec::new();
         for (now, page) in (1..).zip((0..2000u64).map(|at| at * at % 7 + at / 300)) {
             let history = History::new(now);
-            let values = learned.values(now, 1.0).led_by(Leader::Lru);
             let record = PageRecord { page, history };
-            let served = pool.serve(&record, hash(page), Access::Read, values);
+            let served = pool.serve(&record, hash(page), Access::Read, longest_unreferenced);
             assert_eq!(served.missed, !resident.contains(&page));
             misses += u32::from(served.missed);
             resident.retain(|&other| other != page);
@@ -299,12 +308,11 @@ mod tests {
 
     #[test]
     fn a_page_costs_a_write_when_it_becomes_dirty() {
-        let values = WaitStatistics::new(PRIOR, 1000, 0);
         let mut pool = MiniaturePool::new(1);
         let mut cost = |now, page, access| {
             let history = History::new(now);
             let record = PageRecord { page, history };
-            let served = pool.serve(&record, hash(page), access, values.values(now, 5.0));
+            let served = pool.serve(&record, hash(page), access, longest_unreferenced);
             served.cost(5.0)
         };
         assert_eq!(cost(1, 7, Access::Read), 1.0);

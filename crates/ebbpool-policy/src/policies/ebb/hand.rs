@@ -1,11 +1,8 @@
 //! The order in which the frames of a pool are compared.
 
-use std::ops::Range;
-
+use super::reviews::GROUP;
 use crate::policy::Frame;
 
-/// The most frames of a group.
-pub(super) const GROUP: Frame = 8;
 /// A group is about this share of all groups after the one before it, in thousandths: the golden section, of which any
 /// number of multiples is spread evenly.
 const STEP: u64 = 618;
@@ -17,9 +14,6 @@ const STEP: u64 = 618;
 /// no sample of the pages.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Hand {
-    frames: Frame,
-    /// Frames of a group; the last group may have fewer.
-    group: Frame,
     groups: u32,
     /// The group to visit next, and how many groups after it the following one is.
     next: u32,
@@ -29,19 +23,15 @@ pub(super) struct Hand {
 }
 
 impl Hand {
-    /// A hand that visits at least `looks` of `frames` frames for each victim, each of which is at least 1.
+    /// A hand over `frames` frames that visits `looks` of them for each victim, as many groups as these take. Both
+    /// numbers are at least 1.
     pub(super) fn new(frames: u32, looks: u32) -> Self {
-        let looks = looks.clamp(1, frames.max(1));
-        let per_victim = looks.div_ceil(GROUP);
-        let group = looks.div_ceil(per_victim);
-        let groups = frames.div_ceil(group).max(1);
+        let groups = frames.div_ceil(GROUP).max(1);
         Hand {
-            frames,
-            group,
             groups,
             next: 0,
             step: step(groups),
-            per_victim: per_victim.min(groups),
+            per_victim: looks.div_ceil(GROUP).min(groups),
         }
     }
 
@@ -51,20 +41,24 @@ impl Hand {
         self.per_victim
     }
 
-    /// Visits the next group.
+    /// Visits the next group, counted from 0.
     #[inline]
-    pub(super) fn advance(&mut self) -> Range<Frame> {
-        let start = self.start();
-        let next = u64::from(self.next) + u64::from(self.step);
-        let groups = u64::from(self.groups);
-        self.next = if next < groups { next } else { next - groups } as u32;
-        start..self.frames.min(start + self.group)
+    pub(super) fn advance(&mut self) -> u32 {
+        let group = self.next;
+        // Neither number is near the end of its type: there are fewer groups than an eighth of all numbers.
+        let next = group + self.step;
+        self.next = if next < self.groups {
+            next
+        } else {
+            next - self.groups
+        };
+        group
     }
 
     /// The first frame of the group to visit next.
     #[inline]
     pub(super) fn start(&self) -> Frame {
-        self.next * self.group
+        self.next * GROUP
     }
 }
 
@@ -85,37 +79,29 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_round_visits_each_frame_once() {
-        for frames in (1..200).chain([1000, 4096, 65_537]) {
-            for looks in [1, 5, 8, 12, 32, 1024] {
-                let mut hand = Hand::new(frames, looks);
-                let mut visited = vec![0; frames as usize];
-                for _ in 0..hand.groups {
-                    let group = hand.advance();
-                    assert!(group.len() <= GROUP as usize && !group.is_empty());
-                    group.for_each(|frame| visited[frame as usize] += 1);
-                }
-                assert!(
-                    visited.iter().all(|&visits| visits == 1),
-                    "{frames}, {looks}"
-                );
-                assert_eq!(hand.start(), 0);
+    fn a_round_visits_each_group_once() {
+        for frames in (1..200).chain([1000, 4096, 65_537, u32::MAX]) {
+            let mut hand = Hand::new(frames, 32);
+            assert_eq!(divisor(hand.step, hand.groups), 1, "{frames}");
+            if frames == u32::MAX {
+                (0..100).for_each(|_| assert!(hand.advance() < hand.groups));
+                continue;
             }
+            let mut visited = vec![0; hand.groups as usize];
+            (0..hand.groups).for_each(|_| visited[hand.advance() as usize] += 1);
+            assert!(visited.iter().all(|&visits| visits == 1), "{frames}");
+            assert_eq!(hand.start(), 0);
         }
     }
 
     #[test]
     fn each_victim_has_its_looks_far_apart() {
         let mut hand = Hand::new(8000, 32);
-        let groups: Vec<Frame> = (0..hand.per_victim())
-            .map(|_| hand.advance().start)
-            .collect();
-        assert_eq!(groups, [0, 4952, 1904, 6856]);
-        assert_eq!(Hand::new(8000, 1).per_victim, 1);
-        assert_eq!(Hand::new(8000, 1).advance(), 0..1);
-        let hand = Hand::new(8000, 12);
-        assert_eq!((hand.per_victim, hand.group), (2, 6));
-        let hand = Hand::new(20, 32);
-        assert_eq!((hand.per_victim, hand.group), (3, 7));
+        let groups: Vec<u32> = (0..hand.per_victim()).map(|_| hand.advance()).collect();
+        assert_eq!(groups, [0, 619, 238, 857]);
+        assert_eq!(hand.start(), 476 * GROUP);
+        let per_victim = |frames, looks| Hand::new(frames, looks).per_victim();
+        assert_eq!((per_victim(8000, 1), per_victim(8000, 12)), (1, 2));
+        assert_eq!((per_victim(20, 32), per_victim(1, 1024)), (3, 1));
     }
 }

@@ -48,7 +48,7 @@ use self::ghosts::Ghosts;
 use self::hand::Hand;
 use self::history::{CANDIDATE, DIRTY, History, PageRecord, RESIDENT};
 use self::learned::WaitStatistics;
-use self::reviews::Reviews;
+use self::reviews::{GROUP, Reviews};
 use crate::parameters::{one_of, parameters, share_of, whole};
 use crate::policy::{
     Access, Costs, Frame, Ghost, MOST_GHOSTS, Page, PageClass, Policy, UNKNOWN_CLASS,
@@ -61,7 +61,7 @@ use crate::spec::{Entry, MemoryUse, ParameterKind};
 /// Nothing is random: the policy compares frames in turn, which finds the least valuable as well as
 /// a random sample does.
 pub struct Ebb {
-    /// By frame.
+    /// By frame, and without a page up to the end of the last group of frames.
     residents: Vec<PageRecord>,
     reviews: Reviews,
     ghosts: Ghosts,
@@ -87,6 +87,7 @@ fn asymmetry(costs: Costs) -> f32 {
 }
 
 /// The positions of the bits that are set, the lowest first.
+#[inline]
 fn bits(mut set: u32) -> impl Iterator<Item = u32> {
     std::iter::from_fn(move || {
         let lowest = (set != 0).then(|| set.trailing_zeros())?;
@@ -136,7 +137,7 @@ parameters! {
         looks: u32 = {
             kind: whole(1, 1024),
             default: "32",
-            about: "frames compared for each victim besides the candidates",
+            about: "frames compared for each victim besides the candidates, in groups of 8",
         },
         begin: Leader = {
             kind: one_of::<Leader>(),
@@ -173,7 +174,10 @@ impl Build for Ebb {
             pages: f64::from(config.trust_pages),
         };
         Ebb {
-            residents: vec![PageRecord::default(); frames as usize],
+            residents: vec![
+                PageRecord::default();
+                (frames as usize).next_multiple_of(GROUP as usize)
+            ],
             reviews: Reviews::new(frames),
             ghosts: Ghosts::new(most_ghosts, share_of(config.gmin, most_ghosts)),
             forgotten_counts: ForgottenCounts::new(config.long_gone * u64::from(frames), frames),
@@ -246,8 +250,8 @@ impl Ebb {
         let mut weakest = self.candidates.weakest();
         for _ in 0..self.hand.per_victim() {
             let group = self.hand.advance();
-            for at in bits(self.reviews.due(group.clone(), self.now)) {
-                let frame = group.start + at;
+            for at in bits(self.reviews.due(group, self.now)) {
+                let frame = group * GROUP + at;
                 let history = &mut self.residents[frame as usize].history;
                 if !history.is(RESIDENT) || !may_evict(frame) {
                     continue;
@@ -275,9 +279,8 @@ impl Ebb {
         let mut hand = self.hand;
         for _ in 0..hand.per_victim() {
             let group = hand.advance();
-            let start = group.start;
             for at in bits(self.reviews.due(group, self.now)) {
-                prefetch_index(&self.residents, (start + at) as usize);
+                prefetch_index(&self.residents, (group * GROUP + at) as usize);
             }
         }
         for _ in 0..hand.per_victim() {
