@@ -153,7 +153,7 @@ struct Groups {
 impl Groups {
     fn new(m: usize, looks: usize) -> Groups {
         let all = m.div_ceil(8);
-        let meets_all = |step: &usize| (1..all).all(|n| n * step % all != 0);
+        let meets_all = |step: &usize| (1..all).all(|n| !(n * step).is_multiple_of(all));
         let step = (all * 618 / 1000).max(1);
         Groups {
             all,
