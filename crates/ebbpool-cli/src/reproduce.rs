@@ -29,6 +29,7 @@ impl From<ExperimentError> for Failure {
         let hint = match &error {
             ExperimentError::Unknown { .. } => "; `ebbpool reproduce --list` shows them",
             ExperimentError::NoDevice { .. } => "; omit --file",
+            ExperimentError::NoDraw { .. } => "; omit --seed",
             _ => "",
         };
         match error {
@@ -193,7 +194,10 @@ fn summary_of(result: &ExperimentResult) -> String {
 }
 
 pub(crate) fn reproduce(args: &ReproduceArgs) -> Result<(), Failure> {
-    let selected = experiments::select(&args.ids, args.list)?;
+    let mut selected = experiments::select(&args.ids, args.list)?;
+    if let Some(seed) = args.seed {
+        experiments::draw_with_seed(&mut selected, seed)?;
+    }
     if args.list {
         return list(&selected, args.format);
     }

@@ -43,6 +43,12 @@ pub enum ExperimentError {
         /// The experiment.
         id: String,
     },
+    /// The request has a seed for draws, and the experiment draws nothing.
+    #[error("'{id}' draws nothing, so it takes no seed")]
+    NoDraw {
+        /// The experiment.
+        id: String,
+    },
     /// A text in an experiment is invalid.
     #[error("{0}")]
     Invalid(String),
@@ -65,6 +71,7 @@ impl ExperimentError {
         match self {
             ExperimentError::Unknown { .. }
             | ExperimentError::NoDevice { .. }
+            | ExperimentError::NoDraw { .. }
             | ExperimentError::Invalid(_) => ErrorKind::Request,
             ExperimentError::Lab(error) => error.kind(),
             _ => ErrorKind::Failure,

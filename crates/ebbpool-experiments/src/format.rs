@@ -9,6 +9,7 @@ use toml::Spanned;
 
 use self::document::Document;
 use super::contenders::{self, CandidateValues, PolicyChoice};
+use super::draw::Draw;
 use super::metric::Metric;
 use super::ordered::{Ordered, Text};
 use super::plan::PseudoPolicy;
@@ -50,6 +51,8 @@ pub struct Experiment {
     /// The varied parameters; each combination of their values is a point.
     #[serde(default)]
     pub(crate) vary: Ordered<Spanned<Vec<Text>>>,
+    /// Parameters to draw at random, which vary together: their values are added to `vary`.
+    pub(crate) draw: Option<Spanned<Draw>>,
     /// The settings that `--full` replaces.
     #[serde(default)]
     pub(crate) full: FullScale,
@@ -486,12 +489,32 @@ impl Experiment {
     /// [`FormatError`] names the line and the problem.
     pub fn parse(text: &str, label: &str) -> Result<Experiment, FormatError> {
         let document = Document { text, label };
-        let experiment: Experiment = toml::from_str(text).map_err(|error| {
+        let mut experiment: Experiment = toml::from_str(text).map_err(|error| {
             let problem = error.message().replace(['\n', '\r'], " ");
             document.error(error.span(), problem)
         })?;
+        document.check_draw(&experiment)?;
+        experiment.fill_draw();
         document.check(&experiment)?;
         Ok(experiment)
+    }
+
+    /// Draws the parameters anew with that seed. False if the experiment draws nothing.
+    pub(crate) fn draw_with_seed(&mut self, seed: u64) -> bool {
+        if let Some(draw) = &mut self.draw {
+            draw.get_mut().seed = seed;
+        }
+        self.fill_draw();
+        self.draw.is_some()
+    }
+
+    fn fill_draw(&mut self) {
+        if let Some(draw) = &self.draw {
+            let span = draw.span();
+            let drawn = draw.get_ref().values().into_iter();
+            let spanned = drawn.map(|(name, values)| (name, Spanned::new(span.clone(), values)));
+            self.vary = Ordered(spanned.collect());
+        }
     }
 
     /// The name, such as `cikm-table2`.

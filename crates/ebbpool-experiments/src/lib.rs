@@ -8,6 +8,7 @@ mod cell_values;
 mod chart;
 mod contenders;
 mod data;
+mod draw;
 mod error;
 mod estimates;
 mod files;
@@ -44,5 +45,5 @@ pub use page::{claimed, summary};
 pub use ranking::{RankingTable, heading, of_all as rankings};
 #[cfg(unix)]
 pub use study::with_a_device;
-pub use study::{ExperimentResult, StudyOutcome, StudyRequest, run, select};
+pub use study::{ExperimentResult, StudyOutcome, StudyRequest, draw_with_seed, run, select};
 pub use verdict::{GuestFinding, JudgedClaim, Verdict};

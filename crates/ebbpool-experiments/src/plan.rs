@@ -222,8 +222,17 @@ impl RunSelection {
     }
 }
 
-/// All combinations of the values of the varied parameters.
+/// All combinations of the values of the varied parameters; of drawn ones, the values of each draw.
 fn combinations(experiment: &Experiment, scale: Scale) -> Vec<Vec<(String, String)>> {
+    if let Some(draw) = &experiment.draw {
+        let of_draw = |at: usize| {
+            let varied = experiment.varied(scale);
+            let values = varied
+                .filter_map(|(name, values)| Some((name.to_string(), values.get(at)?.0.clone())));
+            values.collect()
+        };
+        return (0..draw.get_ref().count as usize).map(of_draw).collect();
+    }
     let mut all = vec![Vec::new()];
     for (name, values) in experiment.varied(scale) {
         let longer = all.iter().flat_map(|prefix: &Vec<(String, String)>| {

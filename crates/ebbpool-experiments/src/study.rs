@@ -236,6 +236,25 @@ pub fn with_a_device(mut experiments: Vec<(String, Experiment)>) -> Vec<(String,
     experiments
 }
 
+/// Draws the cells of experiments with drawn parameters anew, with that seed.
+///
+/// # Errors
+///
+/// [`ExperimentError::NoDraw`] if an experiment draws nothing.
+pub fn draw_with_seed(
+    experiments: &mut [(String, Experiment)],
+    seed: u64,
+) -> Result<(), ExperimentError> {
+    for (id, experiment) in experiments {
+        if !experiment.draw_with_seed(seed) {
+            return Err(ExperimentError::NoDraw { id: id.clone() });
+        }
+        // The name is a part of the command that runs the experiment again.
+        id.push_str(&format!(" --seed {seed}"));
+    }
+    Ok(())
+}
+
 fn read(file: &str) -> Result<Experiment, ExperimentError> {
     let text = fs::read_to_string(file).map_err(|error| ExperimentError::Read {
         file: file.into(),

@@ -24,6 +24,9 @@ pub(crate) struct ReproduceArgs {
     /// Additional policies for every figure, separated by commas; may be repeated
     #[arg(long, value_name = "LIST")]
     pub(crate) policy: Vec<String>,
+    /// Draw the cells of experiments that draw them at random, such as ebb-drawn, with this seed
+    #[arg(long, value_name = "N")]
+    pub(crate) seed: Option<u64>,
     /// A file or block device that replaces the device models, as for `ebbpool replay --create`; only
     /// experiments with a device run, in real time
     #[cfg(unix)]

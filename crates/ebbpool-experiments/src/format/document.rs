@@ -56,6 +56,19 @@ impl Document<'_> {
         Ok(())
     }
 
+    /// Checks that ranges to draw from are valid, and that nothing else varies.
+    pub(super) fn check_draw(&self, experiment: &Experiment) -> Result<(), FormatError> {
+        let Some(draw) = &experiment.draw else {
+            return Ok(());
+        };
+        let varies = !experiment.vary.0.is_empty() || !experiment.full.vary.0.is_empty();
+        let problem = match varies {
+            true => Some("there are [draw] and [vary]; use one of them".into()),
+            false => draw.get_ref().problem(),
+        };
+        problem.map_or(Ok(()), |it| Err(self.error(Some(draw.span()), it)))
+    }
+
     /// Checks that the experiment has everything that its kind needs.
     fn check_contents(&self, experiment: &Experiment) -> Result<(), FormatError> {
         let missing = |what: &str| Err(self.error(None, format!("there is no {what}")));

@@ -4,13 +4,15 @@
 
 mod classes;
 mod counts;
+mod duel;
 mod tables;
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use self::classes::Classes;
 use self::counts::{doublings, quarter};
-use self::tables::{Table, Trust};
+use self::duel::Duel;
+use self::tables::{Table, Trust, rounded_down};
 use crate::buffer::Policy;
 use crate::spec::Spec;
 
@@ -29,6 +31,7 @@ pub(crate) struct Parameters {
     trust: Trust,
     pool: usize,
     looks: usize,
+    lru_begins: bool,
 }
 
 impl Parameters {
@@ -45,6 +48,11 @@ impl Parameters {
             },
             pool: spec.number("pool", 8) as usize,
             looks: spec.number("looks", 32) as usize,
+            lru_begins: match spec.text("begin", "ebb").as_str() {
+                "ebb" => false,
+                "lru" => true,
+                other => panic!("`begin={other}` is no policy"),
+            },
         }
     }
 }
@@ -82,6 +90,9 @@ type Rank = (u32, u32);
 struct Ghost {
     page: u64,
     history: History,
+    /// When it was evicted, if its waits are counted as censored then; such that the age of its last reference is the
+    /// youngest of a bucket.
+    counted_at: Option<u64>,
 }
 
 /// The count of a page that has no ghost.
@@ -117,7 +128,8 @@ pub(crate) struct Ebb {
     incoming: Option<Incoming>,
     /// Slots, each with the value found last, of the page that was in it then.
     candidates: Vec<(usize, Rank)>,
-    hand: usize,
+    groups: Groups,
+    duel: Duel,
     now: u64,
     asymmetry: f64,
     misses: u64,
@@ -126,6 +138,35 @@ pub(crate) struct Ebb {
     learning: (usize, usize),
     rows_per_miss: usize,
     decay: f32,
+}
+
+/// The order in which searches visit groups of eight neighbouring slots.
+struct Groups {
+    /// All groups, of which the last one may have fewer slots, and those that are searched for a victim.
+    all: usize,
+    searched: usize,
+    /// The n-th group to be searched, from 0, is n x step modulo all groups.
+    step: usize,
+    n: usize,
+}
+
+impl Groups {
+    fn new(m: usize, looks: usize) -> Groups {
+        let all = m.div_ceil(8);
+        let meets_all = |step: &usize| (1..all).all(|n| !(n * step).is_multiple_of(all));
+        let step = (all * 618 / 1000).max(1);
+        Groups {
+            all,
+            searched: looks.div_ceil(8).min(all),
+            step: (step..).find(meets_all).expect("a step of a prime number"),
+            n: 0,
+        }
+    }
+
+    /// The first slot of the group to be searched next.
+    fn next(&self) -> usize {
+        8 * (self.n * self.step % self.all)
+    }
 }
 
 impl History {
@@ -156,11 +197,12 @@ impl Ebb {
             sets: BTreeMap::new(),
             classes: Classes::new(m, parameters.classes),
             class: 0,
-            references: Table::new(REFERENCE_KINDS.len(), parameters.trust),
-            writes: Table::new(WRITE_KINDS, parameters.trust),
+            references: Table::new(REFERENCE_KINDS.len(), true, parameters.trust),
+            writes: Table::new(WRITE_KINDS, false, parameters.trust),
             incoming: None,
             candidates: Vec::new(),
-            hand: 0,
+            groups: Groups::new(m, parameters.looks),
+            duel: Duel::new(m, parameters.lru_begins),
             now: 0,
             asymmetry: 1.0,
             misses: 0,
@@ -210,6 +252,7 @@ impl Ebb {
         for (dirty, queue) in [false, true].into_iter().zip(&mut self.ghosts) {
             if let Some(at) = queue.iter().position(|ghost| ghost.page == page) {
                 let ghost = queue.remove(at);
+                self.end_ghost(&ghost);
                 return (self.referenced(ghost.history), Some(dirty));
             }
         }
@@ -249,14 +292,34 @@ impl Ebb {
     fn forget_a_ghost(&mut self) {
         let [clean, dirty] = &self.ghosts;
         let of_dirty = dirty.len() > self.parameters.dirty_ghosts || clean.is_empty();
-        let Ghost { page, history } = self.ghosts[usize::from(of_dirty)].remove(0);
-        let age = self.now - history.referenced_at;
+        let ghost = self.ghosts[usize::from(of_dirty)].remove(0);
+        self.end_ghost(&ghost);
+        let Ghost { page, history, .. } = ghost;
+        self.censored(&history, self.now);
+        self.store_count(page, &history);
+    }
+
+    /// The waits of a page are observed up to that time.
+    fn censored(&mut self, history: &History, time: u64) {
+        let age = time - history.referenced_at;
         self.references.censored(history.reference_row(), age);
         if let Some(writes) = history.writes {
             let row = history.write_row(&writes);
-            self.writes.censored(row, self.now - writes.last);
+            self.writes.censored(row, time - writes.last);
         }
-        self.store_count(page, &history);
+    }
+
+    /// The waits of a ghost are not censored at its eviction any more: it is referenced or forgotten.
+    fn end_ghost(&mut self, ghost: &Ghost) {
+        let (Some(time), history) = (ghost.counted_at, &ghost.history) else {
+            return;
+        };
+        let age = time - history.referenced_at;
+        self.references.withdraw(history.reference_row(), age);
+        if let Some(writes) = history.writes {
+            let row = history.write_row(&writes);
+            self.writes.withdraw(row, time - writes.last);
+        }
     }
 
     /// Stores the count in place of the page's own, or of one mistaken for it; else of the count
@@ -290,7 +353,11 @@ impl Ebb {
     fn refused(&mut self, incoming: Incoming) {
         if let Some(dirty) = incoming.evicted_dirty {
             let Incoming { page, history, .. } = incoming;
-            self.ghosts[usize::from(dirty)].push(Ghost { page, history });
+            self.ghosts[usize::from(dirty)].push(Ghost {
+                page,
+                history,
+                counted_at: None,
+            });
         }
     }
 
@@ -336,19 +403,41 @@ impl Ebb {
         self.learning = (slots, 0);
     }
 
-    fn value(&self, slot: usize) -> f32 {
-        let resident = self.slots[slot].as_ref().expect("a resident page");
-        let history = &resident.history;
+    fn value(&self, history: &History, dirty: bool) -> f32 {
         let age = self.now - history.referenced_at;
         let reads = self.references.density(history.reference_row(), age);
         match history.writes {
-            Some(writes) if resident.dirty => {
+            Some(writes) if dirty => {
                 let age = self.now - writes.last;
                 let row = history.write_row(&writes);
                 reads + self.asymmetry as f32 * self.writes.density(row, age)
             }
             _ => reads,
         }
+    }
+
+    /// Of equals the longest unreferenced is evicted first.
+    fn rank_of_ebb(&self, history: &History, dirty: bool) -> Rank {
+        let value = self.value(history, dirty);
+        (value.to_bits(), history.referenced_at as u32)
+    }
+
+    fn rank_of_lru(&self, history: &History) -> Rank {
+        let age = self.now - history.referenced_at;
+        let value = 1.0 / (1 + age) as f32;
+        (value.to_bits(), history.referenced_at as u32)
+    }
+
+    /// The resident page was referenced: the miniatures are, too.
+    fn duel(&mut self, slot: usize, write: bool) {
+        let resident = self.slots[slot].as_ref().expect("a resident page");
+        let (page, history) = (resident.page, resident.history);
+        let mut duel = std::mem::replace(&mut self.duel, Duel::new(1, false));
+        let rank_of_ebb = |history: &History, dirty| self.rank_of_ebb(history, dirty);
+        let rank_of_lru = |history: &History, _| self.rank_of_lru(history);
+        let asymmetry = f64::from(self.asymmetry as f32);
+        duel.reference((page, write), history, asymmetry, rank_of_ebb, rank_of_lru);
+        self.duel = duel;
     }
 }
 
@@ -358,20 +447,23 @@ impl Ebb {
         resident.is_some_and(|resident| !pinned.contains(&resident.page))
     }
 
-    /// Of equals the longest unreferenced is evicted first.
     fn rank(&self, slot: usize) -> Rank {
-        let resident = self.slots[slot].as_ref().expect("a resident page");
-        let referenced_at = resident.history.referenced_at;
-        (self.value(slot).to_bits(), referenced_at as u32)
+        let Resident { dirty, history, .. } = self.slots[slot].as_ref().expect("a resident page");
+        match self.duel.lru_leads {
+            true => self.rank_of_lru(history),
+            false => self.rank_of_ebb(history, *dirty),
+        }
     }
 
-    /// Compares the next slots in turn with the candidates.
+    /// Compares the next groups of slots with the candidates.
     fn search(&mut self, pinned: &BTreeSet<u64>) {
-        let looks = self.parameters.looks.min(self.m);
-        for slot in (0..looks)
-            .map(|n| (self.hand + n) % self.m)
-            .collect::<Vec<_>>()
-        {
+        let mut slots = Vec::new();
+        for _ in 0..self.groups.searched {
+            let first = self.groups.next();
+            slots.extend(first..self.m.min(first + 8));
+            self.groups.n += 1;
+        }
+        for slot in slots {
             let is_due = self.slots[slot]
                 .as_ref()
                 .is_some_and(|it| it.review <= self.now);
@@ -385,7 +477,7 @@ impl Ebb {
                 self.candidates[at].1
             });
             let rank = self.rank(slot);
-            self.put_off(slot, f32::from_bits(limit.0));
+            self.put_off(slot, f32::from_bits(rank.0), f32::from_bits(limit.0));
             if rank < limit && self.candidates.iter().all(|(other, _)| *other != slot) {
                 if let Some(weakest) = weakest {
                     self.candidates.remove(weakest);
@@ -393,13 +485,12 @@ impl Ebb {
                 self.candidates.push((slot, rank));
             }
         }
-        self.hand = (self.hand + looks) % self.m;
     }
 
     /// A page of three times the limit is not compared until its age has doubled, one of twice the limit until half of
     /// that time has passed.
-    fn put_off(&mut self, slot: usize, limit: f32) {
-        let (value, now) = (self.value(slot), self.now);
+    fn put_off(&mut self, slot: usize, value: f32, limit: f32) {
+        let now = self.now;
         let resident = self.resident_at(slot);
         let age = now - resident.history.referenced_at;
         let excess = (value / limit - 1.0) / 2.0;
@@ -424,6 +515,7 @@ impl Policy for Ebb {
         let resident = self.resident_at(slot);
         resident.history = history;
         resident.dirty |= write;
+        self.duel(slot, write);
     }
 
     fn miss(&mut self, page: u64, write: bool) {
@@ -457,7 +549,8 @@ impl Policy for Ebb {
         let slot = loop {
             let least = (0..self.candidates.len()).min_by_key(|at| self.candidates[*at].1);
             let Some(least) = least else {
-                let mut in_turn = (0..self.m).map(|n| (self.hand + n) % self.m);
+                let first = self.groups.next();
+                let mut in_turn = (0..self.m).map(|n| (first + n) % self.m);
                 break in_turn
                     .find(|slot| self.may_evict(*slot, pinned))
                     .expect("an unpinned page");
@@ -489,12 +582,14 @@ impl Policy for Ebb {
             }
         }
         let empty = self.slots.iter().position(Option::is_none);
-        self.slots[empty.expect("an empty place")] = Some(Resident {
+        let empty = empty.expect("an empty place");
+        self.slots[empty] = Some(Resident {
             page,
             dirty: write,
             history: incoming.history,
             review: self.now,
         });
+        self.duel(empty, write);
     }
 
     fn evict(&mut self, page: u64) {
@@ -506,9 +601,13 @@ impl Policy for Ebb {
         if self.ghosts[0].len() + self.ghosts[1].len() == self.parameters.ghosts {
             self.forget_a_ghost();
         }
+        let history = evicted.history;
+        let counted_at = history.referenced_at + rounded_down(self.now - history.referenced_at);
+        self.censored(&history, counted_at);
         self.ghosts[usize::from(evicted.dirty)].push(Ghost {
             page,
-            history: evicted.history,
+            history,
+            counted_at: Some(counted_at),
         });
     }
 

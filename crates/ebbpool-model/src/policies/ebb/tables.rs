@@ -37,6 +37,10 @@ struct Pooled {
 /// The learned densities of references, or of writes. Rows are numbered slot by slot.
 pub(super) struct Table {
     kinds: usize,
+    /// Pages of a kind come from the kind before it.
+    in_order: bool,
+    /// What was expected of the row learned last.
+    before: Vec<f64>,
     waits: Vec<Waits>,
     /// By row and bucket.
     density: Vec<Vec<f32>>,
@@ -52,6 +56,11 @@ static STARTS: LazyLock<Vec<u64>> = LazyLock::new(|| {
     let doublings = (0..=BUCKETS as u32 / 2).map(|n| 1u64 << n);
     doublings.flat_map(|d| [2 * d - 2, 3 * d - 2]).collect()
 });
+
+/// The youngest age of the bucket of an age.
+pub(super) fn rounded_down(age: u64) -> u64 {
+    STARTS[bucket(age)]
+}
 
 pub(super) fn bucket(age: u64) -> usize {
     let last = STARTS[..BUCKETS].iter().rposition(|start| *start <= age);
@@ -120,7 +129,7 @@ impl Observations {
 }
 
 impl Table {
-    pub(super) fn new(kinds: usize, trust: Trust) -> Table {
+    pub(super) fn new(kinds: usize, in_order: bool, trust: Trust) -> Table {
         let nothing = Waits {
             events: vec![0.0; BUCKETS],
             censored: vec![0.0; BUCKETS],
@@ -131,6 +140,8 @@ impl Table {
         };
         let mut table = Table {
             kinds,
+            in_order,
+            before: Vec::new(),
             waits: vec![nothing; SLOTS * kinds],
             density: vec![vec![0.0; BUCKETS]; SLOTS * kinds],
             of_kind: vec![guessed.clone(); kinds],
@@ -158,6 +169,16 @@ impl Table {
         self.waits[row].censored[bucket(age)] += 1.0;
     }
 
+    /// A page counted as censored at that age is so no longer. What was counted may have faded.
+    pub(super) fn withdraw(&mut self, row: usize, age: u64) {
+        let censored = &mut self.waits[row].censored[bucket(age)];
+        *censored = if *censored > 1.0 {
+            *censored - 1.0
+        } else {
+            0.0
+        };
+    }
+
     pub(super) fn density(&self, row: usize, age: u64) -> f32 {
         self.density[row][bucket(age)]
     }
@@ -173,8 +194,16 @@ impl Table {
         let (slot, kind) = (row / self.kinds, row % self.kinds);
         let observed = Observations::of(&self.waits[row]);
         let usual = |at: usize| self.of_kind[kind].usual[at] * self.of_slot[slot].usual[at];
-        let usual: Vec<f64> = (0..BUCKETS).map(usual).collect();
+        let mut usual: Vec<f64> = (0..BUCKETS).map(usual).collect();
+        if self.in_order && kind > 0 {
+            // As many pages as `trust` has are taken to be like those of the kind before.
+            let pages = observed.at_risk[0];
+            for (usual, before) in usual.iter_mut().zip(&self.before) {
+                *usual = (pages * *usual + trust.pages * before) / (pages + trust.pages);
+            }
+        }
         let expected = observed.expected(&usual, trust);
+        self.before.clone_from(&expected);
         self.density[row] = (0..BUCKETS).map(|at| density(&expected, at)).collect();
 
         self.all.observed.add(&observed);

@@ -20,10 +20,15 @@ struct WaitCounts {
 /// the event or the eviction, whichever is first (the Gittins index of the wait).
 ///
 /// A row with few observations is taken to be usual. What is usual for it follows from the kind in all slots, times the
-/// ratio of the slot's events to those usual for pages of the same kinds (indirect standardization).
+/// ratio of the slot's events to those usual for pages of the same kinds (indirect standardization). Where the pages of a
+/// kind come from the kind before it, as counts of references grow by one, a row that hardly had a page is taken to be
+/// like the row of the kind before: pages that are referenced together reach a new kind together.
 pub(super) struct Densities<const KINDS: usize> {
     rows: Vec<[WaitCounts; BUCKETS]>,
     density: Vec<[f32; BUCKETS]>,
+    origin: KindOrigin,
+    /// The events expected per page of the row learned last.
+    learned_last: [f64; BUCKETS],
     all: PooledWaits,
     // On the heap, like the rows: a thread with a small stack may build a policy.
     by_kind: Vec<PooledWaits>,
@@ -38,6 +43,15 @@ struct PooledWaits {
     events: [f64; BUCKETS],
     at_risk: [f64; BUCKETS],
     usual: [f64; BUCKETS],
+}
+
+/// Where the pages of a kind come from.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum KindOrigin {
+    /// From the kind before it.
+    KindBefore,
+    /// From several kinds.
+    AnyKind,
 }
 
 /// The weight of the usual against the observations of a row.
@@ -57,7 +71,7 @@ const ONCE: [f64; BUCKETS] = [1.0; BUCKETS];
 
 impl<const KINDS: usize> Densities<KINDS> {
     /// Without observations: every row is as guessed.
-    pub(super) fn new(prior: PriorWeight) -> Self {
+    pub(super) fn new(prior: PriorWeight, origin: KindOrigin) -> Self {
         let guessed = PooledWaits {
             events: [0.0; BUCKETS],
             at_risk: [0.0; BUCKETS],
@@ -66,6 +80,8 @@ impl<const KINDS: usize> Densities<KINDS> {
         let mut densities = Densities {
             rows: vec![[WaitCounts::default(); BUCKETS]; SLOTS * KINDS],
             density: vec![[0.0; BUCKETS]; SLOTS * KINDS],
+            origin,
+            learned_last: [0.0; BUCKETS],
             by_kind: vec![guessed.clone(); KINDS],
             by_slot: vec![
                 PooledWaits {
@@ -96,6 +112,14 @@ impl<const KINDS: usize> Densities<KINDS> {
         self.rows[row][ages::bucket(age)].censored += 1.0;
     }
 
+    /// A page of the row that was counted as forgotten after `age` references is so no longer.
+    #[inline]
+    pub(super) fn withdraw_censored(&mut self, row: usize, age: u64) {
+        let censored = &mut self.rows[row][ages::bucket(age)].censored;
+        // What was counted may have faded since.
+        *censored = (*censored - 1.0).max(0.0);
+    }
+
     /// The densities: events per reference of keeping a page, by row and bucket of ages.
     #[inline]
     pub(super) fn all(&self) -> &[[f32; BUCKETS]] {
@@ -109,12 +133,16 @@ impl<const KINDS: usize> Densities<KINDS> {
         self.density.copy_within(shared..shared + KINDS, first);
     }
 
-    /// Computes the densities of a row anew, then multiplies its observations by `decay`.
+    /// Computes the densities of a row anew, directly after those of the row before it in its slot, then multiplies its observations by `decay`.
     pub(super) fn learn(&mut self, row: usize, prior: PriorWeight, decay: f32) {
         let (slot, kind) = (row / KINDS, row % KINDS);
         let (events, at_risk) = self.observations(row);
-        let usual = self.usual(slot, kind);
+        let usual = match self.origin == KindOrigin::KindBefore && kind > 0 {
+            true => self.usual_after_kind_before(slot, kind, at_risk[0], prior),
+            false => self.usual(slot, kind),
+        };
         let expected = prior.weigh(&events, &at_risk, &usual);
+        self.learned_last = expected;
 
         let mut later = [BucketRange::default(); BUCKETS];
         let mut ranges = 0;
@@ -177,6 +205,21 @@ impl<const KINDS: usize> Densities<KINDS> {
     fn usual(&self, slot: usize, kind: usize) -> [f64; BUCKETS] {
         let (kind, slot) = (&self.by_kind[kind], &self.by_slot[slot]);
         std::array::from_fn(|at| kind.usual[at] * slot.usual[at])
+    }
+
+    /// The same for a row that had that number of pages: of the first pages, the events expected of the row learned last
+    /// are usual.
+    fn usual_after_kind_before(
+        &self,
+        slot: usize,
+        kind: usize,
+        pages: f64,
+        prior: PriorWeight,
+    ) -> [f64; BUCKETS] {
+        let (usual, before) = (self.usual(slot, kind), &self.learned_last);
+        std::array::from_fn(|at| {
+            (pages * usual[at] + prior.pages * before[at]) / (pages + prior.pages)
+        })
     }
 }
 
@@ -274,7 +317,7 @@ mod tests {
     };
 
     fn learned(waits: impl Iterator<Item = (u64, bool)>) -> Densities<1> {
-        let mut densities = Densities::new(PRIOR);
+        let mut densities = Densities::new(PRIOR, KindOrigin::AnyKind);
         for (age, record_event) in waits {
             match record_event {
                 true => densities.record_event(0, age),
@@ -293,7 +336,7 @@ mod tests {
 
     #[test]
     fn without_observations_older_is_worse() {
-        let densities = Densities::<1>::new(PRIOR);
+        let densities = Densities::<1>::new(PRIOR, KindOrigin::AnyKind);
         for age in 1..1000 {
             assert!(densities.at(0, age) >= densities.at(0, age + 1));
         }
@@ -336,5 +379,41 @@ mod tests {
             densities.end_round(1, PRIOR);
         }
         assert!(densities.at(0, 8) < fresh / 2.0);
+    }
+
+    #[test]
+    fn pages_of_a_new_kind_are_expected_to_be_like_those_of_the_kind_before() {
+        let density = |origin| {
+            let mut densities = Densities::<2>::new(PRIOR, origin);
+            for _ in 0..1000 {
+                densities.record_event(0, 1000);
+            }
+            densities.learn(0, PRIOR, 1.0);
+            densities.learn(1, PRIOR, 1.0);
+            (densities.at(0, 800), densities.at(1, 800))
+        };
+        let (before, new) = density(KindOrigin::KindBefore);
+        assert!(new > before / 2.0, "{new}, {before}");
+        let (before, new) = density(KindOrigin::AnyKind);
+        assert!(new < before / 2.0, "{new}, {before}");
+    }
+
+    #[test]
+    fn a_wait_that_is_withdrawn_leaves_no_trace() {
+        let waits = (0..100).map(|at| (at, at % 2 == 0));
+        let without = learned(waits.clone());
+        let mut with = Densities::<1>::new(PRIOR, KindOrigin::AnyKind);
+        with.record_censored(0, 500);
+        for (age, is_event) in waits {
+            match is_event {
+                true => with.record_event(0, age),
+                false => with.record_censored(0, age),
+            }
+        }
+        with.withdraw_censored(0, 500);
+        // Of what has faded no more is withdrawn than there is.
+        with.withdraw_censored(0, 700);
+        with.learn(0, PRIOR, 1.0);
+        assert_eq!(with.all(), without.all());
     }
 }

@@ -1,6 +1,7 @@
 //! The record of a page, resident or not.
 
-use super::classes::{Classification, SHARED_SLOT};
+use super::ages;
+use super::classes::{Classification, SHARED_SLOT, SLOTS};
 use super::counts::EventCount;
 use crate::policy::Page;
 
@@ -22,12 +23,18 @@ pub(super) struct History {
     pub(super) written_at: u64,
     references: EventCount,
     writes: EventCount,
-    /// The slot of the page's class.
-    slot: u8,
-    reference_kind: u8,
+    /// The slot of the page's class, and the kind of waits for a reference << 4.
+    slot_and_reference_kind: u8,
     write_kind: u8,
     marks: u8,
+    /// Of a ghost: the bucket of its age at its eviction, plus 1. 0 for a page that is not a ghost.
+    evicted_in: u8,
 }
+
+/// The bits of a slot; the kind of waits for a reference has the rest of a byte.
+const SLOT_BITS: u32 = 4;
+const SLOT_MASK: u8 = (1 << SLOT_BITS) - 1;
+const _: () = assert!(SLOTS <= 1 << SLOT_BITS && REFERENCE_KINDS <= 1 << (u8::BITS - SLOT_BITS));
 
 /// A frame holds the page.
 pub(super) const RESIDENT: u8 = 1;
@@ -57,7 +64,7 @@ impl History {
         History {
             referenced_at: now,
             references: EventCount::ONE,
-            slot: SHARED_SLOT,
+            slot_and_reference_kind: SHARED_SLOT,
             ..History::default()
         }
     }
@@ -65,7 +72,8 @@ impl History {
     /// Sets the page's class.
     #[inline]
     pub(super) fn classify(&mut self, classification: Classification) {
-        self.slot = classification.slot;
+        self.slot_and_reference_kind =
+            self.slot_and_reference_kind & !SLOT_MASK | classification.slot;
         self.set(TAIL, classification.is_tail);
     }
 
@@ -84,6 +92,13 @@ impl History {
         self.marks & mark != 0
     }
 
+    /// The page is dirty and its last write is known. A miniature may hold a dirty page longer than its history is known.
+    #[inline]
+    pub(super) fn waits_for_a_write(&self) -> bool {
+        const BOTH: u8 = DIRTY | WRITTEN;
+        self.marks & BOTH == BOTH
+    }
+
     #[inline]
     pub(super) fn set(&mut self, mark: u8, is: bool) {
         self.marks = self.marks & !mark | if is { mark } else { 0 };
@@ -98,13 +113,38 @@ impl History {
     /// The row of the tables of references to which the wait since the last reference belongs.
     #[inline]
     pub(super) fn reference_row(&self) -> usize {
-        usize::from(self.slot) * REFERENCE_KINDS + usize::from(self.reference_kind)
+        usize::from(self.slot()) * REFERENCE_KINDS
+            + usize::from(self.slot_and_reference_kind >> SLOT_BITS)
     }
 
     /// The row of the tables of writes to which the wait since the last write belongs; for pages that were written.
     #[inline]
     pub(super) fn write_row(&self) -> usize {
-        usize::from(self.slot) * WRITE_KINDS + usize::from(self.write_kind)
+        usize::from(self.slot()) * WRITE_KINDS + usize::from(self.write_kind)
+    }
+
+    #[inline]
+    fn slot(&self) -> u8 {
+        self.slot_and_reference_kind & SLOT_MASK
+    }
+
+    /// The page is evicted now.
+    #[inline]
+    pub(super) fn evict(&mut self, now: u64) {
+        self.evicted_in = ages::bucket(now - self.referenced_at) as u8 + 1;
+    }
+
+    /// The page is a ghost no longer, or its waits are counted otherwise.
+    #[inline]
+    pub(super) fn end_ghost(&mut self) {
+        self.evicted_in = 0;
+    }
+
+    /// The time of a ghost's eviction, rounded down to the start of a bucket of its age.
+    #[inline]
+    pub(super) fn evicted_at(&self) -> Option<u64> {
+        let bucket = self.evicted_in.checked_sub(1)?;
+        Some(self.referenced_at + ages::start(usize::from(bucket)))
     }
 
     #[inline]
@@ -127,7 +167,8 @@ impl History {
 
     #[inline]
     fn set_reference_kind(&mut self) {
-        self.reference_kind = self.references.level().min(REFERENCE_KINDS as u32 - 1) as u8;
+        let kind = self.references.level().min(REFERENCE_KINDS as u32 - 1) as u8;
+        self.slot_and_reference_kind = self.slot() | kind << SLOT_BITS;
     }
 
     #[inline]
@@ -174,5 +215,37 @@ mod tests {
         }
         assert_eq!(history.reference_row(), 2 * REFERENCE_KINDS + 10);
         assert_eq!(history.write_row(), 2 * WRITE_KINDS + 24 + 5 * 4 + 2);
+    }
+
+    #[test]
+    fn the_age_at_eviction_is_remembered_by_its_bucket() {
+        let mut history = History::new(1000);
+        assert_eq!(history.evicted_at(), None);
+        history.evict(1000);
+        assert_eq!(history.evicted_at(), Some(1000));
+        history.evict(1100);
+        assert_eq!(history.evicted_at(), Some(1000 + 94));
+        history.evict(u64::MAX);
+        assert!(history.evicted_at().is_some_and(|at| at > 1 << 28));
+        history.end_ghost();
+        assert_eq!(history.evicted_at(), None);
+    }
+
+    #[test]
+    fn slot_and_kind_share_a_byte() {
+        let mut history = History::new(1);
+        let classification = Classification {
+            slot: SLOTS as u8 - 1,
+            is_tail: false,
+            is_new_slot: false,
+        };
+        history.classify(classification);
+        (0..5000).for_each(|now| history.referenced(now));
+        assert_eq!(history.reference_row(), SLOTS * REFERENCE_KINDS - 1);
+        history.classify(Classification {
+            slot: 3,
+            ..classification
+        });
+        assert_eq!(history.reference_row(), 4 * REFERENCE_KINDS - 1);
     }
 }

@@ -2,8 +2,9 @@
 
 use super::ages::{self, BUCKETS};
 use super::classes::ClassSlots;
-use super::densities::{Densities, PriorWeight};
-use super::history::{DIRTY, History, REFERENCE_KINDS, WRITE_KINDS, WRITTEN};
+use super::densities::{Densities, KindOrigin, PriorWeight};
+use super::duel::Leader;
+use super::history::{History, REFERENCE_KINDS, WRITE_KINDS, WRITTEN};
 use crate::policy::{Page, PageClass};
 
 /// The misses of the first rounds of learning.
@@ -63,8 +64,8 @@ impl WaitStatistics {
             prior,
             frames: u64::from(frames),
             classes: ClassSlots::new(frames, classes),
-            references: Densities::new(prior),
-            writes: Densities::new(prior),
+            references: Densities::new(prior, KindOrigin::KindBefore),
+            writes: Densities::new(prior, KindOrigin::AnyKind),
             misses: 0,
             next_round: SHORTEST_ROUND,
             round: LearningRound::NONE,
@@ -100,6 +101,33 @@ impl WaitStatistics {
         history.written(now);
     }
 
+    /// The page was evicted and is a ghost now: until its ghost ends, its waits count as observed up to the eviction.
+    ///
+    /// Otherwise pages that die would be counted only when their ghosts are forgotten, long after those pages of their
+    /// row that live, and a row would be taken to be better than it is.
+    #[inline]
+    pub(super) fn begin_ghost(&mut self, history: &History) {
+        if let Some(evicted_at) = history.evicted_at() {
+            self.forget(history, evicted_at);
+        }
+    }
+
+    /// A ghost ends: the page is referenced, or its history is no longer stored.
+    #[inline]
+    pub(super) fn end_ghost(&mut self, history: &mut History) {
+        let Some(evicted_at) = history.evicted_at() else {
+            return;
+        };
+        history.end_ghost();
+        let age = evicted_at - history.referenced_at;
+        self.references
+            .withdraw_censored(history.reference_row(), age);
+        if history.is(WRITTEN) {
+            let age = evicted_at - history.written_at;
+            self.writes.withdraw_censored(history.write_row(), age);
+        }
+    }
+
     /// The page's history is no longer stored.
     #[inline]
     pub(super) fn forget(&mut self, history: &History, now: u64) {
@@ -120,6 +148,7 @@ impl WaitStatistics {
             writes: self.writes.all(),
             now,
             asymmetry: [0.0, asymmetry],
+            leader: Leader::Ebb,
         }
     }
 
@@ -184,19 +213,30 @@ pub(super) struct PageValues<'a> {
     now: u64,
     /// R for a clean and a dirty page.
     asymmetry: [f32; 2],
+    leader: Leader,
 }
 
 impl PageValues<'_> {
+    /// The values that decide where that policy leads. Under LRU a page is worth the more, the less time has passed since
+    /// its last reference.
+    #[inline]
+    pub(super) fn led_by(self, leader: Leader) -> Self {
+        PageValues { leader, ..self }
+    }
+
     /// The saving of keeping the page per reference, in page reads.
     ///
     /// Whether a page is dirty cannot be predicted, so there is no branch.
     #[inline]
     pub(super) fn of(&self, history: &History) -> f32 {
+        if self.leader == Leader::Lru {
+            return 1.0 / (1 + self.now - history.referenced_at) as f32;
+        }
         let since_reference = ages::bucket(self.now - history.referenced_at);
         let since_write = ages::bucket(self.now - history.written_at);
         let reads = self.references[history.reference_row()][since_reference];
         let writes = self.writes[history.write_row()][since_write];
-        let asymmetry = self.asymmetry[usize::from(history.is(DIRTY))];
+        let asymmetry = self.asymmetry[usize::from(history.waits_for_a_write())];
         reads + asymmetry * writes
     }
 }

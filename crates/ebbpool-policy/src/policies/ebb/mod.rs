@@ -8,12 +8,16 @@
 //! may be evicted at the best moment. The page of least value is evicted. The write cost R is a factor
 //! in that comparison and nowhere else, so it may change with every operation.
 //!
+//! What was learned is wrong for a while where a workload changes at once. So ebb compares what it costs with what
+//! LRU costs, over a sample of the pages, and evicts by age while LRU costs less.
+//!
 //! *Where it comes from.* The value of waiting is the index of Gittins (1979) with the hazard of
-//! Kaplan and Meier (1958): pages forgotten before their next reference count as observed up to
+//! Kaplan and Meier (1958): pages evicted or forgotten before their next reference count as observed up to
 //! then. Age and count together are LRU and LFU in one, as in LRFU and W-TinyLFU, but weighted by
 //! measurements instead of by a formula. Sampled caches (Redis, Hyperbolic) show that comparing a
 //! few candidates and a few other frames does nearly as well as comparing all; separate ghosts for
-//! dirty pages are from H-ARC.
+//! dirty pages are from H-ARC. That a sample of the pages in a pool of few frames shows what a policy would cost is from
+//! miniature simulations (Waldspurger et al., 2017) and the set dueling of processors' caches (Qureshi et al., 2007).
 //!
 //! *When to prefer something else.* See `when` of the entry below. If neighbouring pages are
 //! referenced together, a policy by blocks uses information that ebb ignores; where a miss costs
@@ -21,20 +25,21 @@
 //!
 //! *What it costs.* A hit touches one record of 32 bytes and a few kilobytes of tables. A miss
 //! compares 8 candidates and those of 32 frames that are due for review, looks up a ghost or a count, and sometimes
-//! learns a row of the tables, which take 0.6 megabytes. Nothing is allocated after `new`.
+//! learns a row of the tables, which take 0.6 megabytes. A reference costs a hash of the page number, by which it is in
+//! the sample or not; in a pool of at most 128 frames every page is. Nothing is allocated after `new`.
 
 mod ages;
 mod candidates;
 mod classes;
 mod counts;
 mod densities;
+mod duel;
 mod forgotten_counts;
 mod ghosts;
+mod hand;
 mod history;
 mod learned;
 mod reviews;
-
-use std::ops::Range;
 
 use ebbpool_cost::Decimal;
 use prefetch_index::prefetch_index;
@@ -42,12 +47,14 @@ use prefetch_index::prefetch_index;
 use self::candidates::{Candidates, MOST as MOST_CANDIDATES, PageValue};
 use self::classes::MOST_CLASSES;
 use self::densities::PriorWeight;
+use self::duel::{Duel, Leader};
 use self::forgotten_counts::ForgottenCounts;
 use self::ghosts::Ghosts;
+use self::hand::Hand;
 use self::history::{CANDIDATE, DIRTY, History, PageRecord, RESIDENT};
 use self::learned::WaitStatistics;
 use self::reviews::{GROUP, Reviews};
-use crate::parameters::{parameters, share_of, whole};
+use crate::parameters::{one_of, parameters, share_of, whole};
 use crate::policy::{
     Access, Costs, Frame, Ghost, MOST_GHOSTS, Page, PageClass, Policy, UNKNOWN_CLASS,
 };
@@ -56,20 +63,19 @@ use crate::spec::{Entry, MemoryUse, ParameterKind};
 
 /// The policy ebb, which the module describes.
 ///
-/// Nothing is random: the policy compares frames in turn, which finds the least valuable as well as
-/// a random sample does.
+/// Nothing is random: the policy compares groups of frames in an order that spreads them, which finds the least valuable
+/// as well as a random sample does.
 pub struct Ebb {
-    /// By frame.
+    /// By frame, and without a page up to the end of the last group of frames.
     residents: Vec<PageRecord>,
     reviews: Reviews,
     ghosts: Ghosts,
     forgotten_counts: ForgottenCounts,
     learned: WaitStatistics,
     candidates: Candidates,
-    /// Frames compared for each victim, besides the candidates.
-    looks: u32,
-    /// The frame to compare next.
-    hand: Frame,
+    /// The frames to compare next.
+    hand: Hand,
+    duel: Duel,
     /// The class of the page about to be missed.
     class: PageClass,
     /// The page missed last, and whether it had a ghost.
@@ -86,6 +92,7 @@ fn asymmetry(costs: Costs) -> f32 {
 }
 
 /// The positions of the bits that are set, the lowest first.
+#[inline]
 fn bits(mut set: u32) -> impl Iterator<Item = u32> {
     std::iter::from_fn(move || {
         let lowest = (set != 0).then(|| set.trailing_zeros())?;
@@ -135,7 +142,12 @@ parameters! {
         looks: u32 = {
             kind: whole(1, 1024),
             default: "32",
-            about: "frames compared for each victim besides the candidates",
+            about: "frames compared for each victim besides the candidates, in groups of 8",
+        },
+        begin: Leader = {
+            kind: one_of::<Leader>(),
+            default: "ebb",
+            about: "the policy that chooses victims until a duel of miniatures finds the other one cheaper",
         },
     }
 }
@@ -148,8 +160,8 @@ impl Build for Ebb {
         aliases: &[],
         params: EbbConfig::PARAMS,
         summary: "Learns how soon pages of a given history are used and written again, and keeps those that save most by staying.",
-        how: "The record of a page, resident or a ghost, has the times of its last reference and write and the counts of both. Pages are divided into classes: those that the caller reports at misses, and where it reports none, regions of page numbers, the size of which is a power of 2. For every 32 frames, but at most for 11 classes (`classes`), one class has a slot of its own: those with most misses (a frequency count after Misra and Gries). The others share one. There are at most as many regions. For each class ebb learns how long pages waited for their next reference, by number of references, and in tables of their own for their next write, by number of writes, by how far references outnumber them, and by whether the page was, when it was missed, among the three highest of its class so far, where rows are appended. It learns in buckets of half a doubling of the wait; pages whose ghost was forgotten count as observed up to then. Where there are few observations, the usual ones of such counts in all classes are taken, times the ratio of the class's events to the usual ones. From this follows the density at each age: the highest rate of events per reference that keeping the page can yield, if it is evicted at the best moment. The value of a page is its density of references plus, if it is dirty, R times its density of writes. The victim is the page of least value of 8 candidates and those of the next 32 frames in turn that are due for review, of equals the longest unreferenced; the 8 least stay candidates. A page that was found to be worth three times the weakest candidate is not due until its age has doubled, one that was worth less for a proportionally shorter time, and of the candidates only values that would be the least are computed anew. Half of the ghosts are for pages evicted dirty. Reference counts of pages without a ghost are stored in 4 bytes each, found by hashing the page's number at a miss without a ghost and when a ghost is forgotten, never at a hit. The rows of the tables are learned anew at misses, all of them in a round: of 64 misses at first, then of a quarter of all misses so far, and later of half a miss per frame or of eight per row, if that is more. Observations fade to 1/e in 100 misses per frame. Nothing is random.",
-        when: "Use it where no policy is known to suit the workload: it learns the workload and follows R, and on most workloads it costs no more than the best other online policy. Report the classes of pages if you know them (relations, or the leaves and inner pages of an index): on TPC-C that saves most. Take another policy where a page's neighbours predict its use better than its own past and its class do (policies by blocks, such as bplru), where writes cost much more than reads and go to the pages that are read most (h-arc), and where computing time counts, since a miss takes more of it than with other policies. It needs some thousand misses to learn.",
+        how: "The record of a page, resident or a ghost, has the times of its last reference and write and the counts of both. Pages are divided into classes: those that the caller reports at misses, and where it reports none, regions of page numbers, the size of which is a power of 2. For every 32 frames, but at most for 11 classes (`classes`), one class has a slot of its own: those with most misses (a frequency count after Misra and Gries). The others share one. There are at most as many regions. For each class ebb learns how long pages waited for their next reference, by number of references, and in tables of their own for their next write, by number of writes, by how far references outnumber them, and by whether the page was, when it was missed, among the three highest of its class so far, where rows are appended. It learns in buckets of half a doubling of the wait; pages whose ghost was forgotten count as observed up to then, and pages that have a ghost as observed up to their eviction (the age of which is rounded down to the youngest of its bucket), until the ghost is referenced or forgotten. Where there are few observations, the usual ones of such counts in all classes are taken, times the ratio of the class's events to the usual ones; of references, the first pages of a row are taken to be like those of the next lower number of references in the class, from which they come. From this follows the density at each age: the highest rate of events per reference that keeping the page can yield, if it is evicted at the best moment. The value of a page is its density of references plus, if it is dirty, R times its density of writes. The victim is the page of least value of 8 candidates and those of the next 32 frames that are due for review, of equals the longest unreferenced; the 8 least stay candidates. A page that was found to be worth three times the weakest candidate is not due until its age has doubled, one that was worth less for a proportionally shorter time, and of the candidates only values that would be the least are computed anew. Frames are visited in groups of 8 neighbours, each 0.618 of all groups after the one before, rounded down and then up to a number without a common divisor with that of all groups, since neighbours hold pages of about one age. Half of the ghosts are for pages evicted dirty. Reference counts of pages without a ghost are stored in 4 bytes each, found by hashing the page's number at a miss without a ghost and when a ghost is forgotten, never at a hit. The rows of the tables are learned anew at misses, all of them in a round: of 64 misses at first, then of a quarter of all misses so far, and later of half a miss per frame or of eight per row, if that is more. Observations fade to 1/e in 100 misses per frame. A duel decides whether victims are chosen so, or as LRU does, by the least value of 1 / (1 + age): two miniatures of 128 frames, or of all if there are fewer, serve the pages whose hash (SplitMix64) is among the lowest, in their frames' share of all pages; one evicts the page of least value, the other one the longest unreferenced. They take each page's history from the pool. A miniature's bill is its misses, and R for each page that becomes dirty; at each event that costs one of them, bills and the sum of the squares of the events' differences fade by one part of 4 per frame of a miniature, but of 64 at least. LRU leads once ebb's bill is higher by more than 2 % of LRU's and 2 roots of the squares, until ebb's bill is the lower one. Nothing is random.",
+        when: "Use it where no policy is known to suit the workload: it learns the workload and follows R, and on most workloads it costs no more than the best other online policy. Report the classes of pages if you know them (relations, or the leaves and inner pages of an index): on TPC-C that saves most. Take another policy where a page's neighbours predict its use better than its own past and its class do (policies by blocks, such as bplru), where writes cost much more than reads and go to the pages that are read most (h-arc), and where computing time counts, since a miss takes more of it than with other policies. It needs some thousand misses to learn. With `begin=lru` it chooses victims as LRU does until it is found to be cheaper: take that if the first minutes count and no page is read in loops.",
         memory: MemoryUse::of(32).with_ghosts(86),
         source: "this project",
         online: true,
@@ -167,14 +179,17 @@ impl Build for Ebb {
             pages: f64::from(config.trust_pages),
         };
         Ebb {
-            residents: vec![PageRecord::default(); frames as usize],
+            residents: vec![
+                PageRecord::default();
+                (frames as usize).next_multiple_of(GROUP as usize)
+            ],
             reviews: Reviews::new(frames),
             ghosts: Ghosts::new(most_ghosts, share_of(config.gmin, most_ghosts)),
             forgotten_counts: ForgottenCounts::new(config.long_gone * u64::from(frames), frames),
             learned: WaitStatistics::new(prior, frames, config.classes),
             candidates: Candidates::new(config.pool),
-            looks: config.looks.min(frames),
-            hand: 0,
+            hand: Hand::new(frames, config.looks),
+            duel: Duel::new(frames, config.begin),
             class: UNKNOWN_CLASS,
             incoming: None,
             now: 0,
@@ -194,6 +209,7 @@ impl Ebb {
     fn recall(&mut self, page: Page, ghost: Option<Ghost>) -> (History, bool) {
         if let Some(record) = ghost.and_then(|ghost| self.ghosts.take(ghost, page)) {
             let mut history = record.history;
+            self.learned.end_ghost(&mut history);
             self.learned.reference(&mut history, self.now);
             return (history, true);
         }
@@ -201,11 +217,20 @@ impl Ebb {
         (History::new(self.now), false)
     }
 
+    /// The page in the frame was referenced now: the miniatures of the duel are, too.
+    #[inline]
+    fn referenced(&mut self, frame: Frame, access: Access) {
+        let record = &self.residents[frame as usize];
+        let values = self.learned.values(self.now, self.asymmetry);
+        self.duel.reference(record, access, values, self.asymmetry);
+    }
+
     /// The candidate of least value. The policy computes only values that would be the least, and removes candidates
     /// that may not be evicted when it comes to them.
     #[inline]
     fn least(&mut self, may_evict: impl Fn(Frame) -> bool) -> Option<Frame> {
         let values = self.learned.values(self.now, self.asymmetry);
+        let values = values.led_by(self.duel.leader());
         loop {
             let (at, frame, known) = self.candidates.least()?;
             let history = &mut self.residents[frame as usize].history;
@@ -222,15 +247,16 @@ impl Ebb {
         }
     }
 
-    /// Searches those frames for candidates that are due for review.
+    /// Searches the next frames for candidates that are due for review.
     #[inline]
-    fn search(&mut self, frames: Range<Frame>, may_evict: impl Fn(Frame) -> bool) {
+    fn search(&mut self, may_evict: impl Fn(Frame) -> bool) {
         let values = self.learned.values(self.now, self.asymmetry);
+        let values = values.led_by(self.duel.leader());
         let mut weakest = self.candidates.weakest();
-        for start in frames.clone().step_by(GROUP as usize) {
-            let group = start..frames.end.min(start + GROUP);
+        for _ in 0..self.hand.per_victim() {
+            let group = self.hand.advance();
             for at in bits(self.reviews.due(group, self.now)) {
-                let frame = start + at;
+                let frame = group * GROUP + at;
                 let history = &mut self.residents[frame as usize].history;
                 if !history.is(RESIDENT) || !may_evict(frame) {
                     continue;
@@ -249,30 +275,21 @@ impl Ebb {
                 weakest = self.candidates.weakest();
             }
         }
-    }
-
-    /// Searches the next frames in turn for candidates, each frame once.
-    #[inline]
-    fn search_next(&mut self, may_evict: impl Fn(Frame) -> bool) {
-        let frames = self.residents.len() as Frame;
-        let looks = self.looks.min(frames - self.hand);
-        self.search(self.hand..self.hand + looks, &may_evict);
-        self.hand += looks;
-        if self.hand == frames {
-            self.hand = self.looks - looks;
-            self.search(0..self.hand, may_evict);
-        }
         self.prefetch_next();
     }
 
-    /// Prefetches what the next search reads.
+    /// Prefetches what the next search reads, and what it prefetches.
     #[inline]
     fn prefetch_next(&self) {
-        let frames = self.residents.len() as Frame;
-        self.reviews.prefetch(self.hand + self.looks);
-        let next = self.hand..frames.min(self.hand + self.looks.min(GROUP));
-        for at in bits(self.reviews.due(next, self.now)) {
-            prefetch_index(&self.residents, (self.hand + at) as usize);
+        let mut hand = self.hand;
+        for _ in 0..hand.per_victim() {
+            let group = hand.advance();
+            for at in bits(self.reviews.due(group, self.now)) {
+                prefetch_index(&self.residents, (group * GROUP + at) as usize);
+            }
+        }
+        for _ in 0..hand.per_victim() {
+            self.reviews.prefetch(hand.advance());
         }
     }
 
@@ -280,14 +297,14 @@ impl Ebb {
     #[cold]
     fn first_evictable(&self, may_evict: impl Fn(Frame) -> bool) -> Option<Frame> {
         let frames = self.residents.len() as Frame;
-        let mut in_turn = (self.hand..frames).chain(0..self.hand);
+        let mut in_turn = (self.hand.start()..frames).chain(0..self.hand.start());
         in_turn
             .find(|&frame| self.residents[frame as usize].history.is(RESIDENT) && may_evict(frame))
     }
 
     /// Undoes a search that found no victim.
     #[cold]
-    fn resume(&mut self, candidates: usize, hand: Frame) {
+    fn resume(&mut self, candidates: usize, hand: Hand) {
         self.hand = hand;
         self.candidates.resume(candidates);
         for at in 0..candidates {
@@ -307,6 +324,7 @@ impl Policy for Ebb {
             self.learned.write(history, self.now);
             history.set(DIRTY, true);
         }
+        self.referenced(frame, access);
     }
 
     fn wants_every_hit(&self) -> bool {
@@ -349,7 +367,7 @@ impl Policy for Ebb {
     ) -> Option<Frame> {
         let hand = self.hand;
         let candidates = self.candidates.len();
-        self.search_next(&may_evict);
+        self.search(&may_evict);
         let victim = self.least(&may_evict);
         let victim = victim.or_else(|| self.first_evictable(may_evict));
         if victim.is_none() {
@@ -386,6 +404,7 @@ impl Policy for Ebb {
         history.set(CANDIDATE, candidate);
         self.residents[frame as usize] = PageRecord { page, history };
         self.reviews.admit(frame, self.now);
+        self.referenced(frame, access);
     }
 
     fn refused(&mut self) -> Option<Ghost> {
@@ -398,7 +417,8 @@ impl Policy for Ebb {
 
     #[inline]
     fn remember(&mut self, frame: Frame) -> Option<Ghost> {
-        if let Some((PageRecord { page, history }, next)) = self.ghosts.make_room() {
+        if let Some((PageRecord { page, mut history }, next)) = self.ghosts.make_room() {
+            self.learned.end_ghost(&mut history);
             self.learned.forget(&history, self.now);
             let (count, at) = (history.references(), history.referenced_at);
             self.forgotten_counts.put(page, count, at, self.now);
@@ -406,7 +426,11 @@ impl Policy for Ebb {
                 self.forgotten_counts.prefetch(next);
             }
         }
-        self.ghosts.put(self.residents[frame as usize])
+        let mut record = self.residents[frame as usize];
+        record.history.evict(self.now);
+        let ghost = self.ghosts.put(record)?;
+        self.learned.begin_ghost(&record.history);
+        Some(ghost)
     }
 
     #[inline]

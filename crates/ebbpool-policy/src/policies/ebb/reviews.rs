@@ -1,15 +1,11 @@
 //! When the value of the page in a frame is found anew.
 
-use std::ops::Range;
-
 use prefetch_index::prefetch_index;
 
 use crate::policy::Frame;
 
-/// The most frames that are compared at a time.
-pub(super) const GROUP: Frame = 32;
-/// Frames whose reviews share a line of the processor's cache.
-const FRAMES_PER_LINE: Frame = 16;
+/// The frames whose reviews are compared at a time.
+pub(super) const GROUP: Frame = 8;
 /// A page whose value exceeds the limit by this factor is passed over until its age has doubled; one that exceeds it by
 /// less for a proportionally shorter time.
 const CERTAIN: f32 = 3.0;
@@ -19,17 +15,28 @@ const CERTAIN: f32 = 3.0;
 /// A page whose value was well above that of the candidates hardly becomes a victim before it is a good deal older. That
 /// saves the search most of its work. It also costs less: a page that was found to be valuable is not given up at once
 /// when its row is learned anew.
-pub(super) struct Reviews(Vec<u32>);
+pub(super) struct Reviews(Vec<GroupReviews>);
+
+/// The reviews of a group, within a line of the processor's cache.
+#[derive(Clone)]
+#[repr(align(32))]
+struct GroupReviews([u32; GROUP as usize]);
 
 impl Reviews {
     pub(super) fn new(frames: u32) -> Self {
-        Reviews(vec![0; frames as usize])
+        let group = GroupReviews([0; GROUP as usize]);
+        Reviews(vec![group; frames.div_ceil(GROUP) as usize])
+    }
+
+    #[inline]
+    fn set(&mut self, frame: Frame, review: u32) {
+        self.0[(frame / GROUP) as usize].0[(frame % GROUP) as usize] = review;
     }
 
     /// The frame has a new page, which has no value yet.
     #[inline]
     pub(super) fn admit(&mut self, frame: Frame, now: u64) {
-        self.0[frame as usize] = now as u32;
+        self.set(frame, now as u32);
     }
 
     /// Sets the next review of a page of the given age, in references, the value of which was found to be `value` while
@@ -39,27 +46,24 @@ impl Reviews {
         let excess = (value / limit - 1.0) / (CERTAIN - 1.0);
         // As a whole number, what is not a number (0 / 0) becomes 0.
         let wait = (age as f32 * excess.clamp(0.0, 1.0)) as u64;
-        self.0[frame as usize] = (now + wait.min(1 << 30)) as u32;
+        self.set(frame, (now + wait.min(1 << 30)) as u32);
     }
 
-    /// The frames, at most [`GROUP`], that are due for review: bit 0 is for the first one.
+    /// The frames of a group that are due for review: bit 0 is for the first one. Groups are counted from 0.
     #[inline]
-    pub(super) fn due(&self, frames: Range<Frame>, now: u64) -> u32 {
-        let reviews = &self.0[frames.start as usize..frames.end as usize];
+    pub(super) fn due(&self, group: u32, now: u64) -> u32 {
         let mut due = 0;
-        for (at, review) in reviews.iter().enumerate() {
+        for (at, review) in self.0[group as usize].0.iter().enumerate() {
             // Without a branch, since which frames are due cannot be predicted.
             due |= u32::from(review.wrapping_sub(now as u32) as i32 <= 0) << at;
         }
         due
     }
 
-    /// Prefetches the reviews of the frames from `frame` on.
+    /// Prefetches the reviews of a group.
     #[inline]
-    pub(super) fn prefetch(&self, frame: Frame) {
-        for frame in (frame..frame + GROUP).step_by(FRAMES_PER_LINE as usize) {
-            prefetch_index(&self.0, frame as usize);
-        }
+    pub(super) fn prefetch(&self, group: u32) {
+        prefetch_index(&self.0, group as usize);
     }
 }
 
@@ -76,17 +80,14 @@ mod tests {
         }
         let waits = [0, 0, 10, 25, 50, 100, 100, 100];
         for now in 1000..1102 {
-            for (start, end) in [(0, 32), (3, 35), (11, 43), (40, 43), (7, 7)] {
-                let due = reviews.due(start..end, now);
-                for frame in start..end {
-                    let is_due = now - 1000 >= waits[frame as usize % 8];
-                    assert_eq!(due >> (frame - start) & 1 == 1, is_due, "{frame} at {now}");
-                }
-                assert_eq!(u64::from(due) >> (end - start), 0);
+            for frame in 0..43 {
+                let due = reviews.due(frame / GROUP, now) >> (frame % GROUP) & 1;
+                let is_due = now - 1000 >= waits[frame as usize % 8];
+                assert_eq!(due == 1, is_due, "{frame} at {now}");
             }
         }
         reviews.put_off(0, 0.0, 0.0, 100, 1000);
-        assert_eq!(reviews.due(0..1, 1000), 1);
+        assert_eq!(reviews.due(0, 1000) & 1, 1);
     }
 
     #[test]
@@ -95,7 +96,7 @@ mod tests {
         let now = u64::from(u32::MAX) - 5;
         reviews.put_off(0, 3.0, 1.0, 10, now);
         reviews.admit(1, now);
-        assert_eq!(reviews.due(0..2, now + 9), 2);
-        assert_eq!(reviews.due(0..2, now + 10), 3);
+        assert_eq!(reviews.due(0, now + 9) & 3, 2);
+        assert_eq!(reviews.due(0, now + 10) & 3, 3);
     }
 }

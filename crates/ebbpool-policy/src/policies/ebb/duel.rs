@@ -1,0 +1,365 @@
+//! Which policy serves the pool: ebb, or LRU where that costs less.
+
+use super::candidates::PageValue;
+use super::history::{DIRTY, History, PageRecord};
+use super::learned::PageValues;
+use crate::parameters::words;
+use crate::policy::{Access, Page};
+
+/// The most frames of a miniature.
+const MOST_FRAMES: u32 = 128;
+/// Bills fade to 1/e in this number of events per frame of a miniature, and in no fewer than the least.
+const MEMORY: f64 = 4.0;
+const LEAST_MEMORY: f64 = 64.0;
+/// LRU leads when ebb costs more by this share of LRU's bill, and by this number of standard deviations of the difference.
+const MARGIN: f64 = 0.02;
+const DEVIATIONS: f64 = 2.0;
+/// Chains of records by their pages' hashes.
+const CHAINS: usize = 256;
+/// The end of a chain.
+const NONE: u8 = u8::MAX;
+const _: () = assert!(MOST_FRAMES <= NONE as u32);
+
+/// The policy that chooses victims.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Leader {
+    /// The page of least value is evicted.
+    Ebb,
+    /// The page referenced longest ago is evicted.
+    Lru,
+}
+
+words!(Leader { "ebb" => Leader::Ebb, "lru" => Leader::Lru });
+
+/// Two miniatures of the pool, one served by ebb and one by LRU, over the pages whose hash falls into a sample. The
+/// sample's share of all pages is that of a miniature's frames among those of the pool.
+///
+/// A bill has a miniature's misses, and R times the pages that became dirty: these are written some time, and are known
+/// earlier than the writes.
+pub(super) struct Duel {
+    /// The highest hash of the sample.
+    highest: u64,
+    ebb: MiniaturePool,
+    lru: MiniaturePool,
+    ebb_bill: f64,
+    lru_bill: f64,
+    /// The squares of the differences, added up and faded as the bills are.
+    squares: f64,
+    /// The share of a bill that an event leaves.
+    fading: f64,
+    leader: Leader,
+}
+
+impl Duel {
+    /// A duel over a pool of `frames` frames, with the leader until the bills differ.
+    pub(super) fn new(frames: u32, leader: Leader) -> Self {
+        let sampled = frames.clamp(1, MOST_FRAMES);
+        Duel {
+            highest: match sampled < frames {
+                true => u64::MAX / u64::from(frames) * u64::from(sampled),
+                false => u64::MAX,
+            },
+            ebb: MiniaturePool::new(sampled),
+            lru: MiniaturePool::new(sampled),
+            ebb_bill: 0.0,
+            lru_bill: 0.0,
+            squares: 0.0,
+            fading: 1.0 - 1.0 / (MEMORY * f64::from(sampled)).max(LEAST_MEMORY),
+            leader,
+        }
+    }
+
+    #[inline]
+    pub(super) fn leader(&self) -> Leader {
+        self.leader
+    }
+
+    /// A page was referenced and has that history since.
+    #[inline]
+    pub(super) fn reference(
+        &mut self,
+        record: &PageRecord,
+        access: Access,
+        values: PageValues<'_>,
+        asymmetry: f32,
+    ) {
+        let hash = hash(record.page);
+        if hash <= self.highest {
+            self.serve(record, hash, access, values, f64::from(asymmetry));
+        }
+    }
+
+    fn serve(
+        &mut self,
+        record: &PageRecord,
+        hash: u64,
+        access: Access,
+        values: PageValues<'_>,
+        asymmetry: f64,
+    ) {
+        let by_value = |records: &[PageRecord]| least_valuable(records, values);
+        let ebb = self.ebb.serve(record, hash, access, by_value);
+        let lru = self.lru.serve(record, hash, access, longest_unreferenced);
+        let (ebb, lru) = (ebb.cost(asymmetry), lru.cost(asymmetry));
+        if ebb > 0.0 || lru > 0.0 {
+            self.charge(ebb, lru);
+        }
+    }
+
+    /// Adds the costs of an event to the bills, and compares them.
+    fn charge(&mut self, ebb: f64, lru: f64) {
+        self.ebb_bill = self.ebb_bill * self.fading + ebb;
+        self.lru_bill = self.lru_bill * self.fading + lru;
+        self.squares = self.squares * self.fading + (ebb - lru) * (ebb - lru);
+        let excess = self.ebb_bill - self.lru_bill;
+        let noise = DEVIATIONS * self.squares.sqrt();
+        match self.leader {
+            Leader::Ebb if excess > MARGIN * self.lru_bill + noise => self.leader = Leader::Lru,
+            Leader::Lru if excess < 0.0 => self.leader = Leader::Ebb,
+            _ => {}
+        }
+    }
+}
+
+/// What a miniature had to do for a reference.
+struct ServedReference {
+    missed: bool,
+    /// The page was clean, or not resident, and is dirty now.
+    dirtied: bool,
+}
+
+impl ServedReference {
+    fn cost(self, asymmetry: f64) -> f64 {
+        let dirtied = if self.dirtied { asymmetry } else { 0.0 };
+        f64::from(u8::from(self.missed)) + dirtied
+    }
+}
+
+/// A pool of few frames: copies of the histories of the pages that would be resident, found by chains.
+struct MiniaturePool {
+    frames: usize,
+    records: Vec<PageRecord>,
+    /// The first record of each chain.
+    first: [u8; CHAINS],
+    /// The next record of the same chain, by record.
+    next: [u8; MOST_FRAMES as usize],
+}
+
+impl MiniaturePool {
+    fn new(frames: u32) -> Self {
+        MiniaturePool {
+            frames: frames as usize,
+            records: Vec::with_capacity(frames as usize),
+            first: [NONE; CHAINS],
+            next: [NONE; MOST_FRAMES as usize],
+        }
+    }
+
+    fn serve(
+        &mut self,
+        record: &PageRecord,
+        hash: u64,
+        access: Access,
+        victim: impl FnOnce(&[PageRecord]) -> usize,
+    ) -> ServedReference {
+        let found = self.find(record.page, hash);
+        let was_dirty = found.is_some_and(|at| self.records[at].history.is(DIRTY));
+        let at = found.unwrap_or_else(|| self.admit(record.page, hash, victim));
+        self.records[at] = *record;
+        let is_dirty = was_dirty || access.is_write();
+        self.records[at].history.set(DIRTY, is_dirty);
+        ServedReference {
+            missed: found.is_none(),
+            dirtied: is_dirty && !was_dirty,
+        }
+    }
+
+    fn find(&self, page: Page, hash: u64) -> Option<usize> {
+        let mut at = self.first[chain(hash)];
+        while at != NONE && self.records[usize::from(at)].page != page {
+            at = self.next[usize::from(at)];
+        }
+        (at != NONE).then_some(usize::from(at))
+    }
+
+    /// Makes room for a page and adds it to its chain; returns the index of its record.
+    fn admit(
+        &mut self,
+        page: Page,
+        hash: u64,
+        victim: impl FnOnce(&[PageRecord]) -> usize,
+    ) -> usize {
+        let at = match self.records.len() < self.frames {
+            true => {
+                self.records.push(PageRecord {
+                    page,
+                    history: History::default(),
+                });
+                self.records.len() - 1
+            }
+            false => {
+                let victim = victim(&self.records);
+                self.unlink(victim);
+                victim
+            }
+        };
+        let first = &mut self.first[chain(hash)];
+        self.next[at] = *first;
+        *first = at as u8;
+        at
+    }
+
+    /// Removes a record from its chain.
+    fn unlink(&mut self, at: usize) {
+        let chain = chain(hash(self.records[at].page));
+        let next = self.next[at];
+        let mut before = self.first[chain];
+        if usize::from(before) == at {
+            self.first[chain] = next;
+            return;
+        }
+        while usize::from(self.next[usize::from(before)]) != at {
+            before = self.next[usize::from(before)];
+        }
+        self.next[usize::from(before)] = next;
+    }
+}
+
+/// The record of least value; of equals the longest unreferenced.
+fn least_valuable(records: &[PageRecord], values: PageValues<'_>) -> usize {
+    let value = |PageRecord { history, .. }: &PageRecord| {
+        PageValue::new(values.of(history), history.referenced_at)
+    };
+    let records = records.iter().enumerate();
+    let least = records.min_by_key(|(_, record)| value(record));
+    least.map_or(0, |(at, _)| at)
+}
+
+fn longest_unreferenced(records: &[PageRecord]) -> usize {
+    let records = records.iter().enumerate();
+    let first = records.min_by_key(|(_, record)| record.history.referenced_at);
+    first.map_or(0, |(at, _)| at)
+}
+
+/// By the lowest bits, since the highest ones are alike in a sample.
+fn chain(hash: u64) -> usize {
+    hash as usize % CHAINS
+}
+
+/// SplitMix64 with the page as its state. It is no hash by which other parts of the program take samples: of such a
+/// sample this one would have all pages or none.
+#[inline]
+fn hash(page: Page) -> u64 {
+    let mixed = page.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    mixed ^ (mixed >> 31)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::densities::PriorWeight;
+    use super::super::learned::WaitStatistics;
+    use super::*;
+
+    const PRIOR: PriorWeight = PriorWeight {
+        events: 4.0,
+        pages: 4.0,
+    };
+
+    /// Refers a duel to pages, each with a history that begins then.
+    fn refer(duel: &mut Duel, pages: impl Iterator<Item = Page>, asymmetry: f32) {
+        let learned = WaitStatistics::new(PRIOR, 1000, 0);
+        for (now, page) in (1..).zip(pages) {
+            let history = History::new(now);
+            let record = PageRecord { page, history };
+            let values = learned.values(now, asymmetry);
+            duel.reference(
+                &record,
+                Access::from_write(page % 2 == 0),
+                values,
+                asymmetry,
+            );
+        }
+    }
+
+    #[test]
+    fn a_miniature_finds_its_pages_and_evicts_the_victim() {
+        let mut pool = MiniaturePool::new(3);
+        let mut misses = 0;
+        let mut resident: Vec<Page> = Vec::new();
+        for (now, page) in (1..).zip((0..2000u64).map(|at| at * at % 7 + at / 300)) {
+            let history = History::new(now);
+            let record = PageRecord { page, history };
+            let served = pool.serve(&record, hash(page), Access::Read, longest_unreferenced);
+            assert_eq!(served.missed, !resident.contains(&page));
+            misses += u32::from(served.missed);
+            resident.retain(|&other| other != page);
+            resident.push(page);
+            if resident.len() > 3 {
+                resident.remove(0);
+            }
+            for &page in &resident {
+                assert!(pool.find(page, hash(page)).is_some());
+            }
+        }
+        assert!(misses > 100);
+    }
+
+    #[test]
+    fn a_page_costs_a_write_when_it_becomes_dirty() {
+        let mut pool = MiniaturePool::new(1);
+        let mut cost = |now, page, access| {
+            let history = History::new(now);
+            let record = PageRecord { page, history };
+            let served = pool.serve(&record, hash(page), access, longest_unreferenced);
+            served.cost(5.0)
+        };
+        assert_eq!(cost(1, 7, Access::Read), 1.0);
+        assert_eq!(cost(2, 7, Access::Write), 5.0);
+        assert_eq!(cost(3, 7, Access::Write), 0.0);
+        assert_eq!(cost(4, 8, Access::Write), 6.0);
+        assert_eq!(cost(5, 7, Access::Read), 1.0);
+    }
+
+    #[test]
+    fn the_leader_changes_when_the_difference_exceeds_margin_and_noise() {
+        let mut duel = Duel::new(100, Leader::Ebb);
+        for _ in 0..1000 {
+            duel.charge(1.0, 1.0);
+        }
+        assert_eq!(duel.leader(), Leader::Ebb);
+        let mut events = 0;
+        while duel.leader() == Leader::Ebb {
+            duel.charge(1.0, 0.0);
+            events += 1;
+        }
+        // Of e events 2 % of a bill of about 367 - e and 2 times the root of e: 15.
+        assert!((15..18).contains(&events), "{events}");
+        while duel.leader() == Leader::Lru {
+            duel.charge(0.0, 1.0);
+            events -= 1;
+        }
+        assert!((-3..3).contains(&events), "{events}");
+    }
+
+    #[test]
+    fn a_duel_without_a_difference_keeps_its_leader() {
+        for leader in [Leader::Ebb, Leader::Lru] {
+            let mut duel = Duel::new(50, leader);
+            refer(&mut duel, 0..10_000, 8.0);
+            assert_eq!(duel.leader(), leader);
+            assert!(duel.ebb_bill > 0.0);
+        }
+    }
+
+    #[test]
+    fn a_sample_has_its_share_of_the_pages() {
+        for (frames, least, most) in [(100, 1.0, 1.0), (256, 0.49, 0.51), (12_800, 0.009, 0.011)] {
+            let duel = Duel::new(frames, Leader::Ebb);
+            let sampled = (0..200_000).filter(|&page| hash(page) <= duel.highest);
+            let share = sampled.count() as f64 / 200_000.0;
+            assert!((least..=most).contains(&share), "{frames}: {share}");
+        }
+    }
+}
