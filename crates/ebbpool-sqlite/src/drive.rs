@@ -296,16 +296,18 @@ impl Instance {
     /// SQLite is about to commit, or has undone, what it has written to the main file.
     pub(crate) fn prepare_main(&self, shared: &Shared) -> Answer<()> {
         self.change_page_size(shared)?;
-        let Some(transaction) = self.with_family(shared, |family| family.main_transaction())?
-        else {
+        let (before, transaction) = self.with_family(shared, |family| {
+            Ok((family.main_is_synced(), family.main_transaction_in_doubt()?))
+        })?;
+        let Some(transaction) = transaction else {
             return Ok(());
         };
         match self.prepare(shared, &transaction) {
-            Ok(_) => self.with_family(shared, |family| {
-                family.main_is_prepared = true;
+            Ok(is_durable) => self.with_family(shared, |family| {
+                family.main_is_prepared(is_durable);
                 Ok(())
             }),
-            Err(code) => match self.with_family(shared, |family| family.undo_main())? {
+            Err(code) => match self.with_family(shared, |family| family.undo_main(before))? {
                 true => Ok(()),
                 false => Err(code),
             },
@@ -322,7 +324,7 @@ impl Instance {
         let (has_changed, is_prepared, window, super_journal) =
             self.with_family(shared, |family| {
                 let has_changed = family.take_main()?;
-                let is_prepared = std::mem::take(&mut family.main_is_prepared);
+                let is_prepared = family.main_is_settled();
                 let window = family.options.window;
                 Ok((
                     has_changed,

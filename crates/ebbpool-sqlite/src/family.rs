@@ -76,7 +76,9 @@ pub(crate) struct Family {
     /// True if SQLite has read its journal since it wrote to it.
     pub(crate) journal_was_read: bool,
     /// True if the transaction in the main file may be committed without another look at the disk.
-    pub(crate) main_is_prepared: bool,
+    main_is_prepared: bool,
+    /// While SQLite has synced the main file, and neither committed nor undone what it has written there: whether an epoch has that.
+    main_in_doubt: Option<bool>,
     // What is committed.
     pending: BTreeMap<u32, Arc<Image>>,
     pending_bytes: u64,
@@ -171,6 +173,7 @@ impl Family {
             has_committed_under_lock: false,
             journal_was_read: false,
             main_is_prepared: false,
+            main_in_doubt: None,
             pending: BTreeMap::new(),
             pending_bytes: 0,
             flying: BTreeMap::new(),

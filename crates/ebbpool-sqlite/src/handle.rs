@@ -175,7 +175,10 @@ pub(crate) fn delete_virtual(instance: &Instance, path: &str, durable: bool) -> 
         mirror::delete(instance.base, path, durable)?;
         match kind {
             Kind::Wal => family.wal_is_gone(),
-            _ => family.journal = None,
+            _ => {
+                family.journal_changes();
+                family.journal = None;
+            }
         }
         Ok(true)
     })
@@ -225,6 +228,9 @@ pub(crate) unsafe extern "C" fn close(file: *mut File) -> c_int {
         if open.is_deleted_on_close {
             let kind = open.kind;
             open.with(|family| {
+                if kind == Kind::Journal {
+                    family.journal_changes();
+                }
                 *virtual_file(family, kind) = None;
                 Ok(())
             })?;
@@ -324,7 +330,7 @@ pub(crate) unsafe extern "C" fn write(
             Kind::Wal => instance.write_wal(shared, at, bytes),
             Kind::Journal => open.with(|family| {
                 family.asked.journal += bytes.len() as u64;
-                family.journal_was_read = false;
+                family.journal_changes();
                 match &mut family.journal {
                     Some(journal) => journal.write(at, bytes),
                     None => Err(Code::IO),
@@ -347,6 +353,9 @@ pub(crate) unsafe extern "C" fn truncate(file: *mut File, length: i64) -> c_int 
             if kind == Kind::Main {
                 family.truncate_main(length);
                 return Ok(false);
+            }
+            if kind == Kind::Journal {
+                family.journal_changes();
             }
             if let Some(file) = virtual_file(family, kind) {
                 file.truncate(length)?;

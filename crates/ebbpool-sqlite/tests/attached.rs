@@ -4,7 +4,7 @@
 
 mod support;
 
-use ebbpool::storage::{DiskOperation, Fault, FaultyDisk};
+use ebbpool::storage::{DiskOperation, ENOSPC, Fault, FaultyDisk};
 use fastrand::Rng;
 use rusqlite::Connection;
 use support::cases::{Bench, PATH};
@@ -134,6 +134,160 @@ fn files_that_commit_together_get_their_epochs_together() {
                         .unwrap()
                 });
                 assert_eq!(values, [50, 50], "{mode}, {log}, {others}");
+            }
+        }
+    }
+}
+
+/// What is in the file of the rows that a transaction changes.
+fn rows(database: &Connection) -> rusqlite::Result<Vec<(i64, Vec<u8>)>> {
+    let mut statement = database.prepare("SELECT n, f FROM main.t ORDER BY n")?;
+    let rows = statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?;
+    rows.collect()
+}
+
+/// Has a transaction over two files refused from a write on, after which the disk is full; false if the disk had room for it.
+fn is_refused(bench: &Bench, mode: &str, lock: &str, options: &str, nth: u64) -> bool {
+    let when = format!("{mode}, {lock}, {options}, write {nth}");
+    let disk = FaultyDisk::new(nth);
+    bench.machine.insert(&disk);
+    bench.instance.be_killed();
+    let _ = bench.instance.set_time(0.0);
+    let database = bench.open(options).unwrap();
+    run(
+        &database,
+        &format!(
+            "PRAGMA auto_vacuum=1; PRAGMA locking_mode={lock}; PRAGMA journal_mode={mode};
+            CREATE TABLE t (n INTEGER PRIMARY KEY, f BLOB); CREATE INDEX t_f ON t(f);
+            ATTACH 'file:{OTHER}?{options}' AS other; PRAGMA other.journal_mode=wal; CREATE TABLE other.t (f)"
+        ),
+    );
+    for n in 0..20 {
+        run(
+            &database,
+            &format!("INSERT INTO main.t VALUES ({n}, randomblob(1500))"),
+        );
+    }
+    run(
+        &database,
+        "PRAGMA main.ebbpool_flush; PRAGMA other.ebbpool_flush; UPDATE main.t SET f=f WHERE n=1; UPDATE main.t SET f=randomblob(1500) WHERE n=1",
+    );
+    let before = rows(&database).unwrap();
+    disk.inject(
+        Fault::failing(DiskOperation::Write, ENOSPC)
+            .nth(nth)
+            .forever(),
+    );
+    let committed = database.execute_batch(
+        "BEGIN; DELETE FROM main.t WHERE n=5; INSERT INTO main.t VALUES (5, randomblob(1500));
+        UPDATE main.t SET f=randomblob(1500) WHERE n=9; INSERT INTO other.t VALUES (zeroblob(90000)); COMMIT",
+    );
+    if committed.is_ok() {
+        return false;
+    }
+    if !database.is_autocommit() {
+        database.execute_batch("ROLLBACK").unwrap();
+    }
+    let reads = rows(&database).map_err(|error| error.to_string());
+    assert_eq!(reads.as_ref(), Ok(&before), "{when}: on the full disk");
+    disk.heal();
+    let _ = bench.instance.set_time(1000.0);
+    run(&database, "INSERT INTO main.t VALUES (100, x'01')");
+    let mut expected = before;
+    expected.push((100, vec![1]));
+    drop(database);
+    disk.crash(nth);
+    disk.restart();
+    bench.forget();
+    let plain = bench.open_plain().unwrap();
+    assert_eq!(
+        rows(&plain).unwrap(),
+        expected,
+        "{when}: after a clean close"
+    );
+    let ok: String = plain
+        .query_row("PRAGMA integrity_check", [], |row| row.get(0))
+        .unwrap();
+    assert_eq!(ok, "ok", "{when}");
+    true
+}
+
+/// With a window of 0 one file has its part on the disk already when the other one is refused, and the disk has no room to take it
+/// back.
+#[test]
+fn what_an_attached_database_refuses_is_taken_back_on_a_full_disk() {
+    let bench = Bench::new("refused-attached");
+    for mode in ["delete", "truncate", "persist"] {
+        for lock in ["exclusive", "normal"] {
+            for window in [0, 30] {
+                for log in ["deltas", "wal"] {
+                    let options = format!("window={window}&log={log}");
+                    let refused =
+                        (0..).take_while(|nth| is_refused(&bench, mode, lock, &options, *nth));
+                    assert!(refused.count() > 1, "{mode}, {lock}, {options}");
+                }
+            }
+        }
+    }
+}
+
+/// A commit that makes an auto-vacuum database smaller is refused by the other file: SQLite's journal has no copy of the pages that
+/// it would have cut off.
+#[test]
+fn what_a_refused_commit_would_have_cut_off_is_there() {
+    let bench = Bench::new("cut-off");
+    for mode in ["delete", "truncate", "persist", "memory"] {
+        for window in [0, 30] {
+            for log in ["deltas", "wal"] {
+                let when = format!("{mode}, window={window}, {log}");
+                let options = format!("window={window}&log={log}");
+                let disk = FaultyDisk::new(1);
+                bench.machine.insert(&disk);
+                bench.instance.be_killed();
+                let _ = bench.instance.set_time(0.0);
+                let database = bench.open(&options).unwrap();
+                run(
+                    &database,
+                    &format!(
+                        "PRAGMA auto_vacuum=1; PRAGMA journal_mode={mode}; CREATE TABLE t (n INTEGER PRIMARY KEY, f BLOB);
+                        ATTACH 'file:{OTHER}?{options}' AS other; PRAGMA other.journal_mode=wal; CREATE TABLE other.t (f)"
+                    ),
+                );
+                for n in 0..20 {
+                    let insert =
+                        format!("INSERT INTO main.t VALUES ({n}, randomblob(7000 + 50 * {n}))");
+                    run(&database, &insert);
+                }
+                run(
+                    &database,
+                    "PRAGMA main.ebbpool_flush; PRAGMA other.ebbpool_flush",
+                );
+                let before = rows(&database).unwrap();
+                let full = Fault::failing(DiskOperation::Write, ENOSPC);
+                disk.inject(full.of(&format!("{OTHER}-ebb")).forever());
+                let full = Fault::failing(DiskOperation::Write, ENOSPC);
+                disk.inject(full.of(&format!("{OTHER}-wal")).forever());
+                let committed = database.execute_batch(
+                    "BEGIN; DELETE FROM main.t WHERE n<15; INSERT INTO other.t VALUES (zeroblob(90000)); COMMIT",
+                );
+                assert!(committed.is_err(), "{when}: the other file has room");
+                if !database.is_autocommit() {
+                    database.execute_batch("ROLLBACK").unwrap();
+                }
+                assert_eq!(rows(&database).as_ref(), Ok(&before), "{when}");
+                disk.heal();
+                run(&database, "DELETE FROM main.t WHERE n=3");
+                let expected: Vec<_> = before.into_iter().filter(|(n, _)| *n != 3).collect();
+                drop(database);
+                disk.crash(2);
+                disk.restart();
+                bench.forget();
+                let plain = bench.open_plain().unwrap();
+                assert_eq!(rows(&plain).unwrap(), expected, "{when}: after a close");
+                let ok: String = plain
+                    .query_row("PRAGMA integrity_check", [], |row| row.get(0))
+                    .unwrap();
+                assert_eq!(ok, "ok", "{when}");
             }
         }
     }

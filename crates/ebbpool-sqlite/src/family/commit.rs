@@ -330,6 +330,16 @@ impl Family {
         }))
     }
 
+    /// The transaction that SQLite has written to the main file and may still undo. Should it have cut the database off, the pages
+    /// behind the new end stay until it has committed: SQLite has no copy of them in its journal.
+    pub(crate) fn main_transaction_in_doubt(&self) -> Answer<Option<Transaction>> {
+        let transaction = self.main_transaction()?;
+        Ok(transaction.map(|transaction| Transaction {
+            size: transaction.size.max(self.size),
+            ..transaction
+        }))
+    }
+
     /// The size in pages that a transaction has written into page 1.
     fn size_of_header(&self) -> Answer<Option<u32>> {
         match self.view.get(&1).filter(|_| self.working.contains(&1)) {
@@ -362,12 +372,52 @@ impl Family {
         self.asked.commits += 1;
     }
 
-    /// Where SQLite has rolled back what it has written to the main file, makes that what is committed; false if it has not. SQLite
-    /// restores no page that was free before: what those hold is of no use, and needs no room on the disk.
-    pub(crate) fn undo_main(&mut self) -> Answer<bool> {
-        if !self.is_rolled_back()? {
-            return Ok(false);
+    /// SQLite syncs the main file. Returns whether an epoch has a transaction that SQLite has synced before, and that is still in
+    /// doubt: then this one is the sync of its rollback, if there is a journal.
+    pub(crate) fn main_is_synced(&mut self) -> Option<bool> {
+        let before = self.main_in_doubt;
+        self.main_in_doubt = Some(before.unwrap_or(false));
+        before
+    }
+
+    /// Notes that SQLite may commit the transaction in the main file, which is durable or has room on the disk.
+    pub(crate) fn main_is_prepared(&mut self, is_durable: bool) {
+        self.main_is_prepared = true;
+        self.main_in_doubt = Some(is_durable || self.main_in_doubt == Some(true));
+    }
+
+    /// SQLite has committed what it has written to the main file, or undone it. Returns true if that was prepared.
+    pub(crate) fn main_is_settled(&mut self) -> bool {
+        self.main_in_doubt = None;
+        std::mem::take(&mut self.main_is_prepared)
+    }
+
+    /// SQLite changes its journal: it begins a transaction, goes on with it, or has ended one.
+    pub(crate) fn journal_changes(&mut self) {
+        self.journal_was_read = false;
+        self.main_in_doubt = None;
+    }
+
+    /// Where SQLite has rolled back what it has written to the main file, and an epoch of that has failed, makes what the main file
+    /// has what is committed; false if SQLite has not rolled back. `before` is what [`Family::main_is_synced`] has said.
+    pub(crate) fn undo_main(&mut self, before: Option<bool>) -> Answer<bool> {
+        let is_rolled_back = match (before, self.has_hot_journal()?) {
+            // The next epoch takes it back.
+            (Some(true), true) => return self.take_main().map(|_| true),
+            (Some(false), true) => true,
+            // What is durable may be what SQLite has undone.
+            (Some(true), false) => self.main_is_committed()?,
+            (_, _) => self.is_rolled_back()?,
+        };
+        if is_rolled_back {
+            self.restore_main();
         }
+        Ok(is_rolled_back)
+    }
+
+    /// Has the main file show what is committed. SQLite restores no page that was free before: what those hold is of no use, and
+    /// needs no room on the disk.
+    fn restore_main(&mut self) {
         for page in std::mem::take(&mut self.working) {
             let committed = self.pending.get(&page).or_else(|| self.flying.get(&page));
             match committed {
@@ -375,22 +425,36 @@ impl Family {
                 None => self.view.remove(&page),
             };
         }
-        Ok(true)
     }
 
     /// A commit changes page 1 (SQLite's file format, 1.3.8: the change counter), but for a later one under the same lock, and writes
     /// to its journal last; a rollback restores page 1, and has read the journal.
     fn is_rolled_back(&self) -> Answer<bool> {
         let has_read = self.journal.is_none() || self.journal_was_read;
-        let Some(first) = self.view.get(&1).filter(|_| self.working.contains(&1)) else {
-            return Ok(has_read && !self.has_committed_under_lock);
-        };
-        let first = first.bytes()?;
-        let is_restored = match self.pending.get(&1).or_else(|| self.flying.get(&1)) {
-            Some(committed) => *committed.bytes()? == *first,
-            None => self.durable(1, |committed| *committed == *first)?,
-        };
-        Ok(is_restored && has_read)
+        if !has_read {
+            return Ok(false);
+        }
+        match self.working.contains(&1) {
+            true => self.is_as_committed(1),
+            false if self.has_committed_under_lock => self.main_is_committed(),
+            false => Ok(true),
+        }
+    }
+
+    /// True if all that is written to the main file is as it is committed.
+    fn main_is_committed(&self) -> Answer<bool> {
+        for page in &self.working {
+            if !self.is_as_committed(*page)? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// True if the main file shows a page as it is committed.
+    pub(super) fn is_as_committed(&self, page: u32) -> Answer<bool> {
+        let committed = self.pending.get(&page).or_else(|| self.flying.get(&page));
+        self.is_shown(page, committed)
     }
 
     /// Makes a committed transaction pending.

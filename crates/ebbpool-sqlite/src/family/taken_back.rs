@@ -177,7 +177,7 @@ impl Family {
     }
 
     /// True if the main file shows a page as it is in an image, or without one as the last epoch has it.
-    fn is_shown(&self, page: u32, image: Option<&Arc<Image>>) -> Answer<bool> {
+    pub(super) fn is_shown(&self, page: u32, image: Option<&Arc<Image>>) -> Answer<bool> {
         match (self.view.get(&page), image) {
             (None, None) => Ok(true),
             (Some(shown), Some(image)) if Arc::ptr_eq(shown, image) => Ok(true),
@@ -197,8 +197,7 @@ impl Family {
         let size = (self.length / self.page_size as u64) as u32;
         let mut differs = self.size != size;
         for page in last.pages.range(..=size) {
-            let committed = self.pending.get(page).or_else(|| self.flying.get(page));
-            if !self.is_shown(*page, committed)? {
+            if !self.is_as_committed(*page)? {
                 let image = self.shown(*page)?;
                 self.set_pending(*page, image);
                 differs = true;
