@@ -96,7 +96,8 @@ mod tests {
 
     use super::*;
     use crate::contenders::{self, PolicyChoice};
-    use crate::format::{Claim, Experiment, Paper, PointAggregate, Scale};
+    use crate::format::{Claim, Experiment, ExperimentKind, Paper, PointAggregate, Scale};
+    use crate::metric::Metric;
     use crate::plan::{self, RunSelection};
     use crate::traces::Traces;
 
@@ -248,6 +249,32 @@ mod tests {
                 assert!(by.is_some(), "{name}: {says}");
             }
         }
+    }
+
+    /// A verdict that another seed turns says nothing about the policies. Left out are devices that are looked at without a buffer,
+    /// and policies that are timed alone.
+    #[test]
+    fn strings_of_random_numbers_are_repeated_with_other_seeds() {
+        const DRAWN: [&str; 3] = ["uniform:", "zipf:", "scan-mix:"];
+        let mut repeated = 0;
+        for (name, experiment) in all() {
+            let is_about_policies = experiment.metric != Metric::ReadInWrites
+                && experiment.kind == ExperimentKind::Sweep
+                && experiment.paper.is_published();
+            let workloads = experiment.workloads.0.iter();
+            let workloads: Vec<_> = workloads
+                .map(|(_, it)| format!("{:?}", it.get_ref()))
+                .collect();
+            let is_drawn = |text: &String| DRAWN.iter().any(|drawn| text.contains(drawn));
+            if is_about_policies && workloads.iter().any(is_drawn) {
+                let seeds = experiment.seeds(Scale::Quick).len();
+                assert!(seeds >= 5, "{name}: {seeds} seeds");
+                let has_seed = |text: &String| !is_drawn(text) || text.contains("{seed}");
+                assert!(workloads.iter().all(has_seed), "{name}");
+                repeated += 1;
+            }
+        }
+        assert!(repeated > 5, "{repeated}");
     }
 
     #[test]

@@ -522,14 +522,15 @@ fn span_text(found: &[PolicyComparison]) -> Option<String> {
     })
 }
 
-/// A number with about three significant digits.
+/// A number with about three significant digits. What is not zero does not look like zero, but for errors of rounding.
 pub(crate) fn number(value: f64) -> String {
     let size = value.abs();
     let digits = match size {
-        _ if value == 0.0 || size >= 100.0 => 0,
+        _ if size < SAME || size >= 100.0 => 0,
         _ if size >= 10.0 => 1,
         _ if size >= 1.0 => 2,
-        _ => 4,
+        _ if size >= 0.001 => 4,
+        _ => (2.0 - size.log10().floor()) as usize,
     };
     let text = format!("{value:.digits$}");
     let text = match text.contains('.') {

@@ -409,6 +409,7 @@ impl Family {
         }
         store.set_page_size(page_size)?;
         self.use_page_size(page_size)?;
+        self.size = store.size();
         self.working = pages.keys().copied().collect();
         self.view = pages.into_iter().collect();
         Ok(())

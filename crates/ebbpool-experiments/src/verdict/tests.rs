@@ -747,3 +747,22 @@ greatest = { of = "A", over = "B", than = ["reads"] }"#,
         "{ours}"
     );
 }
+
+#[test]
+fn what_is_not_zero_does_not_look_like_zero() {
+    let of = [
+        0.0, 0.00003127, -0.000_04, 0.0123456, 0.1326, 4.888, 45.67, 512.4,
+    ]
+    .map(number);
+    let expected = [
+        "0",
+        "0.0000313",
+        "-0.00004",
+        "0.0123",
+        "0.1326",
+        "4.89",
+        "45.7",
+        "512",
+    ];
+    assert_eq!(of, expected);
+}
