@@ -526,7 +526,7 @@ fn span_text(found: &[PolicyComparison]) -> Option<String> {
 pub(crate) fn number(value: f64) -> String {
     let size = value.abs();
     let digits = match size {
-        _ if !(SAME..100.0).contains(&size) => 0,
+        _ if size <= SAME || size >= 100.0 => 0,
         _ if size >= 10.0 => 1,
         _ if size >= 1.0 => 2,
         _ if size >= 0.001 => 4,
