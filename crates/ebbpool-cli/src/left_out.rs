@@ -4,15 +4,19 @@ use std::ffi::OsString;
 
 use crate::failure::Failure;
 
-/// The commands that this program was built without; each is a feature of its name.
+/// The commands that this program was built without although this system could have them; each is a feature of its name.
 const LEFT_OUT: &[&str] = &[
-    #[cfg(not(feature = "capture"))]
+    #[cfg(all(
+        not(feature = "capture"),
+        target_os = "linux",
+        any(target_arch = "x86_64", target_arch = "aarch64")
+    ))]
     "capture",
-    #[cfg(not(feature = "db"))]
+    #[cfg(all(not(feature = "db"), unix))]
     "db",
     #[cfg(not(feature = "reproduce"))]
     "reproduce",
-    #[cfg(not(feature = "sqlite"))]
+    #[cfg(all(not(feature = "sqlite"), target_os = "linux"))]
     "sqlite",
 ];
 

@@ -1,5 +1,7 @@
 //! Parameters of experiments that are drawn at random.
 
+use rand_xoshiro::SplitMix64;
+use rand_xoshiro::rand_core::{Rng, SeedableRng};
 use serde::Deserialize;
 
 use super::ordered::{Ordered, Text};
@@ -62,7 +64,7 @@ impl Draw {
 
     /// The values of each parameter, one for each draw.
     pub(crate) fn values(&self) -> Vec<(String, Vec<Text>)> {
-        let mut random = SplitMix64(self.seed);
+        let mut random = SplitMix64::seed_from_u64(self.seed);
         let ranges = &self.range.0;
         let mut all: Vec<(String, Vec<Text>)> = Vec::new();
         all.extend(ranges.iter().map(|(name, _)| (name.clone(), Vec::new())));
@@ -72,7 +74,8 @@ impl Draw {
                 let factor = drawn
                     .iter()
                     .find(|(other, _)| range.times.as_deref() == Some(*other));
-                let value = range.value(random.share(), factor.map_or(1.0, |(_, value)| *value));
+                let value =
+                    range.value(share(&mut random), factor.map_or(1.0, |(_, value)| *value));
                 drawn.push((name, value));
                 values.push(Text(value.to_string()));
             }
@@ -99,17 +102,9 @@ fn rounded(value: f64) -> f64 {
     format!("{value:.2e}").parse().unwrap_or(value)
 }
 
-/// Steele, Lea and Flood (2014).
-struct SplitMix64(u64);
-
-impl SplitMix64 {
-    /// A number from 0 to less than 1.
-    fn share(&mut self) -> f64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        ((mixed ^ (mixed >> 31)) >> 11) as f64 / (1u64 << 53) as f64
-    }
+/// A number from 0 to less than 1.
+fn share(random: &mut SplitMix64) -> f64 {
+    (random.next_u64() >> 11) as f64 / (1u64 << 53) as f64
 }
 
 #[cfg(test)]

@@ -1,5 +1,8 @@
 //! Which policy serves the pool: ebb, or LRU where that costs less.
 
+use rand_xoshiro::SplitMix64;
+use rand_xoshiro::rand_core::{Rng, SeedableRng};
+
 use super::candidates::PageValue;
 use super::history::{DIRTY, History, PageRecord};
 use super::learned::PageValues;
@@ -250,10 +253,7 @@ fn chain(hash: u64) -> usize {
 /// sample this one would have all pages or none.
 #[inline]
 fn hash(page: Page) -> u64 {
-    let mixed = page.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    let mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    mixed ^ (mixed >> 31)
+    SplitMix64::seed_from_u64(page).next_u64()
 }
 
 #[cfg(test)]
