@@ -111,6 +111,13 @@ class ReportTest(unittest.TestCase):
         ]
         return control
 
+    def unfold(self, part):
+        """Shows the numbers of the first chart in a part of the page; the chart makes their table after the click."""
+        part.find_element("css selector", "summary").click()
+        table = "details[open] tbody tr"
+        self.assertTrue(wait_for(lambda: part.find_elements("css selector", table)), "no table of numbers")
+        self.browser.settle()
+
     def drawn(self):
         """No chart is blank."""
         browser = self.browser
@@ -619,7 +626,7 @@ class ReportTest(unittest.TestCase):
         for figure, name in zip(curves, ("lru_hit_ratio", "popularity")):
             line = figure.find_element("css selector", ".course").get_attribute("d")
             self.assertEqual(line.count("L") + 1, len(info[name]["points"]))
-            figure.find_element("css selector", "summary").click()
+            self.unfold(figure)
             last = figure.find_elements("css selector", "tbody tr")[-1].text
             self.assertIn(f"{100 * info[name]['points'][-1]['share']:.1f} %", last)
         self.quiet()
@@ -683,8 +690,7 @@ class ReportTest(unittest.TestCase):
         # What the intervals took adds up to what the whole took.
         browser.open(path)
         over_time = self.section("Over time")
-        over_time.find_element("css selector", "summary").click()
-        browser.settle()
+        self.unfold(over_time)
         total, counted = 0, 0
         for row in over_time.find_elements("css selector", "figure tbody tr"):
             policy, interval, time = [cell.text for cell in row.find_elements("css selector", "th, td")][:3]
@@ -713,8 +719,7 @@ class ReportTest(unittest.TestCase):
         switches = memory.find_elements("css selector", "input[type=radio]")
         self.assertEqual(len(switches), 3)
         switches[-1].click()
-        memory.find_element("css selector", "summary").click()
-        browser.settle()
+        self.unfold(memory)
         shown = {
             tuple(cell.text for cell in row.find_elements("css selector", "th, td"))
             for row in memory.find_elements("css selector", "tbody tr")
@@ -832,8 +837,7 @@ class ReportTest(unittest.TestCase):
     def test_numbers_of_a_chart_as_a_table(self):
         browser = self.browser
         browser.open(self.sample)
-        browser.find("summary")[0].click()
-        browser.settle()
+        self.unfold(browser.one("body"))
         rows = [
             [cell.text for cell in row.find_elements("css selector", "th, td")]
             for row in browser.find("figure:first-of-type details[open] tbody tr")
@@ -868,8 +872,7 @@ class ReportTest(unittest.TestCase):
         self.assertIn("cflru needs", browser.find(".answer")[0].text)
         section = next(part for part in browser.find(".part") if part.text.startswith("Bill, reads"))
         writes = section.find_elements("css selector", "figure")[2]
-        writes.find_element("css selector", "summary").click()
-        browser.settle()
+        self.unfold(writes)
         rows = [
             [cell.text for cell in row.find_elements("css selector", "th, td")]
             for row in writes.find_elements("css selector", "details[open] tbody tr")
