@@ -2,7 +2,7 @@
 
 use crate::clusters::KEYS;
 use crate::lists::Lists;
-use crate::policy::{Access, Frame, Page, Policy};
+use crate::policy::{Access, Capabilities, Frame, Page, Policy};
 use crate::registry::Build;
 use crate::spec::{CLUSTER, Entry, MemoryUse};
 
@@ -27,9 +27,6 @@ impl Build for CleanFirst {
         when: "It writes least as long as dirty pages leave room for clean ones, and reads far too much once they do not. It is the example of CONTRIBUTING.md, and evicts the same victims as cflru:window=1 unless pages are cleaned from outside.",
         memory: MemoryUse::of(9),
         source: "CONTRIBUTING.md",
-        online: true,
-        looks_at_costs: false,
-        asks_erase_counts: false,
     };
     const WRITE_CLUSTERING: bool = true;
 
@@ -60,6 +57,8 @@ impl CleanFirst {
 }
 
 impl Policy for CleanFirst {
+    const CAPABILITIES: Capabilities = Capabilities::empty();
+
     #[inline]
     fn hit(&mut self, frame: Frame, access: Access) {
         let dirty = self.dirty[frame as usize] || access.is_write();

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 from pathlib import Path
 from typing import Any
 
@@ -69,6 +70,38 @@ def test_texts_longer_than_their_memory_are_refused() -> None:
     longer = pa.ipc.open_stream(stream.replace(end, end[:4] + np.array([1 << 30], dtype=np.int32).tobytes()))
     with pytest.raises(ebbpool.TraceError, match="table is not valid.*larger than values array"):
         ebbpool.Trace(longer.read_all())
+
+
+@pytest.mark.parametrize("columns", [0, 1])
+def test_a_stream_whose_batches_lack_columns_is_refused(columns: int) -> None:
+    class Stream(ctypes.Structure):
+        _fields_ = [(name, ctypes.c_void_p) for name in ("get_schema", "get_next")]
+
+    get_next = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p)
+    address = ctypes.pythonapi.PyCapsule_GetPointer
+    address.restype, address.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+    kept = []
+
+    class Lying:
+        def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+            capsule = table().to_reader().__arrow_c_stream__()
+            stream = Stream.from_address(address(capsule, b"arrow_array_stream"))
+            honest = get_next(stream.get_next)
+
+            def lie(stream: int, array: int) -> int:
+                code = honest(stream, array)
+                # n_children of the structure ArrowArray of Arrow's C interface.
+                ctypes.c_int64.from_address(array + 32).value = columns
+                return code
+
+            kept.append(get_next(lie))
+            stream.get_next = ctypes.cast(kept[-1], ctypes.c_void_p).value
+            return capsule
+
+    with pytest.raises(ebbpool.TraceError):
+        ebbpool.Trace(Lying())
+    with pytest.raises(ebbpool.TraceError):
+        ebbpool.Trace(Lying).info()
 
 
 def test_a_column_that_is_not_used_may_be_anything() -> None:

@@ -1,7 +1,8 @@
 //! A policy without a pool: the checks that make every order of calls harmless, and the policy's table of ghosts.
 
 use ebbpool_policy::{
-    Access, Costs, DynPolicy, Frame, GhostPages, PageClass, PolicySpec, UNKNOWN_CLASS, registry,
+    Access, Capabilities, Costs, DynPolicy, Frame, GhostPages, PageClass, PolicySpec,
+    UNKNOWN_CLASS, registry,
 };
 
 use crate::error::Failure;
@@ -21,7 +22,7 @@ pub(crate) struct BarePolicy {
     /// Buffers of the lists that [`Victim`] borrows.
     together: Vec<Frame>,
     also_evicted: Vec<Frame>,
-    asks_classes: bool,
+    capabilities: Capabilities,
 }
 
 #[derive(Clone, Copy)]
@@ -70,7 +71,7 @@ impl BarePolicy {
         check_memory(&spec, frames)?;
         let policy = registry::boxed(&spec, frames);
         Ok(BarePolicy {
-            asks_classes: policy.asks_classes(),
+            capabilities: policy.capabilities(),
             spec,
             policy,
             frames: vec![None; frames as usize],
@@ -82,14 +83,9 @@ impl BarePolicy {
         })
     }
 
-    /// Whether the policy needs every hit.
-    pub(crate) fn wants_every_hit(&self) -> bool {
-        self.policy.wants_every_hit()
-    }
-
-    /// Whether the policy asks for classes.
-    pub(crate) fn asks_classes(&self) -> bool {
-        self.asks_classes
+    /// What the policy asks and does.
+    pub(crate) fn capabilities(&self) -> Capabilities {
+        self.capabilities
     }
 
     fn check_no_miss(&self) -> Result<(), Failure> {
@@ -138,13 +134,14 @@ impl BarePolicy {
         access: Access,
     ) -> Result<bool, Failure> {
         self.check_no_miss()?;
-        if self.asks_classes && class != UNKNOWN_CLASS {
+        if self.capabilities.contains(Capabilities::CLASSES) && class != UNKNOWN_CLASS {
             self.policy.class(class);
         }
         self.policy.miss(number, self.ghosts.get(number), access);
         self.missed = Some(MissedPage { number, access });
         // The policy is asked in any case, as the simulator does.
-        let early = self.policy.evicts_early();
+        let early =
+            self.capabilities.contains(Capabilities::EVICTS_EARLY) && self.policy.evicts_early();
         Ok((early && self.resident > 0) || self.is_full())
     }
 

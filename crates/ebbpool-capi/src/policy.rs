@@ -8,7 +8,7 @@ use std::ptr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, TryLockError};
 
-use ebbpool_policy::{Access, Costs};
+use ebbpool_policy::{Access, Capabilities, Costs};
 
 use crate::bare_policy::BarePolicy;
 use crate::error::{Failure, StatusCode, guarded};
@@ -158,9 +158,14 @@ pub unsafe extern "C" fn ebbpool_policy_describe(
 ) -> StatusCode {
     let body = |policy: &mut BarePolicy| {
         let bit = |set: bool, bit: u32| if set { bit } else { 0 };
-        let found = bit(policy.wants_every_hit(), EBBPOOL_POLICY_EVERY_HIT)
-            | bit(policy.spec.looks_at_costs(), EBBPOOL_POLICY_COSTS)
-            | bit(policy.asks_classes(), EBBPOOL_POLICY_CLASSES);
+        let asked = policy.capabilities();
+        let every_hit = !asked.contains(Capabilities::LEAVES_HITS_OUT);
+        let found = bit(every_hit, EBBPOOL_POLICY_EVERY_HIT)
+            | bit(asked.contains(Capabilities::COSTS), EBBPOOL_POLICY_COSTS)
+            | bit(
+                asked.contains(Capabilities::CLASSES),
+                EBBPOOL_POLICY_CLASSES,
+            );
         // SAFETY: the pointers are what the header requires.
         unsafe {
             if !properties.is_null() {

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::io::{self, Write};
 
 use clap::Args;
-use ebbpool_policy::{Entry, MemoryUse, PolicySpec, registry};
+use ebbpool_policy::{Capabilities, Entry, MemoryUse, PolicySpec, registry};
 
 use crate::failure::Failure;
 
@@ -115,7 +115,7 @@ fn fold(text: &mut String, body: &str, indent: &str) {
 }
 
 fn costs_of(spec: &PolicySpec) -> &'static str {
-    if registry::knows_probabilities(spec) {
+    if spec.capabilities().contains(Capabilities::PROBABILITIES) {
         return "It looks at the probabilities of references, and the costs of a read and a write change its choices; it runs only when named.";
     }
     match (spec.online(), spec.looks_at_costs()) {
@@ -155,7 +155,7 @@ Offline policies know the future, or the probabilities of references, and run on
 lru on the samples; figures on this page are those of the paper named.\n",
     );
     for entry in registry::entries() {
-        let offline = if entry.online { "" } else { " (offline)" };
+        let offline = if entry.online() { "" } else { " (offline)" };
         let _ = writeln!(text, "\n## {}{offline}\n\n{}\n", entry.name, entry.summary);
         let _ = writeln!(text, "Source: {}.", entry.source);
         for (alias, preset) in entry.aliases {

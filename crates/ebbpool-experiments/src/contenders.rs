@@ -1,7 +1,7 @@
 //! The policies that take part in an experiment.
 
-use ebbpool_lab::Capabilities;
-use ebbpool_policy::{PolicySpec, registry};
+use ebbpool_lab::DeviceFeatures;
+use ebbpool_policy::{Capabilities, registry};
 use serde::Deserialize;
 
 use super::format::{Contender, Experiment};
@@ -23,15 +23,19 @@ pub(crate) enum PolicyFamily {
 impl PolicyFamily {
     /// The names of the policies and of their aliases.
     pub(crate) fn names(self) -> Vec<String> {
-        let capabilities = Capabilities::default();
+        let capabilities = DeviceFeatures::default();
         let belongs = |own: bool| match self {
             PolicyFamily::Online => true,
             PolicyFamily::Published => !own,
         };
         registry::entries()
             .iter()
-            .filter(|entry| entry.online && capabilities.supports(entry))
-            .filter(|entry| !registry::writes_in_background(&PolicySpec::of(entry)))
+            .filter(|entry| entry.online() && capabilities.supports(entry))
+            .filter(|entry| {
+                !entry
+                    .capabilities()
+                    .contains(Capabilities::BACKGROUND_WRITES)
+            })
             .filter(|entry| belongs(entry.source.starts_with(OWN_SOURCE)))
             .flat_map(|entry| {
                 let aliases = entry.aliases.iter().map(|(alias, _)| alias.to_string());

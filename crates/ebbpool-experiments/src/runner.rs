@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use ebbpool_device::changing::AsymmetrySpec;
-use ebbpool_lab::{Capabilities, Pricing, Settings, TraceSummary};
+use ebbpool_lab::{DeviceFeatures, Pricing, Settings, TraceSummary};
 use ebbpool_policy::PolicySpec;
 use ebbpool_sim::{
     Cell as SimCell, Moment, NoObserver, NoStore, Progress, ResolvedSweep, SimError, SimOptions,
@@ -433,7 +433,7 @@ pub(crate) fn pricing_of(
 /// needs.
 pub(crate) fn supported(
     policy: &PolicySpec,
-    capabilities: &Capabilities,
+    capabilities: &DeviceFeatures,
 ) -> Result<PolicySpec, ExperimentError> {
     Ok(capabilities.policy(&policy.to_string())?)
 }

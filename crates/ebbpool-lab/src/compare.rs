@@ -19,7 +19,7 @@ use crate::events::Note;
 use crate::lab::Lab;
 use crate::memory_size::MemorySize;
 use crate::policy_selection::PolicySelection;
-use crate::pricing::{BillUnit, Capabilities, Pricing, PricingRequest};
+use crate::pricing::{BillUnit, DeviceFeatures, Pricing, PricingRequest};
 use crate::report;
 use crate::run::CountingRules;
 use crate::run_result::{DetailedResult, RunResult, TraceSummary};
@@ -63,7 +63,7 @@ impl CompareRequest {
     }
 
     /// The policies of the registry; none only if there are guests.
-    fn registered(&self, capabilities: &Capabilities) -> Result<Vec<PolicySpec>, RequestError> {
+    fn registered(&self, capabilities: &DeviceFeatures) -> Result<Vec<PolicySpec>, RequestError> {
         self.policies.resolve_with(&self.guests, capabilities)
     }
 

@@ -64,7 +64,7 @@ pub use events::{LabEvents, Note, Silent};
 pub use lab::{Lab, Settings};
 pub use memory_size::{MemorySize, NotAMemorySize, NotAWarmup, parse_warmup};
 pub use policy_selection::{BASELINE, PolicySelection, RECOMMENDED};
-pub use pricing::{BillUnit, Capabilities, Pricing, PricingRequest};
+pub use pricing::{BillUnit, DeviceFeatures, Pricing, PricingRequest};
 pub use result_store::{ResultDirectory, ResultStorage, SharedStore, TraceResults, build_identity};
 pub use run::{CLUSTER_SIZE, CountingRules, RunOutcome, RunRecording, RunRequest};
 pub use run_result::{DetailedResult, FlashFigures, RunResult, TraceSummary};

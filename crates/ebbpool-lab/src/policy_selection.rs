@@ -6,7 +6,7 @@ use ebbpool_policy::{PolicySpec, registry, split_list};
 use ebbpool_sim::GuestPolicy;
 
 use crate::error::RequestError;
-use crate::pricing::Capabilities;
+use crate::pricing::DeviceFeatures;
 
 /// The online policies that the five papers evaluate.
 const OF_THE_PAPERS: &str = "fifo,lru,clock,cflru,cflru-c,lru-wsr,ccf-lru,ad-lru,casa,ref,cfdc,\
@@ -64,7 +64,7 @@ impl PolicySelection {
     pub(crate) fn resolve_with(
         &self,
         guests: &[Arc<dyn GuestPolicy>],
-        capabilities: &Capabilities,
+        capabilities: &DeviceFeatures,
     ) -> Result<Vec<PolicySpec>, RequestError> {
         match self.resolve(capabilities) {
             Err(RequestError::NoPolicy) if !guests.is_empty() => Ok(Vec::new()),
@@ -76,8 +76,8 @@ impl PolicySelection {
     ///
     /// # Errors
     ///
-    /// [`RequestError::NoPolicy`], and the errors of [`Capabilities::policy`].
-    pub fn resolve(&self, capabilities: &Capabilities) -> Result<Vec<PolicySpec>, RequestError> {
+    /// [`RequestError::NoPolicy`], and the errors of [`DeviceFeatures::policy`].
+    pub fn resolve(&self, capabilities: &DeviceFeatures) -> Result<Vec<PolicySpec>, RequestError> {
         if let Some(policy) = &self.one {
             return Ok(vec![capabilities.policy(policy)?]);
         }
@@ -88,7 +88,7 @@ impl PolicySelection {
         };
         for item in lists.into_iter().flat_map(split_list) {
             if item == "all" {
-                let online = registry::entries().iter().filter(|entry| entry.online);
+                let online = registry::entries().iter().filter(|entry| entry.online());
                 let supported = online.filter(|entry| capabilities.supports(entry));
                 specs.extend(supported.map(PolicySpec::of));
             } else {

@@ -5,7 +5,7 @@ use ebbpool_device::changing::AsymmetrySpec;
 use ebbpool_device::flash::FlashConfig;
 use ebbpool_device::profiles::{Endurance, PagedProfile};
 use ebbpool_device::{AnyDevice, ChangingDevice, DeviceProfile, FlashDevice};
-use ebbpool_policy::{Entry, PolicySpec, registry};
+use ebbpool_policy::{Capabilities, Entry, PolicySpec};
 use ebbpool_sim::DeviceAtStart;
 use ebbpool_trace::{Metadata, Source};
 use serde::Serialize;
@@ -16,7 +16,7 @@ use crate::numbers::rounded;
 
 /// The information that a device can give to policies.
 #[derive(Clone, Debug, Default)]
-pub struct Capabilities {
+pub struct DeviceFeatures {
     /// The device's name; `None` if there is only an asymmetry.
     device: Option<String>,
     counts_erases: bool,
@@ -26,10 +26,10 @@ pub struct Capabilities {
     is_pool: bool,
 }
 
-impl Capabilities {
+impl DeviceFeatures {
     /// Those of a pool on a file.
     pub(crate) fn of_pool() -> Self {
-        Capabilities {
+        DeviceFeatures {
             is_pool: true,
             ..Self::default()
         }
@@ -37,8 +37,9 @@ impl Capabilities {
 
     /// True if the device has all the information that the policy needs. A pool supports no policy of a server.
     pub fn supports(&self, entry: &'static Entry) -> bool {
-        let is_server = registry::writes_in_background(&PolicySpec::of(entry));
-        (self.counts_erases || !entry.asks_erase_counts) && !(self.is_pool && is_server)
+        let asked = entry.capabilities();
+        (self.counts_erases || !asked.contains(Capabilities::ERASE_COUNTS))
+            && !(self.is_pool && asked.contains(Capabilities::BACKGROUND_WRITES))
     }
 
     /// Parses a policy, and refuses one that needs information which the device does not have.
@@ -148,7 +149,7 @@ fn is_simulated(device: &str) -> bool {
 #[derive(Clone, Debug)]
 pub struct Pricing {
     /// The information that policies can get.
-    pub capabilities: Capabilities,
+    pub capabilities: DeviceFeatures,
     /// The name of a device that has a profile or is simulated.
     pub device_name: Option<String>,
     /// How R changes, as the request spells it, if it changes independently of a device.
@@ -193,7 +194,7 @@ impl Pricing {
     /// The prices of a constant asymmetry.
     pub fn constant(asymmetry: Asymmetry) -> Self {
         Pricing {
-            capabilities: Capabilities::default(),
+            capabilities: DeviceFeatures::default(),
             device_name: None,
             changing: None,
             asymmetry,
@@ -238,7 +239,7 @@ impl Pricing {
         };
         let device = DeviceAtStart::from(device);
         Ok(Pricing {
-            capabilities: Capabilities {
+            capabilities: DeviceFeatures {
                 device: profile.as_ref().map(|profile| profile.name.clone()),
                 counts_erases: false,
                 is_pool: false,
@@ -261,7 +262,7 @@ impl Pricing {
     fn simulated(config: &FlashConfig, trace: &Metadata) -> Result<Self, LabError> {
         let device = DeviceAtStart::flash(config.clone(), trace.page_size, trace.database_pages)?;
         Ok(Pricing {
-            capabilities: Capabilities {
+            capabilities: DeviceFeatures {
                 device: Some(config.to_string()),
                 counts_erases: true,
                 is_pool: false,

@@ -8,7 +8,7 @@ use ebbpool_lab::{
     CompareRequest, Comparison, CurveRequest, Lab, LabError, MemorySize, PolicySelection,
     PricingRequest, RequestError, ResultStorage, Settings, SharedStore, Silent,
 };
-use ebbpool_policy::{Access, Frame, Page, Policy};
+use ebbpool_policy::{Access, Capabilities, Frame, Page, Policy};
 use ebbpool_sim::{GuestEngine, GuestHost, GuestPolicy, SimError};
 use ebbpool_trace::Source;
 
@@ -17,6 +17,8 @@ use ebbpool_trace::Source;
 struct Queue(VecDeque<Frame>);
 
 impl Policy for Queue {
+    const CAPABILITIES: Capabilities = Capabilities::empty();
+
     fn hit(&mut self, _frame: Frame, _access: Access) {}
     fn victim<F: Fn(Frame) -> bool>(
         &mut self,

@@ -7,8 +7,8 @@ use crate::clusters::{Clusters, KEYS, PriorityUpdate};
 use crate::lists::Lists;
 use crate::parameters::parameters;
 use crate::policy::{
-    Access, Costs, Frame, Gauges, Ghost, NextUse, Page, PageClass, PageProbabilities, Policy,
-    forward,
+    Access, Capabilities, Costs, Frame, Gauges, Ghost, NextUse, Page, PageClass, PageProbabilities,
+    Policy, forward,
 };
 use crate::spec::CLUSTER;
 
@@ -46,11 +46,27 @@ impl<P: Policy> Clustered<P> {
     }
 }
 
+/// The capabilities of the wrapped policy that are forwarded.
+pub(crate) const SERVES: Capabilities = Capabilities::LEAVES_HITS_OUT
+    .union(Capabilities::EVICTS_MORE)
+    .union(Capabilities::PADDING)
+    .union(Capabilities::WRITES_TOGETHER)
+    .union(Capabilities::COSTS)
+    .union(Capabilities::ERASE_COUNTS)
+    .union(Capabilities::CLASSES)
+    .union(Capabilities::OFFLINE);
+
 impl<P: Policy> Policy for Clustered<P> {
+    const CAPABILITIES: Capabilities = P::CAPABILITIES;
+
+    fn capabilities(&self) -> Capabilities {
+        self.policy.capabilities()
+    }
+
     forward! {
         self.policy:
-        wants_every_hit, left_out, miss, prefetch, prefetch_ghost, also_leaving, padding, refused,
-        remember, write_with, costs, asks_erase_counts, erase_count, asks_classes, class, next_use, prices,
+        left_out, miss, prefetch, prefetch_ghost, also_leaving, padding, refused,
+        remember, write_with, costs, erase_count, class, next_use, prices,
         probabilities, gauges
     }
 

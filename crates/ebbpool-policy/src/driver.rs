@@ -3,7 +3,7 @@
 
 use std::mem;
 
-use crate::policy::{Access, DynPolicy, Frame, Ghost, Page};
+use crate::policy::{Access, Capabilities, DynPolicy, Frame, Ghost, Page};
 
 /// The frames that a policy names beside a victim. A driver owns one, so that no miss allocates.
 ///
@@ -84,14 +84,16 @@ pub fn miss<D: Driver>(
     ghost: Option<Ghost>,
     access: Access,
 ) -> Option<Frame> {
-    driver.policy().miss(page, ghost, access);
+    let policy = driver.policy();
+    policy.miss(page, ghost, access);
+    let does = policy.capabilities();
     let incoming = (page, access);
-    let frame = if driver.policy().evicts_early() {
-        replace(driver, incoming).or_else(|| driver.empty_frame())
+    let frame = if does.contains(Capabilities::EVICTS_EARLY) && policy.evicts_early() {
+        replace(driver, does, incoming).or_else(|| driver.empty_frame())
     } else {
         match driver.empty_frame() {
             Some(frame) => Some(frame),
-            None => replace(driver, incoming),
+            None => replace(driver, does, incoming),
         }
     };
     match frame {
@@ -106,8 +108,19 @@ pub fn miss<D: Driver>(
 
 /// Evicts the policy's victim, and what the policy evicts with it.
 #[inline]
-fn replace<D: Driver>(driver: &mut D, incoming: (Page, Access)) -> Option<Frame> {
+fn replace<D: Driver>(
+    driver: &mut D,
+    does: Capabilities,
+    incoming: (Page, Access),
+) -> Option<Frame> {
+    const MORE_THAN_THE_VICTIM: Capabilities = Capabilities::WRITES_TOGETHER
+        .union(Capabilities::EVICTS_MORE)
+        .union(Capabilities::PADDING);
     let victim = driver.claim_victim(incoming)?;
+    if !does.intersects(MORE_THAN_THE_VICTIM) {
+        driver.evict(victim);
+        return Some(victim);
+    }
     let mut lists = mem::take(driver.companions()).0.unwrap_or_default();
     let most = driver.most_together();
     let CompanionLists { together, evicted } = &mut *lists;

@@ -6,6 +6,7 @@
 //! says where to add one.
 
 mod blocks;
+mod capabilities;
 mod clean_pools;
 mod clustered;
 mod clusters;
@@ -25,6 +26,7 @@ mod sample;
 mod slots;
 mod spec;
 
+pub use capabilities::Capabilities;
 pub use clean_pools::{CleanPools, PoolEstimator, PoolTraffic};
 pub use clustered::Clustered;
 pub use clusters::{KEYS, PriorityUpdate, priority as cluster_priority};

@@ -5,6 +5,8 @@ pub use ebbpool_cost::{Costs, PageProbabilities, PageProbability};
 use std::num::NonZeroU64;
 use std::sync::Arc;
 
+pub use crate::capabilities::Capabilities;
+
 /// A slot for one page, numbered from 0 to frames - 1.
 pub type Frame = u32;
 
@@ -162,22 +164,19 @@ pub trait Policy: Send {
     /// False if the policy ignores page numbers, so that a driver need not load them before a miss.
     const LOOKS_AT_PAGES: bool = true;
 
-    /// True if the policy has background processes that write pages, so that a driver which plays a server calls
-    /// [`background_writes`](Self::background_writes).
-    const WRITES_IN_BACKGROUND: bool = false;
+    /// What the policy asks and does beyond the methods without a default, with any parameters; a wrapper says here what it does
+    /// itself. A driver calls no method whose capability is not among them.
+    const CAPABILITIES: Capabilities;
+
+    /// The same with the parameters that the policy has, and what the policies ask and do that it wraps. A driver asks once.
+    fn capabilities(&self) -> Capabilities {
+        Self::CAPABILITIES
+    }
 
     /// The page in `frame` was fixed.
     fn hit(&mut self, frame: Frame, access: Access);
 
-    /// False if the policy need not learn of every hit. Then a driver may leave hits out, if it
-    /// divides time into epochs of at most one miss for every 32 frames: it reports the first hit
-    /// of each page in an epoch, the first that writes, and each that writes to a clean page. With
-    /// [`left_out`](Self::left_out) it reports the number of the others.
-    fn wants_every_hit(&self) -> bool {
-        true
-    }
-
-    /// The driver left out `hits` hits since the last call.
+    /// The driver left out `hits` hits since the last call ([`Capabilities::LEAVES_HITS_OUT`]).
     fn left_out(&mut self, _hits: u64) {}
 
     /// A page that is not resident is referenced. Called once per such reference, first. `ghost` is
@@ -191,8 +190,8 @@ pub trait Policy: Send {
     /// The page remembered as `ghost` will probably be missed soon.
     fn prefetch_ghost(&self, _ghost: Ghost) {}
 
-    /// True if the page missed last replaces another although a frame is empty. A driver may ask after `miss`, and then
-    /// calls `victim`, or may fill the empty frame.
+    /// True if the page missed last replaces another although a frame is empty
+    /// ([`Capabilities::EVICTS_EARLY`]). A driver may ask after `miss`, and then calls `victim`, or may fill the empty frame.
     fn evicts_early(&mut self) -> bool {
         false
     }
@@ -216,12 +215,12 @@ pub trait Policy: Send {
         Self: Sized;
 
     /// Appends to `evictions` the frames, clean or dirty, that are evicted together with `victim`,
-    /// in order. The driver skips the pinned ones.
+    /// in order ([`Capabilities::EVICTS_MORE`]). The driver skips the pinned ones.
     fn also_leaving(&self, _victim: Frame, _leaving: &mut Vec<Frame>) {}
 
     /// The number of pages of an erase block, if the driver has to write `victim`'s block whole as
     /// soon as it writes any page of it in this eviction: the driver first reads the pages of the
-    /// block that are missing (page padding, BPLRU). It also writes pinned pages of the block,
+    /// block that are missing (page padding, BPLRU; [`Capabilities::PADDING`]). It also writes pinned pages of the block,
     /// which stay resident, and calls `cleaned` for them.
     fn padding(&self, _victim: Frame) -> Option<NonZeroU64> {
         None
@@ -251,74 +250,43 @@ pub trait Policy: Send {
     /// Appends to `together` at most `max` dirty frames that are best written together with
     /// `victim`, which `victim` returned last. Once written, they are clean and stay resident: the
     /// driver calls `cleaned` for each. It writes the victim with them, if it is dirty, and evicts
-    /// it.
+    /// it. [`Capabilities::WRITES_TOGETHER`].
     fn write_with(&self, _victim: Frame, _max: usize, _together: &mut Vec<Frame>) {}
 
-    /// The current costs of one page read and one page write.
+    /// The current costs of one page read and one page write ([`Capabilities::COSTS`]).
     fn costs(&mut self, _costs: Costs) {}
 
-    /// True if the driver must report erase counts. Drivers whose device has none refuse the
-    /// policy.
-    fn asks_erase_counts(&self) -> bool {
-        false
-    }
-
     /// The erase block that holds the page in `frame` was erased `erases` times so far; 0 if no
-    /// block holds it. The driver reports it after `admit`, and before the next `victim` when the
-    /// device has moved the page.
+    /// block holds it ([`Capabilities::ERASE_COUNTS`]). The driver reports it after `admit`, and
+    /// before the next `victim` when the device has moved the page.
     fn erase_count(&mut self, _frame: Frame, _erases: u32) {}
 
-    /// True if the driver should report classes, if it knows them.
-    fn asks_classes(&self) -> bool {
-        false
-    }
-
-    /// The class of the page about to be missed; called before `miss`, and only where the driver knows classes. Without a
-    /// call the class is [`UNKNOWN_CLASS`]. A page has the same class at each miss, unless its owner gave the page
+    /// The class of the page about to be missed ([`Capabilities::CLASSES`]); called before `miss`, and only where the driver
+    /// knows classes. Without a call the class is [`UNKNOWN_CLASS`]. A page has the same class at each miss, unless its owner gave the page
     /// number to another object.
     fn class(&mut self, _class: PageClass) {}
 
-    /// True if the driver should report what the trace recorded of each request, if it knows it.
-    fn asks_requests(&self) -> bool {
-        false
-    }
-
-    /// What the trace recorded of the next reference; called before `background_writes`, `hit` and `miss`, and only
+    /// What the trace recorded of the next reference ([`Capabilities::REQUESTS`]); called before `background_writes`, `hit` and `miss`, and only
     /// where the driver knows it. Without calls there are no rings, and no time passes.
     fn request(&mut self, _request: Request) {}
 
     /// Appends the dirty pages that background processes of the server write before the next reference, in order. They
     /// stay resident; the driver writes them and calls `cleaned` for each.
     ///
-    /// The simulator calls it before each reference, for policies that
-    /// [`write in the background`](Self::WRITES_IN_BACKGROUND). The pool has a background writer and checkpoints of its
+    /// The simulator calls it before each reference ([`Capabilities::BACKGROUND_WRITES`]). The pool has a background writer and checkpoints of its
     /// own, and does not call it.
     fn background_writes(&mut self, _writes: &mut Vec<BackgroundWrite>) {}
 
-    /// True if the policy's background processes make checkpoints, so that a driver which makes some for every policy makes
-    /// none for this one.
-    fn makes_checkpoints(&self) -> bool {
-        false
-    }
-
-    /// True if the policy, with the parameters that it has, may append to `background_writes` even where the driver reports
-    /// no [`request`](Self::request). A driver that does not call `background_writes` counts fewer writes of such a policy
-    /// than the simulator.
-    fn writes_in_background(&self) -> bool {
-        Self::WRITES_IN_BACKGROUND
-    }
-
-    /// Offline policies only: the future of the page about to be referenced, as far as the policy's
-    /// [`Foresight`] requires. Called before `hit` and `miss`.
+    /// Offline policies only: the future of the page about to be referenced, as far as the policy requires
+    /// ([`Capabilities::foresight`]). Called before `hit` and `miss`.
     fn next_use(&mut self, _next: NextUse) {}
 
-    /// Policies with [`Foresight::Prices`] only: `prices[u]` is the price of a frame from the
+    /// Policies with [`Capabilities::PRICES`] only: `prices[u]` is the price of a frame from the
     /// beginning to position u, in page reads; it never decreases with u. Called once, before
     /// everything else.
     fn prices(&mut self, _prices: Arc<[f64]>) {}
 
-    /// Policies that know probabilities only ([`Build::KNOWS_PROBABILITIES`](crate::registry::Build)): the true
-    /// probabilities of the references to each page, which are independent of each other. Called once, before
+    /// Policies with [`Capabilities::PROBABILITIES`] only: the true probabilities of the references to each page, which are independent of each other. Called once, before
     /// everything else.
     fn probabilities(&mut self, _probabilities: Arc<PageProbabilities>) {}
 
@@ -387,8 +355,8 @@ macro_rules! dispatch {
 }
 
 dispatch! { $ self
+    fn capabilities(&;) -> Capabilities;
     fn hit(&mut; frame: Frame, access: Access);
-    fn wants_every_hit(&;) -> bool;
     fn left_out(&mut; hits: u64);
     fn miss(&mut; page: Page, ghost: Option<Ghost>, access: Access);
     fn prefetch(&; frame: Frame);
@@ -403,15 +371,10 @@ dispatch! { $ self
     fn cleaned(&mut; frame: Frame);
     fn write_with(&; victim: Frame, max: usize, together: &mut Vec<Frame>);
     fn costs(&mut; costs: Costs);
-    fn asks_erase_counts(&;) -> bool;
     fn erase_count(&mut; frame: Frame, erases: u32);
-    fn asks_classes(&;) -> bool;
     fn class(&mut; class: PageClass);
-    fn asks_requests(&;) -> bool;
     fn request(&mut; request: Request);
     fn background_writes(&mut; writes: &mut Vec<BackgroundWrite>);
-    fn makes_checkpoints(&;) -> bool;
-    fn writes_in_background(&;) -> bool;
     fn next_use(&mut; next: NextUse);
     fn prices(&mut; prices: Arc<[f64]>);
     fn probabilities(&mut; probabilities: Arc<PageProbabilities>);

@@ -1,9 +1,9 @@
 //! All policies by name: one line each.
 
-use crate::clustered::{Clustered, ClusteredConfig};
+use crate::clustered::{self, Clustered, ClusteredConfig};
 use crate::parameters::PolicyConfig;
 use crate::policies;
-use crate::policy::{DynPolicy, Foresight, Policy};
+use crate::policy::{Capabilities, DynPolicy, Policy};
 use crate::spec::{Entry, PolicySpec};
 
 /// A policy the registry can build.
@@ -16,12 +16,6 @@ pub trait Build: Policy + Sized + 'static {
 
     /// True if its `cluster` parameter is the write clustering laid over any policy.
     const WRITE_CLUSTERING: bool = false;
-
-    /// How much of the future it requires.
-    const FORESIGHT: Foresight = Foresight::Nothing;
-
-    /// True if it requires the true probabilities of references.
-    const KNOWS_PROBABILITIES: bool = false;
 
     /// False if a miniature of it over a sample of the pages has a bill that is systematically above or below the
     /// policy's own, so that it has to run on all pages.
@@ -58,12 +52,12 @@ macro_rules! registry {
             ENTRIES
         }
 
-        /// Calls `visitor` with the type of the policy of `spec`.
-        fn visit_type<V: TypeVisitor>(spec: &PolicySpec, visitor: V) -> V::Out {
-            $(if spec.entry.name == <policies::$module::$policy as Build>::ENTRY.name {
+        /// Calls `visitor` with the type of the policy of `entry`.
+        fn visit_type<V: TypeVisitor>(entry: &Entry, visitor: V) -> V::Out {
+            $(if entry.name == <policies::$module::$policy as Build>::ENTRY.name {
                 return visitor.visit::<policies::$module::$policy>();
             })*
-            unreachable!("a PolicySpec refers to an entry of the registry")
+            unreachable!("an entry that is not in the registry")
         }
 
         #[cfg(test)]
@@ -127,30 +121,16 @@ registry! {
     ace::Ace,
 }
 
-/// What the type of a policy says of itself.
-struct Traits {
-    foresight: Foresight,
-    knows_probabilities: bool,
-    has_miniature: bool,
-    writes_in_background: bool,
-}
-
-/// What the type of the policy of `spec` itself says.
-fn traits(spec: &PolicySpec) -> Traits {
-    struct OfType<'s>(&'s PolicySpec);
-    impl TypeVisitor for OfType<'_> {
-        type Out = Traits;
-        fn visit<P: Build>(self) -> Traits {
-            Traits {
-                foresight: P::FORESIGHT,
-                knows_probabilities: P::KNOWS_PROBABILITIES,
-                // The miniatures of write clustering have too few writes.
-                has_miniature: P::HAS_MINIATURE && write_cluster::<P>(self.0).is_none(),
-                writes_in_background: P::WRITES_IN_BACKGROUND,
-            }
+/// What the policy of `entry` asks and does, with any parameters, apart from policies that it wraps.
+pub(crate) fn itself_is_capable_of(entry: &Entry) -> Capabilities {
+    struct OfType;
+    impl TypeVisitor for OfType {
+        type Out = Capabilities;
+        fn visit<P: Build>(self) -> Capabilities {
+            P::CAPABILITIES
         }
     }
-    visit_type(spec, OfType(spec))
+    visit_type(entry, OfType)
 }
 
 /// Builds the policy of `spec` over `frames` frames (at least one) for `visitor`.
@@ -167,7 +147,7 @@ pub fn visit<V: Visitor>(spec: &PolicySpec, frames: u32, visitor: V) -> V::Out {
         }
     }
     visit_type(
-        spec,
+        spec.entry,
         Built {
             spec,
             frames,
@@ -178,27 +158,19 @@ pub fn visit<V: Visitor>(spec: &PolicySpec, frames: u32, visitor: V) -> V::Out {
 
 /// True if miniatures of the policy of `spec` itself estimate its bill without bias.
 pub(crate) fn itself_has_miniature(spec: &PolicySpec) -> bool {
-    traits(spec).has_miniature
-}
-
-/// True if the policy of `spec` is that of a server, with processes that write in the background.
-pub fn writes_in_background(spec: &PolicySpec) -> bool {
-    traits(spec).writes_in_background
-}
-
-/// How much of the future the policy of `spec`, or one that it wraps, requires.
-pub fn foresight(spec: &PolicySpec) -> Foresight {
-    spec.wrapped()
-        .map(foresight)
-        .fold(traits(spec).foresight, Foresight::max)
-}
-
-/// True if the policy of `spec`, or one that it wraps, requires the true probabilities of references.
-pub fn knows_probabilities(spec: &PolicySpec) -> bool {
-    traits(spec).knows_probabilities || spec.wrapped().any(knows_probabilities)
+    struct OfType<'s>(&'s PolicySpec);
+    impl TypeVisitor for OfType<'_> {
+        type Out = bool;
+        fn visit<P: Build>(self) -> bool {
+            // The miniatures of write clustering have too few writes.
+            P::HAS_MINIATURE && write_cluster::<P>(self.0).is_none()
+        }
+    }
+    visit_type(spec.entry, OfType(spec))
 }
 
 fn build<P: Build, V: Visitor>(spec: &PolicySpec, frames: u32, visitor: V) -> V::Out {
+    const { assert!(!P::WRITE_CLUSTERING || clustered::SERVES.contains(P::CAPABILITIES)) };
     let policy = P::new(P::Config::from_spec(spec), frames);
     match write_cluster::<P>(spec) {
         Some(size) => {

@@ -7,6 +7,7 @@ use std::str::FromStr;
 use ebbpool_cost::spec::{self, Malformed};
 use ebbpool_cost::{Decimal, did_you_mean, one_line};
 
+use crate::policy::Capabilities;
 use crate::registry;
 
 /// The description of a policy, from which the registry, `--help`, `docs/policies.md` and error
@@ -29,14 +30,6 @@ pub struct Entry {
     pub memory: MemoryUse,
     /// Where it was published, and which of the project's papers evaluate it.
     pub source: &'static str,
-    /// False for policies that look into the future, or know probabilities that no program knows.
-    pub online: bool,
-    /// True if the costs of a read and a write change its choices, so that a run serves a single
-    /// asymmetry.
-    pub looks_at_costs: bool,
-    /// True if it requires the erase counts of its pages' erase blocks, which only a simulated
-    /// flash device reports.
-    pub asks_erase_counts: bool,
 }
 
 /// Memory that a policy takes with default parameters once warm, in bytes per frame; a test measures
@@ -118,11 +111,16 @@ pub enum ParameterKind {
     /// One of these words.
     Word(&'static [&'static str]),
     /// Another policy, in parentheses if it has parameters.
-    Policy,
+    Policy {
+        /// The capabilities that it may have.
+        serves: Capabilities,
+    },
     /// Other policies, in parentheses.
     Policies {
         /// How many there can be.
         most: usize,
+        /// The capabilities that they may have.
+        serves: Capabilities,
     },
 }
 
@@ -232,24 +230,30 @@ impl ParameterKind {
                 .iter()
                 .find(|word| **word == text)
                 .map(|word| Value::Word(word)),
-            ParameterKind::Policy => return self.parse_policy(text),
-            ParameterKind::Policies { most } => return self.parse_policies(text, *most),
+            ParameterKind::Policy { serves } => return self.parse_policy(text, *serves),
+            ParameterKind::Policies { most, serves } => {
+                return self.parse_policies(text, *most, *serves);
+            }
         };
         value.ok_or_else(|| Refusal::OutOfRange(self.range()))
     }
 
-    fn parse_policy(&self, text: &str) -> Result<Value, Refusal> {
-        let spec = self.parse_wrapped(self.unwrap(text)?)?;
+    fn parse_policy(&self, text: &str, serves: Capabilities) -> Result<Value, Refusal> {
+        let spec = self.parse_wrapped(self.unwrap(text)?, serves)?;
         Ok(Value::Policy(Box::new(spec)))
     }
 
-    fn parse_policies(&self, text: &str, most: usize) -> Result<Value, Refusal> {
+    fn parse_policies(
+        &self,
+        text: &str,
+        most: usize,
+        serves: Capabilities,
+    ) -> Result<Value, Refusal> {
         let specs = split_list(self.unwrap(text)?)
             .iter()
-            .map(|text| self.parse_wrapped(text))
+            .map(|text| self.parse_wrapped(text, serves))
             .collect::<Result<Vec<_>, _>>()?;
-        let can_be_tried = |spec: &PolicySpec| spec.online() && !spec.asks_erase_counts();
-        match (1..=most).contains(&specs.len()) && specs.iter().all(can_be_tried) {
+        match (1..=most).contains(&specs.len()) {
             true => Ok(Value::Policies(specs)),
             false => Err(Refusal::OutOfRange(self.range())),
         }
@@ -264,10 +268,10 @@ impl ParameterKind {
         }
     }
 
-    fn parse_wrapped(&self, text: &str) -> Result<PolicySpec, Refusal> {
+    fn parse_wrapped(&self, text: &str, serves: Capabilities) -> Result<PolicySpec, Refusal> {
         // Checked before the rest is parsed, so that no text makes this function recurse deeply.
         let (name, _) = spec::split_name(text);
-        if named(name).is_some_and(|(entry, _)| !entry.can_be_wrapped()) {
+        if named(name).is_some_and(|(entry, _)| !entry.can_be_wrapped(serves)) {
             return Err(Refusal::OutOfRange(self.range()));
         }
         text.parse().map_err(Refusal::Policy)
@@ -286,10 +290,10 @@ impl ParameterKind {
                 format!("{min} to {max}{or}")
             }
             ParameterKind::Word(words) => words.join(" or "),
-            ParameterKind::Policy => {
+            ParameterKind::Policy { .. } => {
                 "a policy that wraps none itself and is not that of a server, in parentheses if it has parameters".into()
             }
-            ParameterKind::Policies { most } => format!(
+            ParameterKind::Policies { most, .. } => format!(
                 "1 to {most} online policies that wrap none themselves, are not those of servers and ask for no erase counts, in parentheses"
             ),
         }
@@ -319,13 +323,27 @@ impl Entry {
     /// True if one of its parameters is a policy, or policies.
     pub fn wraps_a_policy(&self) -> bool {
         let mut kinds = self.params.iter().map(|param| &param.kind);
-        kinds.any(|kind| matches!(kind, ParameterKind::Policy | ParameterKind::Policies { .. }))
+        kinds.any(|kind| {
+            matches!(
+                kind,
+                ParameterKind::Policy { .. } | ParameterKind::Policies { .. }
+            )
+        })
     }
 
-    /// True if another policy may wrap this one: it wraps none itself, and is not that of a server, which a driver plays for the
-    /// outermost policy only, so that its own writes would be missing.
-    pub fn can_be_wrapped(&'static self) -> bool {
-        !self.wraps_a_policy() && !registry::writes_in_background(&PolicySpec::of(self))
+    /// What the policy asks and does, with any parameters, apart from policies that it wraps.
+    pub fn capabilities(&'static self) -> Capabilities {
+        registry::itself_is_capable_of(self)
+    }
+
+    /// False for policies that look into the future, or know probabilities that no program knows.
+    pub fn online(&'static self) -> bool {
+        !self.capabilities().intersects(Capabilities::OFFLINE)
+    }
+
+    /// True if a policy may wrap this one that serves these capabilities: it has no others, and wraps none itself.
+    pub fn can_be_wrapped(&'static self, serves: Capabilities) -> bool {
+        !self.wraps_a_policy() && serves.contains(self.capabilities())
     }
 }
 
@@ -454,20 +472,26 @@ impl PolicySpec {
         self.values.iter().flat_map(Value::policies)
     }
 
+    /// What the policy asks and does, with any parameters, and what the policies ask and do that it wraps.
+    pub fn capabilities(&self) -> Capabilities {
+        let wrapped = self.wrapped().map(PolicySpec::capabilities);
+        wrapped.fold(self.entry.capabilities(), Capabilities::union)
+    }
+
     /// False if the policy, or one that it wraps, looks into the future, or knows probabilities that no program knows.
     pub fn online(&self) -> bool {
-        self.entry.online && self.wrapped().all(PolicySpec::online)
+        !self.capabilities().intersects(Capabilities::OFFLINE)
     }
 
     /// True if the costs of a read and a write change the choices of the policy, or of one that it
     /// wraps.
     pub fn looks_at_costs(&self) -> bool {
-        self.entry.looks_at_costs || self.wrapped().any(PolicySpec::looks_at_costs)
+        self.capabilities().contains(Capabilities::COSTS)
     }
 
     /// True if the policy, or one that it wraps, requires erase counts.
     pub fn asks_erase_counts(&self) -> bool {
-        self.entry.asks_erase_counts || self.wrapped().any(PolicySpec::asks_erase_counts)
+        self.capabilities().contains(Capabilities::ERASE_COUNTS)
     }
 
     /// True if the parameter has this word.

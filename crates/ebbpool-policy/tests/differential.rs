@@ -5,8 +5,8 @@ use std::num::NonZeroU64;
 
 use ebbpool_model::{FutureUse, ModelEvent, foresee, model, workload};
 use ebbpool_policy::{
-    Access, BackgroundWriter, Costs, DynPolicy, Ghost, NextUse, PageProbabilities, PageProbability,
-    PolicySpec, Request, registry,
+    Access, BackgroundWriter, Capabilities, Costs, DynPolicy, Ghost, NextUse, PageProbabilities,
+    PageProbability, PolicySpec, Request, registry,
 };
 
 /// The class of a page; some pages are of no known class.
@@ -248,7 +248,7 @@ impl Buffer {
         }
         let mut events = Vec::new();
         let ghost = self.ghosts.get(&page).copied();
-        if self.policy.asks_classes() {
+        if self.policy.capabilities().contains(Capabilities::CLASSES) {
             self.policy.class(class_of(page));
         }
         self.policy.miss(page, ghost, access);
@@ -480,7 +480,11 @@ fn compare(spec: &str, frames: u32, seed: u64, references: usize, disturb: Distu
         buffer.policy.probabilities(table.into());
     }
     // Without requests in some runs, as where a trace has no times.
-    let has_requests = buffer.policy.asks_requests() && !seed.is_multiple_of(3);
+    let has_requests = buffer
+        .policy
+        .capabilities()
+        .contains(Capabilities::REQUESTS)
+        && !seed.is_multiple_of(3);
     let mut requests = Requests {
         random: workload::RandomWorkload::new(seed ^ 0x9e37),
         time_us: 1_700_000_000_000_000,

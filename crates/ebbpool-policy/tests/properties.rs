@@ -14,7 +14,7 @@ mod lists {
     pub use ebbpool_policy::Lists;
 }
 mod policy {
-    pub use ebbpool_policy::{Access, Frame, Page, Policy};
+    pub use ebbpool_policy::{Access, Capabilities, Frame, Page, Policy};
 }
 mod spec {
     pub use ebbpool_policy::{CLUSTER, Entry, MemoryUse};
@@ -25,7 +25,7 @@ use std::collections::BTreeSet;
 use allocation_counter::measure;
 use ebbpool_policy::registry::{self, Build};
 use ebbpool_policy::{
-    Costs, DynPolicy, Entry, MAX_PAGES, MemoryUse, Param, ParameterKind, PolicySpec,
+    Capabilities, Costs, DynPolicy, Entry, MAX_PAGES, MemoryUse, Param, ParameterKind, PolicySpec,
 };
 use proptest::prelude::*;
 use proptest::sample::Index;
@@ -120,20 +120,19 @@ fn value(param: &Param) -> BoxedStrategy<String> {
             }
         }
         ParameterKind::Word(words) => prop::sample::select(words).prop_map(str::to_string).boxed(),
-        ParameterKind::Policy => {
+        ParameterKind::Policy { serves } => {
             let plain = registry::entries()
                 .iter()
-                .filter(|entry| entry.can_be_wrapped());
+                .filter(|entry| entry.can_be_wrapped(serves));
             prop::sample::select(plain.collect::<Vec<_>>())
                 .prop_flat_map(spec_of)
                 .prop_map(|wrapped| format!("({wrapped})"))
                 .boxed()
         }
-        ParameterKind::Policies { most } => {
-            let is_suitable = |entry: &&'static Entry| {
-                entry.can_be_wrapped() && entry.online && !entry.asks_erase_counts
-            };
-            let suitable = registry::entries().iter().filter(is_suitable);
+        ParameterKind::Policies { most, serves } => {
+            let suitable = registry::entries()
+                .iter()
+                .filter(|entry| entry.can_be_wrapped(serves));
             let expert = prop::sample::select(suitable.collect::<Vec<_>>());
             prop::collection::vec(expert.prop_flat_map(spec_of), 1..=most)
                 .prop_map(|experts| format!("({})", experts.join(",")))
@@ -393,6 +392,59 @@ fn specs_print_as_they_are_read() {
     });
 }
 
+#[test]
+fn what_a_policy_has_not_declared_changes_nothing() {
+    for_every_policy(|tested, case| {
+        let [all, declared] = [false, true].map(|only_declared| DriverBehaviour {
+            plays_server: true,
+            only_declared,
+            ..DriverBehaviour::default()
+        });
+        prop_assert_eq!(run(tested, case, all)?, run(tested, case, declared)?);
+        Ok(())
+    });
+}
+
+/// What a driver sees a policy do, of what it can declare.
+const DONE: Capabilities = Capabilities::EVICTS_EARLY
+    .union(Capabilities::EVICTS_MORE)
+    .union(Capabilities::PADDING)
+    .union(Capabilities::WRITES_TOGETHER)
+    .union(Capabilities::BACKGROUND_WRITES);
+
+#[test]
+fn policies_do_what_they_declare() {
+    let with_parameters = [
+        "bplru:padding=true",
+        "postgres:rate=1000,checkpoint_timeout=1",
+        "innodb:max_dirty_pages_pct=10",
+        "sqlite:commit=90",
+    ];
+    for entry in registry::entries() {
+        let variants = with_parameters
+            .iter()
+            .filter(|spec| spec.split(':').next() == Some(entry.name));
+        let specs = variants.copied().chain([entry.name]);
+        // With frames to spare a ring of a scan is used again although a frame is empty.
+        let buffers = [(32, 200, 5000), (2000, 20_000, 3000)];
+        let runs = specs.flat_map(|spec| buffers.map(|buffer| (spec, buffer)));
+        let done = runs.map(|(spec, (frames, pages, references))| {
+            let policy = registry::boxed(&spec.parse().expect("a policy"), frames);
+            let behaviour = DriverBehaviour {
+                plays_server: true,
+                ..DriverBehaviour::default()
+            };
+            let mut driver = Driver::new(policy, frames, (0..pages).collect(), behaviour);
+            let mut skewed = Skewed::new(pages);
+            feed(&mut driver, references, || skewed.next());
+            driver.done()
+        });
+        let done = done.fold(Capabilities::empty(), Capabilities::union);
+        let declared = entry.capabilities() & DONE;
+        assert_eq!(done & declared, declared, "{}", entry.name);
+    }
+}
+
 /// References over `pages` pages in which some are used far more often than others.
 struct Skewed {
     state: u64,
@@ -546,7 +598,7 @@ fn memory_is_what_the_entry_says() {
 
 #[test]
 fn order_takes_at_most_32_bytes_per_frame() {
-    for entry in registry::entries().iter().filter(|entry| entry.online) {
+    for entry in registry::entries().iter().filter(|entry| entry.online()) {
         assert!(entry.memory.order <= 32, "{}", entry.name);
     }
 }

@@ -3,10 +3,11 @@
 //! <https://arrow.apache.org/docs/format/CDataInterface/PyCapsuleInterface.html>
 
 use std::ffi::CStr;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use arrow_array::ffi_stream::{FFI_ArrowArrayStream, RecordBatchStreamReader};
 use arrow_array::{RecordBatch, RecordBatchIterator, RecordBatchReader};
-use arrow_schema::SchemaRef;
+use arrow_schema::{ArrowError, SchemaRef};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
@@ -28,12 +29,42 @@ pub(crate) fn export<'py>(
     PyCapsule::new_with_value(py, stream, STREAM)
 }
 
-/// The batches of an object with `__arrow_c_stream__`. Their content is not checked yet.
+/// The batches of an object with `__arrow_c_stream__`, whose content is not checked yet. Nothing comes after an error.
+pub(crate) struct ForeignStream {
+    /// `None` after an error.
+    reader: Option<RecordBatchStreamReader>,
+    schema: SchemaRef,
+}
+
+impl ForeignStream {
+    pub(crate) fn schema(&self) -> &SchemaRef {
+        &self.schema
+    }
+}
+
+impl Iterator for ForeignStream {
+    type Item = Result<RecordBatch, ArrowError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let mut reader = self.reader.take()?;
+        // Arrow panics where the parts of an array are not those of its type. The reader is not used again then.
+        let next = catch_unwind(AssertUnwindSafe(|| reader.next())).unwrap_or_else(|_| {
+            let problem = "a batch of the stream is not of the type that the stream states";
+            Some(Err(ArrowError::CDataInterface(problem.to_owned())))
+        })?;
+        if next.is_ok() {
+            self.reader = Some(reader);
+        }
+        Some(next)
+    }
+}
+
+/// The stream of an object with `__arrow_c_stream__`.
 #[expect(
     unsafe_code,
     reason = "an Arrow stream arrives as a pointer in a capsule"
 )]
-pub(crate) fn import(object: &Bound<'_, PyAny>) -> PyResult<RecordBatchStreamReader> {
+pub(crate) fn import(object: &Bound<'_, PyAny>) -> PyResult<ForeignStream> {
     check_sizes(object)?;
     let capsule = object.call_method0("__arrow_c_stream__")?;
     let capsule = capsule
@@ -43,7 +74,11 @@ pub(crate) fn import(object: &Bound<'_, PyAny>) -> PyResult<RecordBatchStreamRea
     // SAFETY: a capsule of this name holds a valid stream. `from_raw` moves it out and leaves a released one, as the
     // interface requires, so that the capsule's destructor does not release it again.
     let reader = unsafe { RecordBatchStreamReader::from_raw(pointer.as_ptr().cast()) };
-    reader.map_err(|error| raise(object.py(), Class::Trace, &error.to_string()))
+    let reader = reader.map_err(|error| raise(object.py(), Class::Trace, &error.to_string()))?;
+    Ok(ForeignStream {
+        schema: reader.schema(),
+        reader: Some(reader),
+    })
 }
 
 /// Has a table of pyarrow check that its memory is as large as its rows and offsets need. An Arrow stream does not say how large
@@ -59,9 +94,4 @@ fn check_sizes(object: &Bound<'_, PyAny>) -> PyResult<()> {
         let text = format!("the table is not valid: {}", error.value(py));
         raise(py, Class::Trace, &text)
     })
-}
-
-/// The schema of a stream.
-pub(crate) fn schema_of(reader: &RecordBatchStreamReader) -> SchemaRef {
-    reader.schema()
 }

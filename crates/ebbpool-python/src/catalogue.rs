@@ -1,7 +1,7 @@
 //! The policies, devices and generators to choose from.
 
 use ebbpool_lab::LabError;
-use ebbpool_policy::{PolicySpec, registry};
+use ebbpool_policy::{Capabilities, PolicySpec, registry};
 use ebbpool_trace::generators;
 use pyo3::prelude::*;
 use serde_json::{Value, json};
@@ -24,8 +24,8 @@ pub(crate) fn policies_json(py: Python<'_>) -> PyResult<String> {
             "how": entry.how,
             "when": entry.when,
             "source": entry.source,
-            "online": entry.online,
-            "looks_at_costs": entry.looks_at_costs,
+            "online": entry.online(),
+            "looks_at_costs": entry.capabilities().contains(Capabilities::COSTS),
         })
     });
     text_of(py, &all.collect())

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use ebbpool_policy::{Access, Frame, Ghost, Page, PageClass, Policy};
+use ebbpool_policy::{Access, Capabilities, Frame, Ghost, Page, PageClass, Policy};
 use ebbpool_sim::{GuestEngine, GuestHost, GuestPolicy};
 use pyo3::prelude::*;
 
@@ -112,6 +112,8 @@ impl GuestPolicy for CompiledGuest {
 }
 
 impl Policy for CompiledPolicy {
+    const CAPABILITIES: Capabilities = Capabilities::COSTS.union(Capabilities::CLASSES);
+
     #[inline]
     fn hit(&mut self, frame: Frame, access: Access) {
         self.resident.references += 1;
@@ -150,8 +152,10 @@ impl Policy for CompiledPolicy {
         self.resident.any(may_evict)
     }
 
-    fn asks_classes(&self) -> bool {
-        self.page_class.is_some()
+    fn capabilities(&self) -> Capabilities {
+        let mut found = Self::CAPABILITIES;
+        found.set(Capabilities::CLASSES, self.page_class.is_some());
+        found
     }
 
     fn class(&mut self, class: PageClass) {

@@ -5,7 +5,7 @@ use std::fmt;
 use std::iter::repeat_with;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use ebbpool_policy::{Access, Costs, Frame, Ghost, Page, PageClass, Policy};
+use ebbpool_policy::{Access, Capabilities, Costs, Frame, Ghost, Page, PageClass, Policy};
 use ebbpool_sim::{GuestEngine, GuestHost, GuestPolicy};
 use pyo3::exceptions::PyKeyboardInterrupt;
 use pyo3::prelude::*;
@@ -367,6 +367,11 @@ macro_rules! call {
 }
 
 impl Policy for PythonPolicy {
+    const CAPABILITIES: Capabilities = Capabilities::COSTS
+        .union(Capabilities::CLASSES)
+        .union(Capabilities::EVICTS_MORE)
+        .union(Capabilities::WRITES_TOGETHER);
+
     #[inline]
     fn hit(&mut self, frame: Frame, access: Access) {
         self.resident().references += 1;
@@ -408,8 +413,12 @@ impl Policy for PythonPolicy {
         frame.or_else(|| resident.any(may_evict))
     }
 
-    fn asks_classes(&self) -> bool {
-        self.page_class.is_some()
+    fn capabilities(&self) -> Capabilities {
+        let mut found = Self::CAPABILITIES;
+        found.set(Capabilities::CLASSES, self.page_class.is_some());
+        found.set(Capabilities::EVICTS_MORE, self.also_leaving.is_some());
+        found.set(Capabilities::WRITES_TOGETHER, self.write_with.is_some());
+        found
     }
 
     fn class(&mut self, class: PageClass) {

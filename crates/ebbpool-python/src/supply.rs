@@ -4,7 +4,6 @@ use std::io;
 use std::sync::{Arc, OnceLock};
 
 use arrow_array::RecordBatch;
-use arrow_array::ffi_stream::RecordBatchStreamReader;
 use ebbpool_arrow::{ColumnNames, RowProblem, TraceColumns};
 use ebbpool_trace::{
     Batch, ClassNumbers, Metadata, OptionalColumns, PageClasses, ReferenceStream,
@@ -14,7 +13,7 @@ use pyo3::buffer::{Element, PyBuffer};
 use pyo3::prelude::*;
 use pyo3::types::PySlice;
 
-use crate::arrow::{import, schema_of};
+use crate::arrow::{ForeignStream, import};
 
 /// What a class is, for messages.
 const CLASS: &str = "a class; classes are whole numbers from 0 to 2^32-1";
@@ -201,7 +200,7 @@ impl StreamReferences {
     fn stream(&self, classes: bool) -> Result<Box<dyn ReferenceStream>, TraceError> {
         let reader = Python::attach(|py| import(&self.make.bind(py).call0()?));
         let reader = reader.map_err(|error| io_error(&self.label, error))?;
-        let columns = TraceColumns::of(&schema_of(&reader), &self.columns);
+        let columns = TraceColumns::of(reader.schema(), &self.columns);
         let columns = columns.map_err(|problem| columns_error(&self.label, problem))?;
         Ok(Box::new(ReaderStream {
             label: self.label.clone(),
@@ -240,7 +239,7 @@ impl ReferenceSupplier for StreamReferences {
 
 struct ReaderStream {
     label: String,
-    reader: RecordBatchStreamReader,
+    reader: ForeignStream,
     columns: TraceColumns,
     /// `None` if the references have no classes.
     classes: Option<ClassNumbers<String>>,

@@ -15,7 +15,7 @@ use ebbpool_trace::{
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
-use crate::arrow::{import, schema_of};
+use crate::arrow::import;
 use crate::errors::{Class, raise, trace_error, wrong};
 use crate::requests::parsed;
 use crate::sampled::SampledReferences;
@@ -134,7 +134,7 @@ impl Trace {
         let options = reading.options(py)?;
         let reader = import(table)?;
         let names = column_names(columns);
-        let found = TraceColumns::of(&schema_of(&reader), &names);
+        let found = TraceColumns::of(reader.schema(), &names);
         let found = found.map_err(|problem| raise(py, Class::Trace, &problem))?;
         let batches = py.detach(|| {
             let batches: Result<Vec<RecordBatch>, ArrowError> = reader.collect();

@@ -7,8 +7,8 @@ use prefetch_index::prefetch_index;
 use serde::{Deserialize, Serialize};
 
 use ebbpool_policy::{
-    Access, BackgroundWrite, BackgroundWriter, Companions, Costs, Driver, Frame, Ghost,
-    MOST_GHOSTS, NextUse, PageClass, PageProbabilities, Policy, Request,
+    Access, BackgroundWrite, BackgroundWriter, Capabilities, Companions, Costs, Driver, Frame,
+    Ghost, MOST_GHOSTS, NextUse, PageClass, PageProbabilities, Policy, Request,
 };
 use ebbpool_trace::OptionalColumns;
 
@@ -210,13 +210,19 @@ impl<P: Policy, O: Observer> Engine<P, O> {
             counts: Counts::default(),
             setup,
         };
-        if engine.policy.asks_erase_counts() {
+        if engine.asks(Capabilities::ERASE_COUNTS) {
             engine.observer.note_moves();
         }
         if engine.setup.warmup == 0 {
             engine.observer.counting();
         }
         engine
+    }
+
+    /// True if the policy has a capability, which the compiler knows of most.
+    #[inline]
+    fn asks(&self, capability: Capabilities) -> bool {
+        self.policy.capabilities().contains(capability)
     }
 
     #[inline]
@@ -244,7 +250,7 @@ impl<P: Policy, O: Observer> Engine<P, O> {
             self.dirty += u64::from(write & !*occupant);
             *occupant |= write;
         } else {
-            if self.policy.asks_classes()
+            if self.asks(Capabilities::CLASSES)
                 && let Some(&class) = chunk.classes.get(id as usize)
             {
                 self.policy.class(class);
@@ -269,7 +275,7 @@ impl<P: Policy, O: Observer> Engine<P, O> {
             pages,
         };
         let frame = ebbpool_policy::miss(&mut driver, page, ghost, access);
-        if self.policy.asks_erase_counts()
+        if self.asks(Capabilities::ERASE_COUNTS)
             && let Some(frame) = frame
         {
             self.frame_of.insert(page, frame);
@@ -333,7 +339,7 @@ impl<P: Policy, O: Observer> Engine<P, O> {
             self.observer.evict(pages[id as usize]);
         }
         self.policy.evicted(frame);
-        if self.policy.asks_erase_counts() {
+        if self.asks(Capabilities::ERASE_COUNTS) {
             self.frame_of.remove(&pages[id as usize]);
         }
     }
@@ -357,7 +363,7 @@ impl<P: Policy, O: Observer> Engine<P, O> {
     /// Writes what the policy's background processes write before the next reference.
     #[inline]
     fn write_in_background(&mut self, pages: &[u64]) {
-        if P::WRITES_IN_BACKGROUND {
+        if P::CAPABILITIES.contains(Capabilities::BACKGROUND_WRITES) {
             self.policy.background_writes(&mut self.background);
             if !self.background.is_empty() {
                 self.serve_background(pages);
@@ -384,7 +390,7 @@ impl<P: Policy, O: Observer> Engine<P, O> {
     /// Writes all dirty pages, in order of page number. A policy with checkpoints of its own has no others.
     #[cold]
     fn checkpoint(&mut self, pages: &[u64]) {
-        if self.dirty == 0 || self.policy.makes_checkpoints() || self.observer.stopped() {
+        if self.dirty == 0 || self.asks(Capabilities::CHECKPOINTS) || self.observer.stopped() {
             return;
         }
         let mut dirty = self.dirty_frames();
@@ -495,7 +501,7 @@ impl<P: Policy, O: Observer> Engine<P, O> {
 
     fn serve_all<const AHEAD: bool>(&mut self, chunk: &Chunk, range: std::ops::Range<usize>) {
         self.counts.references += range.len() as u64;
-        let requests = match self.policy.asks_requests() {
+        let requests = match self.asks(Capabilities::REQUESTS) {
             true => chunk.requests,
             false => &[],
         };
@@ -569,7 +575,7 @@ impl<P: Policy, O: Observer> Driver for MissDriver<'_, P, O> {
 
     #[inline]
     fn claim_victim(&mut self, incoming: (u64, Access)) -> Option<Frame> {
-        if self.engine.policy.asks_erase_counts() {
+        if self.engine.asks(Capabilities::ERASE_COUNTS) {
             self.engine.report_moved();
         }
         Policy::victim(&mut self.engine.policy, Some(incoming), |_| true)
@@ -696,8 +702,8 @@ impl<P: Policy, O: Observer> Drive for Engine<P, O> {
 
     fn columns(&self) -> OptionalColumns {
         OptionalColumns {
-            classes: self.policy.asks_classes(),
-            requests: self.policy.asks_requests(),
+            classes: self.asks(Capabilities::CLASSES),
+            requests: self.asks(Capabilities::REQUESTS),
         }
     }
 

@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use ebbpool_device::AnyDevice;
-use ebbpool_policy::{DynPolicy, Foresight, Policy, PolicySpec};
+use ebbpool_policy::{Capabilities, DynPolicy, Foresight, Policy, PolicySpec};
 use ebbpool_trace::{OptionalColumns, Source};
 
 use crate::engine::{Chunk, Counts, Drive, Engine, Setup};
@@ -120,11 +120,25 @@ pub struct GuestEngine<'o>(EngineKind<'o>);
 enum EngineKind<'o> {
     Simulator(Box<dyn Drive + 'o>),
     Policy(Box<dyn DynPolicy + Send>),
+    /// The policy asks for what the host cannot give.
+    Refused(&'static str),
 }
 
 impl<'o> GuestHost<'o> {
     /// Runs the policy.
     pub fn run<P: Policy + 'static>(self, policy: P) -> GuestEngine<'o> {
+        let asked = policy.capabilities();
+        if asked.intersects(Capabilities::OFFLINE) {
+            return GuestEngine(EngineKind::Refused(
+                "it asks for the future, of which only policies of the registry learn",
+            ));
+        }
+        let has_device = !matches!(self.0, HostKind::Simulator { observer: None, .. });
+        if asked.contains(Capabilities::ERASE_COUNTS) && !has_device {
+            return GuestEngine(EngineKind::Refused(
+                "it asks how often blocks were erased, which only a simulated flash device reports",
+            ));
+        }
         GuestEngine(match self.0 {
             HostKind::Caller => EngineKind::Policy(Box::new(policy)),
             HostKind::Simulator { setup, observer } => EngineKind::Simulator(match observer {
@@ -150,6 +164,7 @@ pub fn guest_policy(
         GuestEngine(EngineKind::Simulator(_)) => {
             Err(failed(guest, "the guest has answered another host".into()))
         }
+        GuestEngine(EngineKind::Refused(why)) => Err(failed(guest, why.into())),
     }
 }
 
@@ -188,6 +203,7 @@ pub(crate) fn engine_of_guest<'o>(
             &**guest,
             "the guest has answered another host".into(),
         )),
+        GuestEngine(EngineKind::Refused(why)) => Err(failed(&**guest, why.into())),
     }
 }
 

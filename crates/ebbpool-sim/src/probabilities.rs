@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use ebbpool_policy::{PageProbabilities, PolicySpec, registry};
+use ebbpool_policy::{Capabilities, PageProbabilities, PolicySpec};
 use ebbpool_trace::{Source, generators};
 
 use crate::error::SimError;
@@ -16,7 +16,7 @@ pub fn check_policies<'p>(
     source: &Source,
     policies: impl IntoIterator<Item = &'p PolicySpec>,
 ) -> Result<(), SimError> {
-    let knows = |policy: &&PolicySpec| registry::knows_probabilities(policy);
+    let knows = |policy: &&PolicySpec| policy.capabilities().contains(Capabilities::PROBABILITIES);
     match policies.into_iter().find(knows) {
         Some(policy) if !source.knows_page_probabilities() => {
             let known = generators().filter(|generator| generator.knows_probabilities);
@@ -37,7 +37,10 @@ pub(crate) fn for_policies<'p>(
     policies: impl Iterator<Item = &'p PolicySpec> + Clone,
 ) -> Result<Option<Arc<PageProbabilities>>, SimError> {
     check_policies(source, policies.clone())?;
-    if !policies.into_iter().any(registry::knows_probabilities) {
+    if !policies
+        .into_iter()
+        .any(|policy| policy.capabilities().contains(Capabilities::PROBABILITIES))
+    {
         return Ok(None);
     }
     Ok(source.page_probabilities()?.map(Arc::new))

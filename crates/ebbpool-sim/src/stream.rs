@@ -8,7 +8,7 @@ use std::thread;
 use ebbpool_device::AnyDevice;
 use ebbpool_device::arrivals::Rate;
 use ebbpool_policy::{
-    Foresight, PageClass, PageProbabilities, Policy, PolicySpec, Request, registry,
+    Capabilities, Foresight, PageClass, PageProbabilities, Policy, PolicySpec, Request, registry,
 };
 use ebbpool_trace::{Batch, OptionalColumns, Reader, RequestDetail, Source};
 use rayon::prelude::*;
@@ -680,7 +680,9 @@ fn scan_if_needed(
     cells: &[Cell],
     progress: &Progress,
 ) -> Result<TraceScan, SimError> {
-    let foresight = cells.iter().map(|cell| registry::foresight(&cell.policy));
+    let foresight = cells
+        .iter()
+        .map(|cell| cell.policy.capabilities().foresight());
     let foresight = foresight.max().unwrap_or_default();
     let policies = cells.iter().map(|cell| &cell.policy);
     let probabilities = probabilities::for_policies(source, policies)?;
@@ -726,10 +728,11 @@ pub(crate) fn setup(
     scan: &TraceScan,
     progress: &Progress,
 ) -> Result<Setup, SimError> {
-    let plays_server = registry::writes_in_background(&cell.policy);
+    let asked = cell.policy.capabilities();
+    let plays_server = asked.contains(Capabilities::BACKGROUND_WRITES);
     let usable = usable_frames(plays_server, scan.distinct_pages);
     let frames = cell.frames.min(usable).clamp(1, MOST_PAGES);
-    let prices = match (registry::foresight(&cell.policy), &scan.recorded) {
+    let prices = match (asked.foresight(), &scan.recorded) {
         (Foresight::Prices, Some(trace)) => {
             let question = BoundQuestion {
                 frames,
@@ -752,7 +755,7 @@ pub(crate) fn setup(
     Ok(Setup {
         frames: frames as u32,
         prices,
-        probabilities: probabilities.filter(|_| registry::knows_probabilities(&cell.policy)),
+        probabilities: probabilities.filter(|_| asked.contains(Capabilities::PROBABILITIES)),
         ..plain
     })
 }

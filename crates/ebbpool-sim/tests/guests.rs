@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use ebbpool_device::{AnyDevice, DeviceProfile};
-use ebbpool_policy::{Access, Frame, Page, Policy};
+use ebbpool_policy::{Access, Capabilities, Frame, Page, Policy};
 use ebbpool_sim::{
     AtEnd, Cell, CurveOptions, Curves, GuestCell, GuestEngine, GuestHost, GuestPolicy, NoStore,
     Progress, SimError, SimOptions, SimPolicy, Warmup, check_guest, guest_policy, simulate,
@@ -21,9 +21,16 @@ struct Queue {
     fails_after: Option<u64>,
     served: u64,
     failure: Arc<Mutex<Option<String>>>,
+    asks: Capabilities,
 }
 
 impl Policy for Queue {
+    const CAPABILITIES: Capabilities = Capabilities::all();
+
+    fn capabilities(&self) -> Capabilities {
+        self.asks
+    }
+
     fn hit(&mut self, _frame: Frame, _access: Access) {
         self.served += 1;
     }
@@ -55,6 +62,7 @@ struct QueueGuest {
     has_miniature: bool,
     fails_after: Option<u64>,
     refuses: bool,
+    asks: Option<Capabilities>,
     failure: Arc<Mutex<Option<String>>>,
     chunks: AtomicU64,
 }
@@ -85,6 +93,7 @@ impl GuestPolicy for QueueGuest {
             fails_after: self.fails_after,
             served: 0,
             failure: Arc::clone(&self.failure),
+            asks: self.asks.unwrap_or(Capabilities::empty()),
         }))
     }
 
@@ -262,6 +271,33 @@ fn the_policy_of_a_guest_runs_elsewhere() {
         ..QueueGuest::default()
     };
     assert!(guest_policy(&refuses, 2).is_err());
+}
+
+#[test]
+fn a_guest_that_asks_for_what_no_guest_gets_is_refused() {
+    for (asked, why) in [
+        (Capabilities::NEXT_USES, "the future"),
+        (Capabilities::PROBABILITIES, "the future"),
+        (Capabilities::ERASE_COUNTS, "how often blocks were erased"),
+    ] {
+        let guest = || QueueGuest {
+            asks: Some(asked),
+            ..QueueGuest::default()
+        };
+        let cells = cells(guest());
+        let failed = run(|progress| {
+            simulate_guests(&source(), &cells, None, &SimOptions::default(), progress)
+        });
+        let text = failed.err().map(|error| error.to_string());
+        assert!(
+            text.as_ref().is_some_and(|text| text.contains(why)),
+            "{asked:?}: {text:?}"
+        );
+        assert_eq!(
+            guest_policy(&guest(), 10).is_err(),
+            asked != Capabilities::ERASE_COUNTS
+        );
+    }
 }
 
 #[test]

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use common::{QUIET, cell, file};
 use ebbpool_model::workload::RandomWorkload;
 use ebbpool_model::{ModelEvent, model};
-use ebbpool_policy::registry;
+use ebbpool_policy::{Capabilities, registry};
 use ebbpool_sim::bound::{BoundQuestion, RecordedTrace, solve};
 use ebbpool_sim::{
     AtEnd, Cell, Counts, NoStore, SimError, SimOptions, Size, Sweep, Warmup, simulate,
@@ -225,7 +225,9 @@ fn no_online_policy_costs_less() {
         let known = probabilities(&source, 1500);
         for asymmetry in [1.0, 16.0] {
             let online = registry::entries().iter();
-            let online = online.filter(|entry| entry.online && !entry.asks_erase_counts);
+            let online = online.filter(|entry| {
+                entry.online() && !entry.capabilities().contains(Capabilities::ERASE_COUNTS)
+            });
             let names = online.map(|entry| entry.name).chain(["informed"]);
             let names: Vec<&str> = names.collect();
             let cells = |frames| names.iter().map(move |name| cell(name, frames, asymmetry));

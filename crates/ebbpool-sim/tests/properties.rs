@@ -12,7 +12,7 @@ use ebbpool_device::changing::AsymmetrySpec;
 use ebbpool_device::{AnyDevice, ChangingDevice, DeviceProfile, PlainDevice};
 use ebbpool_model::workload::workload;
 use ebbpool_model::{ModelEvent, model};
-use ebbpool_policy::{PolicySpec, registry};
+use ebbpool_policy::{Capabilities, PolicySpec};
 use ebbpool_sim::{
     AtEnd, Cell, DeviceObserver, DeviceOutcome, EventLog, NoObserver, NoStore, Progress, Recorder,
     Series, SimError, SimOptions, Size, Store, Sweep, Warmup, simulate, simulate_one,
@@ -100,7 +100,11 @@ fn no_page_is_evicted_while_there_is_room() {
         }
         assert_eq!(counts.misses, pages, "{cell:?}");
         // A server cleans pages also where none has to be evicted.
-        if registry::writes_in_background(&cell.policy) {
+        if cell
+            .policy
+            .capabilities()
+            .contains(Capabilities::BACKGROUND_WRITES)
+        {
             let in_background = counts.background_writes + counts.checkpoint_writes;
             assert_eq!(counts.writes, in_background, "{cell:?}");
             continue;

@@ -19,7 +19,7 @@ mod common;
 use std::env;
 
 use common::{QUIET, cell};
-use ebbpool_policy::{PolicySpec, registry};
+use ebbpool_policy::{Capabilities, PolicySpec, registry};
 use ebbpool_sim::{
     AtEnd, Counts, CurveOptions, Curves, Estimate, FEWEST_FRAMES, NoStore, SimOptions, SimPolicy,
     Warmup, simulate,
@@ -150,7 +150,8 @@ impl Draw {
             Curves::new(&source, &NoStore, &curve_options, &QUIET).expect("curves of a trace");
         let mut requests = requests(curves.lru().distinct_pages());
         if !source.knows_page_probabilities() {
-            requests.retain(|(policy, _)| !registry::knows_probabilities(policy));
+            requests
+                .retain(|(policy, _)| !policy.capabilities().contains(Capabilities::PROBABILITIES));
         }
         let policies: Vec<(SimPolicy, u64)> = requests
             .iter()

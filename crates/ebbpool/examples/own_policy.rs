@@ -1,7 +1,7 @@
 //! A policy of your own, run in the pool and compared with Ebbpool's online policies. This needs only the crate
 //! `ebbpool`.
 
-use ebbpool::policy::{Access, Frame, Lists, Page, Policy, registry};
+use ebbpool::policy::{Access, Capabilities, Frame, Lists, Page, Policy, registry};
 use ebbpool::storage::{MemoryStorage, Storage};
 use ebbpool::{Asymmetry, OperationCosts, PoolOptions};
 
@@ -30,6 +30,8 @@ impl SecondThoughts {
 }
 
 impl Policy for SecondThoughts {
+    const CAPABILITIES: Capabilities = Capabilities::empty();
+
     fn hit(&mut self, frame: Frame, access: Access) {
         self.order.move_to_mru(0, frame);
         self.dirty[frame as usize] |= access.is_write();
@@ -103,8 +105,8 @@ pub fn main() -> Result<(), Box<dyn std::error::Error>> {
     let own = reads_and_writes(new().own_policy(SecondThoughts::new(FRAMES)))?;
     let mut results = vec![("own", own)];
     // A policy that asks how often blocks were erased needs a storage that knows.
-    let online = registry::entries().iter().filter(|entry| entry.online);
-    for entry in online.filter(|entry| !entry.asks_erase_counts) {
+    let online = registry::entries().iter().filter(|entry| entry.online());
+    for entry in online.filter(|entry| !entry.capabilities().contains(Capabilities::ERASE_COUNTS)) {
         results.push((entry.name, reads_and_writes(new().policy(entry.name)?)?));
     }
     let bill = |(reads, writes): (u64, u64)| reads as f64 + R * writes as f64;

@@ -11,8 +11,8 @@ use std::sync::Arc;
 
 use ebbpool_cost::{OperationCosts, Unit};
 use ebbpool_policy::{
-    Access, BackgroundWrite, Costs, DynPolicy, Frame, Gauges, Ghost, NextUse, Page, PageClass,
-    PageProbabilities, PolicySpec, Request, registry,
+    Access, BackgroundWrite, Capabilities, Costs, DynPolicy, Frame, Gauges, Ghost, NextUse, Page,
+    PageClass, PageProbabilities, PolicySpec, Request, registry,
 };
 
 use crate::boxed::boxed;
@@ -114,6 +114,7 @@ impl Log for ContainedLog {
 /// pool lives.
 pub(crate) struct ContainedPolicy {
     policy: Box<dyn DynPolicy + Send>,
+    capabilities: Capabilities,
     /// `lru` has taken its place.
     failed: bool,
     /// The policy panicked in a call that cannot replace it; the next call with `&mut self` replaces it.
@@ -127,9 +128,14 @@ pub(crate) struct ContainedPolicy {
 
 impl ContainedPolicy {
     /// `None` if there is no memory for the reports.
-    pub(crate) fn new(policy: Box<dyn DynPolicy + Send>, frames: u32) -> Option<Self> {
+    pub(crate) fn new(
+        policy: Box<dyn DynPolicy + Send>,
+        capabilities: Capabilities,
+        frames: u32,
+    ) -> Option<Self> {
         Some(ContainedPolicy {
             policy,
+            capabilities,
             failed: false,
             fails: Cell::new(false),
             held: boxed(frames as usize, || None)?,
@@ -173,6 +179,7 @@ impl ContainedPolicy {
         let failed = std::mem::replace(&mut self.policy, registry::boxed(&spec, frames));
         let _ = contained("the policy's destructor", || drop(failed));
         self.failed = true;
+        self.capabilities = self.policy.capabilities();
         self.policy.costs(self.costs);
         for (frame, held) in (0..).zip(&self.held) {
             if let &Some((page, access)) = held {
@@ -188,14 +195,14 @@ impl ContainedPolicy {
 }
 
 impl DynPolicy for ContainedPolicy {
+    fn capabilities(&self) -> Capabilities {
+        self.capabilities
+    }
     fn hit(&mut self, frame: Frame, access: Access) {
         self.call(|policy| policy.hit(frame, access));
         if let (Some((_, held)), Access::Write) = (&mut self.held[frame as usize], access) {
             *held = Access::Write;
         }
-    }
-    fn wants_every_hit(&self) -> bool {
-        self.query(|policy| policy.wants_every_hit())
     }
     fn left_out(&mut self, hits: u64) {
         self.call(|policy| policy.left_out(hits));
@@ -285,32 +292,17 @@ impl DynPolicy for ContainedPolicy {
         self.costs = costs;
         self.call(|policy| policy.costs(costs));
     }
-    fn asks_erase_counts(&self) -> bool {
-        self.query(|policy| policy.asks_erase_counts())
-    }
     fn erase_count(&mut self, frame: Frame, erases: u32) {
         self.call(|policy| policy.erase_count(frame, erases));
     }
-    fn asks_classes(&self) -> bool {
-        self.query(|policy| policy.asks_classes())
-    }
     fn class(&mut self, class: PageClass) {
         self.call(|policy| policy.class(class));
-    }
-    fn asks_requests(&self) -> bool {
-        self.query(|policy| policy.asks_requests())
-    }
-    fn makes_checkpoints(&self) -> bool {
-        self.query(|policy| policy.makes_checkpoints())
     }
     fn request(&mut self, request: Request) {
         self.call(|policy| policy.request(request));
     }
     /// The pool has a background writer of its own.
     fn background_writes(&mut self, _writes: &mut Vec<BackgroundWrite>) {}
-    fn writes_in_background(&self) -> bool {
-        false
-    }
     fn next_use(&mut self, next: NextUse) {
         self.call(|policy| policy.next_use(next));
     }

@@ -23,7 +23,7 @@ pub(crate) use waiting::Waiting;
 pub(crate) use write_back::{HeldPages, Written};
 use write_back::{copies, eviction_batch};
 
-use ebbpool_policy::{Access, PageClass, UNKNOWN_CLASS};
+use ebbpool_policy::{Access, Capabilities, PageClass, UNKNOWN_CLASS};
 
 use crate::background::Signal;
 use crate::error::PoolError;
@@ -464,7 +464,8 @@ impl Core {
     fn report_erases(&self, admission: &Admission) {
         if let Some(erases) = self.transfer.storage().erases_of(admission.page) {
             let mut policy = self.policy();
-            if policy.policy().asks_erase_counts() {
+            let asked = policy.policy().capabilities();
+            if asked.contains(Capabilities::ERASE_COUNTS) {
                 policy.policy().erase_count(admission.frame.frame(), erases);
             }
         }
@@ -714,6 +715,8 @@ mod tests {
     }
 
     impl Policy for CountsQuestions {
+        const CAPABILITIES: Capabilities = Capabilities::empty();
+
         fn hit(&mut self, _: Frame, _: Access) {}
         fn admit(&mut self, frame: Frame, _: Page, _: Access) {
             self.frames.push(frame);

@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ebbpool_cost::OperationCosts;
-use ebbpool_policy::{DynPolicy, PageClass, PolicySpec, registry};
+use ebbpool_policy::{Capabilities, DynPolicy, PageClass, PolicySpec, registry};
 
-use crate::contained::{ContainedLog, ContainedPolicy, ContainedStorage};
+use crate::contained::{ContainedLog, ContainedPolicy, ContainedStorage, contained};
 use crate::error::PoolError;
 use crate::frames::Frames;
 use crate::log::{Log, NoLog};
@@ -65,7 +65,14 @@ pub struct PoolOptions {
 /// The policy: one of the registry, or the caller's own.
 pub(crate) enum PolicyChoice {
     Spec(PolicySpec),
-    Own(Box<dyn DynPolicy + Send>),
+    Own(OwnPolicy),
+}
+
+/// A policy of the caller, and what it says that it asks and does.
+pub(crate) struct OwnPolicy {
+    policy: Box<dyn DynPolicy + Send>,
+    /// The message of its panic where it could not say it.
+    capabilities: Result<Capabilities, String>,
 }
 
 /// The limits of a running pool.
@@ -146,7 +153,8 @@ impl PoolOptions {
                 "{spec} needs to know future references, and a pool does not know them"
             )));
         }
-        if registry::boxed(&spec, 1).makes_checkpoints() {
+        let capabilities = registry::boxed(&spec, 1).capabilities();
+        if capabilities.contains(Capabilities::CHECKPOINTS) {
             return Err(PoolError::Options(format!(
                 "{spec} makes checkpoints or commits, and a pool makes its own; leave these parameters of {} out",
                 spec.entry().name
@@ -164,7 +172,11 @@ impl PoolOptions {
 
     /// The same for a policy whose type is known at run time only.
     pub fn own_boxed_policy(mut self, policy: Box<dyn DynPolicy + Send>) -> Self {
-        self.policy = PolicyChoice::Own(policy);
+        let capabilities = contained("the policy", || policy.capabilities());
+        self.policy = PolicyChoice::Own(OwnPolicy {
+            policy,
+            capabilities,
+        });
         self
     }
 
@@ -281,7 +293,7 @@ impl PoolOptions {
     }
 
     /// Whether every hit is reported to the policy, even if it does not need that
-    /// ([`Policy::wants_every_hit`](ebbpool_policy::Policy::wants_every_hit)). Without this option only a page's
+    /// ([`Capabilities::LEAVES_HITS_OUT`]). Without this option only a page's
     /// first hit and first write in each epoch are reported to such a policy, `ebb` among them. An epoch is as long
     /// as one miss for every 32 frames. Hits then take less time, and misses and writes change a little
     /// (`docs/pool.md`). With this option a pool that one thread uses, without background threads, decides what the
@@ -398,21 +410,33 @@ impl PoolOptions {
                     .into(),
             );
         }
-        if let PolicyChoice::Spec(spec) = &self.policy
-            && spec.asks_erase_counts()
-            && storage.erases_of(0).is_none()
-        {
+        self.check_policy(storage)
+    }
+
+    /// An error if the policy asks for what the pool cannot give, or does what it must not.
+    fn check_policy(&self, storage: &dyn Storage) -> Result<(), PoolError> {
+        let refused = |reason: String| Err(PoolError::Options(reason));
+        let policy = &self.policy;
+        let asked = policy.capabilities().map_err(PoolError::Options)?;
+        if asked.intersects(Capabilities::OFFLINE) {
             return refused(format!(
-                "{spec} asks how often blocks were erased, and {} does not report that; a simulated flash device does",
+                "{policy} needs to know future references, and a pool does not know them"
+            ));
+        }
+        if asked.contains(Capabilities::CHECKPOINTS) {
+            return refused(format!(
+                "{policy} makes checkpoints or commits, and a pool makes its own"
+            ));
+        }
+        if asked.contains(Capabilities::ERASE_COUNTS) && storage.erases_of(0).is_none() {
+            return refused(format!(
+                "{policy} asks how often blocks were erased, and {} does not report that; a simulated flash device does",
                 storage.describe()
             ));
         }
-        if let PolicyChoice::Spec(spec) = &self.policy
-            && spec.pads()
-            && !self.pads()
-        {
+        if asked.contains(Capabilities::PADDING) && !self.pads() {
             return refused(format!(
-                "{spec} writes pages that no caller has changed, and a crash during such a write may damage them; open the pool with a double-write area, or take the policy without padding"
+                "{policy} writes pages that no caller has changed, and a crash during such a write may damage them; open the pool with a double-write area, or take the policy without padding"
             ));
         }
         Ok(())
@@ -456,12 +480,35 @@ impl PoolOptions {
     }
 }
 
+impl std::fmt::Display for PolicyChoice {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            PolicyChoice::Spec(spec) => spec.fmt(out),
+            PolicyChoice::Own(_) => out.write_str("the caller's own policy"),
+        }
+    }
+}
+
 impl PolicyChoice {
+    /// What the policy asks and does, or why it cannot say it.
+    fn capabilities(&self) -> Result<Capabilities, String> {
+        match self {
+            PolicyChoice::Spec(spec) => Ok(registry::boxed(spec, 1).capabilities()),
+            PolicyChoice::Own(own) => own.capabilities.clone(),
+        }
+    }
+
     /// `None` if there is no memory for what the pool notes about the caller's policy.
     pub(crate) fn into_policy(self, frames: u32) -> Option<Box<dyn DynPolicy + Send>> {
         Some(match self {
             PolicyChoice::Spec(spec) => registry::boxed(&spec, frames),
-            PolicyChoice::Own(policy) => Box::new(ContainedPolicy::new(policy, frames)?),
+            PolicyChoice::Own(OwnPolicy {
+                policy,
+                capabilities,
+            }) => {
+                let capabilities = capabilities.unwrap_or(Capabilities::empty());
+                Box::new(ContainedPolicy::new(policy, capabilities, frames)?)
+            }
         })
     }
 }

@@ -19,8 +19,8 @@
 use std::cell::{Cell, RefCell};
 
 use ebbpool_policy::{
-    Access, Companions, Driver, DynPolicy, Frame, Gauges, Ghost, GhostPages, PageClass,
-    UNKNOWN_CLASS,
+    Access, Capabilities, Companions, Driver, DynPolicy, Frame, Gauges, Ghost, GhostPages,
+    PageClass, UNKNOWN_CLASS,
 };
 use hashbrown::HashSet;
 
@@ -256,7 +256,12 @@ impl Replacement {
         self.epochs.misses = 0;
         // The policy is asked each time, because its answer may change.
         self.epochs.length = (frames.count() / EPOCHS).max(1);
-        match frames.count() < EPOCHS || self.policy.wants_every_hit() {
+        match frames.count() < EPOCHS
+            || !self
+                .policy
+                .capabilities()
+                .contains(Capabilities::LEAVES_HITS_OUT)
+        {
             true => frames.end_epochs(),
             false => frames.begin_epoch(),
         }
@@ -335,7 +340,7 @@ impl Replacement {
         }
         let ghost = self.ghosts.get(page);
         self.epochs.misses = self.epochs.misses.saturating_add(1);
-        if class != UNKNOWN_CLASS && self.policy.asks_classes() {
+        if class != UNKNOWN_CLASS && self.policy.capabilities().contains(Capabilities::CLASSES) {
             self.policy.class(class);
         }
         let mut driver = MissDriver {

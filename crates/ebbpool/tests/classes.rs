@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use ebbpool::policy::{Access, Frame, Ghost, Page, PageClass, Policy, UNKNOWN_CLASS};
+use ebbpool::policy::{Access, Capabilities, Frame, Ghost, Page, PageClass, Policy, UNKNOWN_CLASS};
 use ebbpool::storage::{MemoryStorage, Storage};
 use ebbpool::{Pool, PoolOptions, PoolScan};
 
@@ -17,6 +17,8 @@ struct NotesClasses {
 }
 
 impl Policy for NotesClasses {
+    const CAPABILITIES: Capabilities = Capabilities::CLASSES;
+
     fn hit(&mut self, _frame: Frame, _access: Access) {}
 
     fn miss(&mut self, page: Page, _ghost: Option<Ghost>, _access: Access) {
@@ -38,8 +40,10 @@ impl Policy for NotesClasses {
 
     fn cleaned(&mut self, _frame: Frame) {}
 
-    fn asks_classes(&self) -> bool {
-        self.asks
+    fn capabilities(&self) -> Capabilities {
+        let mut found = Self::CAPABILITIES;
+        found.set(Capabilities::CLASSES, self.asks);
+        found
     }
 
     fn class(&mut self, class: PageClass) {

@@ -5,7 +5,7 @@ use std::thread;
 
 use ebbpool::storage::{MemoryStorage, Storage};
 use ebbpool::{Pool, PoolOptions};
-use ebbpool_policy::{Access, Frame, Page, Policy};
+use ebbpool_policy::{Access, Capabilities, Frame, Page, Policy};
 
 const FRAMES: u32 = 320;
 
@@ -35,6 +35,8 @@ impl RecordingPolicy {
 }
 
 impl Policy for RecordingPolicy {
+    const CAPABILITIES: Capabilities = Capabilities::LEAVES_HITS_OUT;
+
     fn hit(&mut self, frame: Frame, access: Access) {
         let page = self.pages[frame as usize];
         self.note(match access {
@@ -42,8 +44,10 @@ impl Policy for RecordingPolicy {
             Access::Write => PolicyReport::Write(page),
         });
     }
-    fn wants_every_hit(&self) -> bool {
-        self.wants_every_hit
+    fn capabilities(&self) -> Capabilities {
+        let mut found = Self::CAPABILITIES;
+        found.set(Capabilities::LEAVES_HITS_OUT, !self.wants_every_hit);
+        found
     }
     fn left_out(&mut self, hits: u64) {
         self.note(PolicyReport::Omitted(hits));

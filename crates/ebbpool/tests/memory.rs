@@ -4,7 +4,7 @@
 #![cfg(target_os = "linux")]
 #![allow(unsafe_code)]
 
-use ebbpool::policy::{Access, Frame, Page, Policy};
+use ebbpool::policy::{Access, Capabilities, Frame, Page, Policy};
 use ebbpool::storage::MemoryStorage;
 use ebbpool::{PoolError, PoolOptions};
 
@@ -16,6 +16,8 @@ const MIB: u64 = 1 << 20;
 struct HoldsNothing;
 
 impl Policy for HoldsNothing {
+    const CAPABILITIES: Capabilities = Capabilities::empty();
+
     fn hit(&mut self, _: Frame, _: Access) {}
     fn admit(&mut self, _: Frame, _: Page, _: Access) {}
     fn evicted(&mut self, _: Frame) {}

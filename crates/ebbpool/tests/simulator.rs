@@ -8,7 +8,7 @@ use ebbpool::storage::{MemoryStorage, SimulatedStorage, Storage};
 use ebbpool::{PoolOptions, ReplacementEvent};
 use ebbpool_cost::{Asymmetry, OperationCosts, Unit};
 use ebbpool_device::{AnyDevice, Device, DeviceProfile, PlainDevice};
-use ebbpool_policy::{PolicySpec, registry};
+use ebbpool_policy::{Capabilities, PolicySpec, registry};
 use ebbpool_sim::{
     AtEnd, Cell, DeviceObserver, Observer, Progress, Sample, SimOptions, simulate_one,
 };
@@ -129,14 +129,9 @@ fn in_the_pool_at(
     let listener = Arc::clone(&recorded);
     let storage = MemoryStorage::new(512);
     storage.grow(pages()).expect("room");
-    let options = PoolOptions::new(frames);
-    let made = registry::boxed(policy, frames);
-    let options = match made.makes_checkpoints() {
-        // By its name a pool refuses it.
-        true => options.own_boxed_policy(made),
-        false => options.policy(&policy.to_string()).expect("a policy"),
-    };
-    let pool = options
+    let pool = PoolOptions::new(frames)
+        .policy(&policy.to_string())
+        .expect("a policy")
         .background(false)
         .dirty_budget(1.0, Duration::ZERO)
         .padding_at_risk(true)
@@ -176,7 +171,7 @@ fn in_the_pool_at(
 
 #[test]
 fn every_online_policy_decides_as_in_the_simulator() {
-    let online = registry::entries().iter().filter(|entry| entry.online);
+    let online = registry::entries().iter().filter(|entry| entry.online());
     let mut specs: Vec<PolicySpec> = online.map(PolicySpec::of).collect();
     specs.retain(|spec| !spec.asks_erase_counts());
     let others = [
@@ -191,7 +186,11 @@ fn every_online_policy_decides_as_in_the_simulator() {
     ];
     specs.extend(others.map(|spec| spec.parse::<PolicySpec>().expect("a policy")));
     // The pool does not write in the background what the policy of a server writes.
-    specs.retain(|spec| !registry::boxed(spec, 60).writes_in_background());
+    specs.retain(|spec| {
+        !registry::boxed(spec, 60)
+            .capabilities()
+            .contains(Capabilities::WRITES_UNTIMED)
+    });
     assert!(specs.len() > 35, "{}", specs.len());
     let references = references();
     for spec in specs {
@@ -224,7 +223,14 @@ fn policies_that_write_in_the_background_say_so() {
         "postgres:rate=1000,bgwriter_lru_maxpages=0,checkpoint_timeout=2",
     ] {
         let spec: PolicySpec = spec.parse().expect("a policy");
-        assert!(registry::boxed(&spec, 60).writes_in_background(), "{spec}");
+        let declared = registry::boxed(&spec, 60).capabilities();
+        assert!(declared.contains(Capabilities::WRITES_UNTIMED), "{spec}");
+        if declared.contains(Capabilities::CHECKPOINTS) {
+            let refused = PoolOptions::new(60).policy(&spec.to_string()).err();
+            let text = refused.map(|error| error.to_string()).unwrap_or_default();
+            assert!(text.contains("a pool makes its own"), "{spec}: {text}");
+            continue;
+        }
         let (expected, _) = simulated(&spec, 60);
         let (found, _) = in_the_pool(&spec, 60, &references, true);
         assert_ne!(found, expected, "{spec}");
@@ -237,9 +243,9 @@ fn policies_that_write_in_the_background_say_so() {
 fn omitting_hits_changes_misses_and_writes_little() {
     let references = references();
     let mut changed = 0;
-    for entry in registry::entries().iter().filter(|entry| entry.online) {
+    for entry in registry::entries().iter().filter(|entry| entry.online()) {
         let spec = PolicySpec::of(entry);
-        if registry::boxed(&spec, 100).wants_every_hit() {
+        if !spec.capabilities().contains(Capabilities::LEAVES_HITS_OUT) {
             continue;
         }
         for frames in [64, 160] {

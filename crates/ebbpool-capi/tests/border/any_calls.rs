@@ -356,7 +356,12 @@ fn some_policy_of_a_pool() -> impl Strategy<Value = &'static str> {
 
 fn some_policy() -> impl Strategy<Value = &'static str> {
     let entries = ebbpool_policy::registry::entries().iter();
-    let usable = entries.filter(|it| it.online && !it.asks_erase_counts);
+    let usable = entries.filter(|it| {
+        it.online()
+            && !it
+                .capabilities()
+                .contains(ebbpool_policy::Capabilities::ERASE_COUNTS)
+    });
     let mut names: Vec<&str> = usable.map(|it| it.name).collect();
     names.extend(["lru:cluster=4", "bplru:padding=true,block=4", "fab:block=4"]);
     prop::sample::select(names)

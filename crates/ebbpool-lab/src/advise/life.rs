@@ -133,7 +133,8 @@ pub struct LifeAnswer {
     pub reached_then: Option<bool>,
     /// Bytes in a day with which the device reaches it, at the lower end of the range.
     pub allowed_bytes_per_day: Option<f64>,
-    /// The smallest memory of the curve, and its best policy, that reach it at the lower end of the range.
+    /// The smallest memory of the curve, and its best policy, that reach it at the lower end of the range, apart from what is not
+    /// counted.
     pub reached_by: Option<MemoryChoice>,
     /// The recommended policy with twice the recommended memory.
     pub larger_buffer: Option<SystemLoad>,
@@ -155,9 +156,14 @@ impl LifeAnswer {
     pub(super) fn new(terms: &LoadTerms, required: Option<Duration>, of: LifeOf) -> Self {
         let host_bytes = terms.life.host_bytes(of.then_cell);
         let required_years = required.map(|life| life.as_secs_f64() / (86_400.0 * DAYS_PER_YEAR));
-        let reaches = |load: &SystemLoad| match terms.wears(load.writes_per_reference) {
-            false => host_bytes.and(required_years).map(|_| true),
-            true => Some(sure_years(load.life()?) >= required_years?),
+        // A life that is the longest possible one can be too short for certain, and never long enough.
+        let is_complete = of.not_counted.is_empty();
+        let reaches = |load: &SystemLoad| {
+            let reached = match terms.wears(load.writes_per_reference) {
+                false => host_bytes.and(required_years).map(|_| true),
+                true => Some(sure_years(load.life()?) >= required_years?),
+            };
+            reached.filter(|&reached| is_complete || !reached)
         };
         // The device takes whole pages of its own; what the host may write is less by the same ratio.
         let own_share = match (terms.page_size, terms.life.written_bytes(terms.page_size)) {

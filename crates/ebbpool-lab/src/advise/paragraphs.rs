@@ -569,9 +569,11 @@ fn required_life(advice: &Advice) -> Vec<String> {
     };
     let judged = match (life.range, life.not_counted.is_empty()) {
         (Some(_), true) => " (at the lower end of the range)",
-        (Some(_), false) => " (at the lower end of the range, without what is not counted)",
+        (Some(_), false) => {
+            " (at the lower end of the range, and what is not counted can only shorten it)"
+        }
         (None, true) => "",
-        (None, false) => " (without what is not counted)",
+        (None, false) => " (what is not counted can only shorten it)",
     };
     let mut sentence = format!(
         "A life of {required} is reached now: {}; with the recommendation: {}{judged}",
@@ -584,9 +586,13 @@ fn required_life(advice: &Advice) -> Vec<String> {
     if life.reached_then == Some(false) {
         sentence += &match &life.reached_by {
             Some(choice) => format!(
-                "; {} with {} reaches it",
+                "; {} with {} {}",
                 choice.policy,
-                memory(advice, choice.frames)
+                memory(advice, choice.frames),
+                match life.not_counted.is_empty() {
+                    true => "reaches it",
+                    false => "would reach it if nothing else were written",
+                }
             ),
             None => "; no memory of the curve reaches it".into(),
         };

@@ -24,7 +24,7 @@ use crate::lab::Lab;
 use crate::memory_size::MemorySize;
 use crate::numbers::{self, share};
 use crate::policy_selection::{BASELINE, PolicySelection};
-use crate::pricing::Capabilities;
+use crate::pricing::DeviceFeatures;
 use crate::run::CountingRules;
 
 pub use rows::CurveRow;
@@ -90,7 +90,7 @@ impl CurveRequest {
     fn check(
         &self,
         source: &Source,
-        capabilities: &Capabilities,
+        capabilities: &DeviceFeatures,
         baseline: &PolicySpec,
     ) -> Result<Vec<SimPolicy>, LabError> {
         let registered = self.policies.resolve_with(&self.guests, capabilities)?;
@@ -286,7 +286,7 @@ impl Lab<'_> {
     /// If the request is invalid, the trace cannot be read, or the caller stops. Finished results remain in
     /// the store.
     pub fn curve(&self, source: &Source, request: &CurveRequest) -> Result<CurveStudy, LabError> {
-        let capabilities = Capabilities::default();
+        let capabilities = DeviceFeatures::default();
         let baseline = capabilities.policy(&request.baseline.0)?;
         let policies = request.check(source, &capabilities, &baseline)?;
         let store = self.store(source);

@@ -19,7 +19,7 @@ use std::time::{Duration, Instant, SystemTime};
 use ebbpool::storage::Storage;
 use ebbpool::{Pool, PoolOptions, Stats};
 use ebbpool_cost::{OperationCosts, PAPERS_BASE};
-use ebbpool_policy::{DynPolicy, PolicySpec, registry};
+use ebbpool_policy::{Capabilities, DynPolicy, PolicySpec, registry};
 use ebbpool_sim::{AtEnd, Counts, SimPolicy, TraceFacts, check_guest, guest_policy};
 use ebbpool_trace::output::OutputFile;
 use ebbpool_trace::{Batch, Metadata, OptionalColumns, Source};
@@ -27,7 +27,7 @@ use ebbpool_trace::{Batch, Metadata, OptionalColumns, Source};
 use crate::error::LabError;
 use crate::lab::Lab;
 use crate::numbers::Number;
-use crate::pricing::Capabilities;
+use crate::pricing::DeviceFeatures;
 use crate::run_result::{RunResult, TraceSummary};
 use drive::{FeedOptions, ReplayCounts, ReplayPool};
 use error::LEAST_PAGE_SIZE;
@@ -172,7 +172,7 @@ impl Lab<'_> {
 
 /// The policies of the request; an error if a pool cannot run one of them.
 fn policies_of(request: &ReplayRequest) -> Result<Vec<SimPolicy>, LabError> {
-    let capabilities = Capabilities::of_pool();
+    let capabilities = DeviceFeatures::of_pool();
     let specs = request
         .policies
         .resolve_with(&request.guests, &capabilities)?;
@@ -191,10 +191,11 @@ fn check_policy(policy: &SimPolicy, survey: &TraceSurvey, source: &Source) -> Re
         SimPolicy::Guest(guest) => guest_policy(&**guest, survey.pool_frames)?,
     };
     let policy = policy.to_string();
-    if made.writes_in_background() {
+    let asked = made.capabilities();
+    if asked.contains(Capabilities::WRITES_UNTIMED) {
         return Err(ReplayError::WritesInBackground(policy).into());
     }
-    if made.asks_requests() && records_requests(source)? {
+    if asked.contains(Capabilities::REQUESTS) && records_requests(source)? {
         let trace = source.label().into();
         return Err(ReplayError::AsksRequests { policy, trace }.into());
     }
@@ -247,10 +248,11 @@ enum MadePolicy<'p> {
 
 impl MadePolicy<'_> {
     fn asks_classes(&self) -> bool {
-        match self {
-            MadePolicy::Registered(spec) => registry::boxed(spec, 1).asks_classes(),
-            MadePolicy::Guest(policy) => policy.asks_classes(),
-        }
+        let asked = match self {
+            MadePolicy::Registered(spec) => spec.capabilities(),
+            MadePolicy::Guest(policy) => policy.capabilities(),
+        };
+        asked.contains(Capabilities::CLASSES)
     }
 }
 

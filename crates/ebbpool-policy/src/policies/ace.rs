@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use crate::parameters::{parameters, whole};
 use crate::policy::{
-    Access, Costs, DynPolicy, Frame, Gauges, Ghost, NextUse, Page, PageClass, PageProbabilities,
-    Policy, forward,
+    Access, Capabilities, Costs, DynPolicy, Frame, Gauges, Ghost, NextUse, Page, PageClass,
+    PageProbabilities, Policy, forward,
 };
 use crate::registry::{self, Build};
 use crate::spec::{Entry, MemoryUse, ParameterKind, PolicySpec};
@@ -20,11 +20,22 @@ use crate::spec::{Entry, MemoryUse, ParameterKind, PolicySpec};
 /// are left out: they change which pages are resident, not how writes are batched.
 pub struct Ace {
     policy: Box<dyn DynPolicy + Send>,
+    capabilities: Capabilities,
     states: Vec<State>,
     /// Pages to write with the latest victim, which belongs to the batch too.
     batch: Vec<Frame>,
     others: usize,
 }
+
+/// The capabilities of the wrapped policy that are forwarded.
+const SERVES: Capabilities = Capabilities::LEAVES_HITS_OUT
+    .union(Capabilities::EVICTS_MORE)
+    .union(Capabilities::PADDING)
+    .union(Capabilities::WRITES_TOGETHER)
+    .union(Capabilities::COSTS)
+    .union(Capabilities::ERASE_COUNTS)
+    .union(Capabilities::CLASSES)
+    .union(Capabilities::OFFLINE);
 
 #[derive(Clone, Copy, PartialEq)]
 enum State {
@@ -38,7 +49,7 @@ parameters! {
     /// The parameters of [`Ace`].
     pub struct AceConfig {
         policy: PolicySpec = {
-            kind: ParameterKind::Policy,
+            kind: ParameterKind::Policy { serves: SERVES },
             default: "lru",
             about: "the policy that chooses the victims",
         },
@@ -62,15 +73,14 @@ impl Build for Ace {
         when: "Use it on a device that writes several pages in the time of one (Papon and Athanassoulis). The bill counts page by page and shows the price of batching: pages written early may be written again before their eviction. Around lru that price is small; around a policy that clings to dirty pages, such as ccf-lru, the clean pages that batches leave save reads.",
         memory: MemoryUse::of(9),
         source: "Papon and Athanassoulis, ICDE 2023, and their code",
-        online: true,
-        looks_at_costs: false,
-        asks_erase_counts: false,
     };
 
     fn new(config: AceConfig, frames: u32) -> Self {
         let others = config.batch.saturating_sub(1).min(u64::from(frames)) as usize;
+        let policy = registry::boxed(&config.policy, frames);
         Ace {
-            policy: registry::boxed(&config.policy, frames),
+            capabilities: Self::CAPABILITIES.union(policy.capabilities()),
+            policy,
             states: vec![State::Clean; frames as usize],
             batch: Vec::with_capacity(others),
             others,
@@ -104,10 +114,16 @@ impl Ace {
 }
 
 impl Policy for Ace {
+    const CAPABILITIES: Capabilities = Capabilities::WRITES_TOGETHER;
+
+    fn capabilities(&self) -> Capabilities {
+        self.capabilities
+    }
+
     forward! {
         self.policy:
-        wants_every_hit, left_out, miss, prefetch, prefetch_ghost, also_leaving, padding, refused,
-        remember, costs, asks_erase_counts, erase_count, asks_classes, class, next_use, prices,
+        left_out, miss, prefetch, prefetch_ghost, also_leaving, padding, refused,
+        remember, costs, erase_count, class, next_use, prices,
         probabilities, gauges
     }
 

@@ -6,7 +6,7 @@ use ebbpool_cost::Decimal;
 
 use crate::lists::Lists;
 use crate::parameters::{one_of, parameters, words};
-use crate::policy::{Access, Costs, Frame, Gauges, Ghost, Page, Policy};
+use crate::policy::{Access, Capabilities, Costs, Frame, Gauges, Ghost, Page, Policy};
 use crate::registry::Build;
 use crate::spec::{Entry, MemoryUse, ParameterKind};
 
@@ -92,9 +92,6 @@ impl Build for Acr {
         when: "Use it where writes cost much more than reads and the workload is not known in advance: it adapts both to R and to the workload, and it is among the policies that save most against lru on database traces at a large R. Where a write costs as much as a read it can cost a little more than lru. Source: Tang and Meng, who publish the heuristics without formulas.",
         memory: MemoryUse::of(9),
         source: "Tang and Meng, MDM 2010; reconstructed from the abstract",
-        online: true,
-        looks_at_costs: true,
-        asks_erase_counts: false,
     };
 
     fn new(config: AcrConfig, frames: u32) -> Self {
@@ -196,6 +193,8 @@ impl Acr {
 }
 
 impl Policy for Acr {
+    const CAPABILITIES: Capabilities = Capabilities::COSTS;
+
     #[inline]
     fn hit(&mut self, frame: Frame, access: Access) {
         let half = usize::from(access.is_write() || self.is_dirty(frame));

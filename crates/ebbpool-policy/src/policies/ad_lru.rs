@@ -5,7 +5,7 @@ use ebbpool_cost::Decimal;
 use crate::clusters::KEYS;
 use crate::lists::{CleanCursor, Lists, fewest_chances, second_chance};
 use crate::parameters::{parameters, share_of};
-use crate::policy::{Access, Frame, Page, Policy};
+use crate::policy::{Access, Capabilities, Frame, Page, Policy};
 use crate::registry::Build;
 use crate::spec::{CLUSTER, Entry, MemoryUse, ParameterKind};
 
@@ -56,9 +56,6 @@ impl Build for AdLru {
         when: "Use it only where a write costs very much more than a read. It loses badly where reads count, because the cold queue fills with dirty pages until each newcomer is the next victim. AD-LRU reports the best hit ratio and the fewest writes on its own Zipf traces (figures 6 and 9); database traces do not confirm the hit ratio.",
         memory: MemoryUse::of(11),
         source: "AD-LRU (Jin et al. 2012), section 3",
-        online: true,
-        looks_at_costs: false,
-        asks_erase_counts: false,
     };
 
     // Figures from samples have too few reads, by more than their error (docs/curves.md).
@@ -118,6 +115,8 @@ impl AdLru {
 }
 
 impl Policy for AdLru {
+    const CAPABILITIES: Capabilities = Capabilities::empty();
+
     #[inline]
     fn hit(&mut self, frame: Frame, access: Access) {
         self.leave(frame);

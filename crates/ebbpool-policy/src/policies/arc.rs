@@ -1,7 +1,7 @@
 //! Adaptive replacement cache.
 
 use super::directory::{Directory, T1, T2};
-use crate::policy::{Access, Frame, Ghost, Page, Policy};
+use crate::policy::{Access, Capabilities, Frame, Ghost, Page, Policy};
 use crate::registry::Build;
 use crate::spec::{Entry, MemoryUse};
 
@@ -27,9 +27,6 @@ impl Build for Arc {
         when: "Use it where scans must not displace the pages in use and nothing shall be tuned (Megiddo and Modha). In small memory, bursts of references make pages look frequently used, and it can cost more than lru. It ignores whether pages are dirty.",
         memory: MemoryUse::of(17).with_ghosts(17),
         source: "Megiddo and Modha 2003, figure 4",
-        online: true,
-        looks_at_costs: false,
-        asks_erase_counts: false,
     };
 
     fn new(_config: (), frames: u32) -> Self {
@@ -40,13 +37,11 @@ impl Build for Arc {
 }
 
 impl Policy for Arc {
+    const CAPABILITIES: Capabilities = Capabilities::LEAVES_HITS_OUT;
+
     #[inline]
     fn hit(&mut self, frame: Frame, _access: Access) {
         self.directory.move_to_t2(frame);
-    }
-
-    fn wants_every_hit(&self) -> bool {
-        false
     }
 
     #[inline]

@@ -4,7 +4,7 @@ use std::collections::BinaryHeap;
 
 use prefetch_index::prefetch_index;
 
-use crate::policy::{Access, Foresight, Frame, NextUse, Page, Policy};
+use crate::policy::{Access, Capabilities, Frame, NextUse, Page, Policy};
 use crate::registry::Build;
 use crate::spec::{Entry, MemoryUse};
 
@@ -50,12 +50,7 @@ impl Build for Belady {
         when: "A bound, not a choice: it requires the future, and no policy reads fewer pages. Its bill is not the least possible, as FD-Buffer, table 2 shows, because it does not weigh writes; a write-aware online policy can be cheaper. The simulator stores the positions of next uses in memory for it.",
         memory: MemoryUse::of(23),
         source: "Belady 1966; FD-Buffer, table 2",
-        online: false,
-        looks_at_costs: false,
-        asks_erase_counts: false,
     };
-
-    const FORESIGHT: Foresight = Foresight::References;
 
     fn new(_config: (), frames: u32) -> Self {
         let count = frames as usize;
@@ -171,6 +166,8 @@ impl Belady {
 }
 
 impl Policy for Belady {
+    const CAPABILITIES: Capabilities = Capabilities::NEXT_USES;
+
     #[inline]
     fn hit(&mut self, frame: Frame, access: Access) {
         self.dirty[frame as usize] |= access.is_write();

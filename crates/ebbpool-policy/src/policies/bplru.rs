@@ -5,7 +5,7 @@ use std::num::NonZeroU64;
 use crate::blocks::Blocks;
 use crate::lists::Lists;
 use crate::parameters::{one_of, parameters};
-use crate::policy::{Access, Frame, Page, Policy};
+use crate::policy::{Access, Capabilities, Frame, Page, Policy};
 use crate::registry::Build;
 use crate::spec::{BLOCK, Entry, MemoryUse};
 
@@ -51,9 +51,6 @@ impl Build for Bplru {
         when: "Use it for the buffer inside a drive that maps by blocks, for which Kim and Ahn designed it: under such a mapping it takes less device time than lru. Under the plain cost model it is close to lru, sometimes dearer. Padding pays only where blocks are evicted nearly complete; elsewhere it multiplies the pages written.",
         memory: MemoryUse::of(27).scattered(78),
         source: "Kim and Ahn 2008",
-        online: true,
-        looks_at_costs: false,
-        asks_erase_counts: false,
     };
 
     fn new(config: BplruConfig, frames: u32) -> Self {
@@ -92,6 +89,8 @@ impl Bplru {
 }
 
 impl Policy for Bplru {
+    const CAPABILITIES: Capabilities = Capabilities::EVICTS_MORE.union(Capabilities::PADDING);
+
     #[inline]
     fn hit(&mut self, frame: Frame, access: Access) {
         let slot = self.blocks.of(frame);
@@ -120,6 +119,12 @@ impl Policy for Bplru {
     fn also_leaving(&self, victim: Frame, evictions: &mut Vec<Frame>) {
         let slot = self.blocks.of(victim);
         evictions.extend(self.blocks.frames(slot).filter(|&frame| frame != victim));
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        let mut found = Self::CAPABILITIES;
+        found.set(Capabilities::PADDING, self.padding.is_some());
+        found
     }
 
     fn padding(&self, _victim: Frame) -> Option<NonZeroU64> {

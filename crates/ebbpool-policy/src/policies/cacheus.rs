@@ -7,7 +7,7 @@ use super::expert_weights::{Expert, ExpertWeights};
 use crate::ghost_queues::GhostQueues;
 use crate::heap::IndexedHeap;
 use crate::lists::Lists;
-use crate::policy::{Access, Frame, Ghost, Page, Policy};
+use crate::policy::{Access, Capabilities, Frame, Ghost, Page, Policy};
 use crate::registry::Build;
 use crate::sample::FrameSampler;
 use crate::spec::{Entry, MemoryUse};
@@ -93,9 +93,6 @@ impl Build for Cacheus {
         when: "Use it where the workload mixes scans, churn and phases and its pattern is not known. It ignores writes, and a hit takes a time that grows with the logarithm of the number of frames.",
         memory: MemoryUse::of(32).with_ghosts(26),
         source: "Rodriguez et al., FAST 2021, and the authors' code",
-        online: true,
-        looks_at_costs: false,
-        asks_erase_counts: false,
     };
 
     fn new(_config: (), frames: u32) -> Self {
@@ -202,6 +199,8 @@ impl Cacheus {
 }
 
 impl Policy for Cacheus {
+    const CAPABILITIES: Capabilities = Capabilities::empty();
+
     #[inline]
     fn hit(&mut self, frame: Frame, _access: Access) {
         self.begin_reference();

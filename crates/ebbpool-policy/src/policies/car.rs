@@ -4,7 +4,7 @@ use std::hint::black_box;
 
 use super::directory::{Directory, T1, T2};
 use crate::lists::LOOK_AHEAD;
-use crate::policy::{Access, Frame, Ghost, Page, Policy};
+use crate::policy::{Access, Capabilities, Frame, Ghost, Page, Policy};
 use crate::registry::Build;
 use crate::spec::{Entry, MemoryUse};
 
@@ -30,9 +30,6 @@ impl Build for Car {
         when: "Use it in place of arc where a hit must be cheap (Bansal and Modha): it saves about as much, and a little more where R is large. In small memory it can cost more than lru. It ignores whether pages are dirty.",
         memory: MemoryUse::of(18).with_ghosts(17),
         source: "Bansal and Modha 2004, figure 2",
-        online: true,
-        looks_at_costs: false,
-        asks_erase_counts: false,
     };
 
     fn new(_config: (), frames: u32) -> Self {
@@ -76,13 +73,11 @@ impl Car {
 }
 
 impl Policy for Car {
+    const CAPABILITIES: Capabilities = Capabilities::LEAVES_HITS_OUT;
+
     #[inline]
     fn hit(&mut self, frame: Frame, _access: Access) {
         self.referenced[frame as usize] = true;
-    }
-
-    fn wants_every_hit(&self) -> bool {
-        false
     }
 
     #[inline]

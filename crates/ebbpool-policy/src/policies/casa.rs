@@ -2,7 +2,7 @@
 
 use crate::clusters::KEYS;
 use crate::lists::Lists;
-use crate::policy::{Access, Costs, Frame, Gauges, Page, Policy};
+use crate::policy::{Access, Capabilities, Costs, Frame, Gauges, Page, Policy};
 use crate::registry::Build;
 use crate::spec::{CLUSTER, Entry, MemoryUse};
 
@@ -34,9 +34,6 @@ impl Build for Casa {
         when: "Use it where R is large and the workload shifts: it follows the costs that the driver reports and has nothing to tune (Ou and Haerder). At a small R it loses a little against lru. FD-Buffer TC finds it behind FD-Buffer on its four traces (figures 2 and 3).",
         memory: MemoryUse::of(9),
         source: "Ou and Haerder 2010; FD-Buffer TC, section 5",
-        online: true,
-        looks_at_costs: true,
-        asks_erase_counts: false,
     };
     const WRITE_CLUSTERING: bool = true;
 
@@ -62,6 +59,8 @@ impl Casa {
 }
 
 impl Policy for Casa {
+    const CAPABILITIES: Capabilities = Capabilities::COSTS;
+
     #[inline]
     fn hit(&mut self, frame: Frame, access: Access) {
         let clean = f64::from(self.lists.len(CLEAN));

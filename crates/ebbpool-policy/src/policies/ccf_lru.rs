@@ -2,7 +2,7 @@
 
 use crate::clusters::KEYS;
 use crate::lists::Lists;
-use crate::policy::{Access, Frame, Page, Policy};
+use crate::policy::{Access, Capabilities, Frame, Page, Policy};
 use crate::registry::Build;
 use crate::spec::{CLUSTER, Entry, MemoryUse};
 
@@ -41,9 +41,6 @@ impl Build for CcfLru {
         when: "Use it where writes cost much more than reads and reads are cheap: on database traces it is then among the cheapest policies of the five papers. It pays with reads, since new clean pages are evicted before a second reference can prove them useful, so it is much dearer than lru where a write costs as much as a read. AD-LRU names the reason: nothing bounds the cold list from below.",
         memory: MemoryUse::of(11),
         source: "Li et al. 2009; AD-LRU, section 4",
-        online: true,
-        looks_at_costs: false,
-        asks_erase_counts: false,
     };
 
     // Figures from samples have too few reads, by more than their error (docs/curves.md).
@@ -60,6 +57,8 @@ impl Build for CcfLru {
 }
 
 impl Policy for CcfLru {
+    const CAPABILITIES: Capabilities = Capabilities::empty();
+
     #[inline]
     fn hit(&mut self, frame: Frame, access: Access) {
         let tags = self.tags[frame as usize];

@@ -8,7 +8,7 @@ pub use crate::clusters::PriorityUpdate;
 use crate::clusters::{Clusters, KEYS};
 use crate::lists::Lists;
 use crate::parameters::{parameters, share_of};
-use crate::policy::{Access, Frame, Page, Policy};
+use crate::policy::{Access, Capabilities, Frame, Page, Policy};
 use crate::registry::Build;
 use crate::spec::{Entry, MAX_PAGES, MemoryUse, ParameterKind, WINDOW};
 
@@ -64,9 +64,6 @@ impl Build for Cfdc {
         when: "Use it where the device rewards writes that lie close together: PPE and CFDC measure the shortest times on their disks and SSDs, with fewer cluster switches than cflru. In page counts alone it costs about as much as cflru, and like it more than lru in small memory where a write costs no more than a read. Compare cluster_switches in the results as well as the bill.",
         memory: MemoryUse::of(27).scattered(59),
         source: "CFDC (Ou, Haerder, Jin 2009), section 3; PPE, section 3",
-        online: true,
-        looks_at_costs: false,
-        asks_erase_counts: false,
     };
 
     fn new(config: CfdcConfig, frames: u32) -> Self {
@@ -126,6 +123,8 @@ impl Cfdc {
 }
 
 impl Policy for Cfdc {
+    const CAPABILITIES: Capabilities = Capabilities::empty();
+
     #[inline]
     fn hit(&mut self, frame: Frame, access: Access) {
         if self.tags[frame as usize].in_priority {

@@ -5,7 +5,7 @@ use ebbpool_cost::Decimal;
 use super::regions::CleanFirst;
 use crate::clusters::KEYS;
 use crate::parameters::{parameters, share_of};
-use crate::policy::{Access, Frame, Page, Policy};
+use crate::policy::{Access, Capabilities, Frame, Page, Policy};
 use crate::registry::Build;
 use crate::spec::{CLUSTER, Entry, MemoryUse, WINDOW};
 
@@ -35,9 +35,6 @@ impl Build for Cflru {
         when: "Use it in place of lru as R grows (Park et al.). It loses a little where writes are cheap and memory is small. The window must suit the workload and the asymmetry: FD-Buffer (figure 3) finds bad windows up to 18 % dearer than lru. AD-LRU adds that it ignores how often pages are used.",
         memory: MemoryUse::of(10),
         source: "Park et al. 2006; a rival in all five papers",
-        online: true,
-        looks_at_costs: false,
-        asks_erase_counts: false,
     };
     const WRITE_CLUSTERING: bool = true;
 
@@ -49,6 +46,8 @@ impl Build for Cflru {
 }
 
 impl Policy for Cflru {
+    const CAPABILITIES: Capabilities = Capabilities::LEAVES_HITS_OUT;
+
     #[inline]
     fn hit(&mut self, frame: Frame, access: Access) {
         if self.regions.in_window(frame) {
@@ -58,10 +57,6 @@ impl Policy for Cflru {
         } else {
             self.regions.touch(frame, access);
         }
-    }
-
-    fn wants_every_hit(&self) -> bool {
-        false
     }
 
     #[inline]

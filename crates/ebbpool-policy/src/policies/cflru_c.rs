@@ -4,7 +4,7 @@ use ebbpool_cost::Decimal;
 
 use super::regions::CleanThenLeast;
 use crate::parameters::{parameters, share_of};
-use crate::policy::{Access, Frame, Page, Policy};
+use crate::policy::{Access, Capabilities, Frame, Page, Policy};
 use crate::registry::Build;
 use crate::spec::{Entry, MemoryUse, WINDOW};
 
@@ -33,9 +33,6 @@ impl Build for CflruC {
         when: "Use it in place of cflru where few pages receive most of the writes. Where writes are spread evenly, counting them gains nothing. AD-LRU notes that it, too, ignores how often clean pages are used. It needs an ordered tree over the window's dirty pages.",
         memory: MemoryUse::of(28),
         source: "Yoo et al. 2007; AD-LRU, section 4",
-        online: true,
-        looks_at_costs: false,
-        asks_erase_counts: false,
     };
 
     fn new(config: CflruCConfig, frames: u32) -> Self {
@@ -46,6 +43,8 @@ impl Build for CflruC {
 }
 
 impl Policy for CflruC {
+    const CAPABILITIES: Capabilities = Capabilities::empty();
+
     #[inline]
     fn hit(&mut self, frame: Frame, access: Access) {
         if access.is_write() {

@@ -4,7 +4,7 @@ use ebbpool_cost::Decimal;
 
 use super::regions::CleanThenLeast;
 use crate::parameters::{parameters, share_of};
-use crate::policy::{Access, Frame, Page, Policy};
+use crate::policy::{Access, Capabilities, Frame, Page, Policy};
 use crate::registry::Build;
 use crate::spec::{Entry, MemoryUse, WINDOW};
 
@@ -34,9 +34,6 @@ impl Build for CflruE {
         when: "Use it on a simulated flash device that maps by blocks, where merges leave worn blocks with the pages that are written often: there it saves more device time than cflru and cflru-c. With a page map a block holds pages of all kinds, so that its wear says little about them, and cflru-c is better.",
         memory: MemoryUse::of(28),
         source: "Yoo et al. 2007",
-        online: true,
-        looks_at_costs: false,
-        asks_erase_counts: true,
     };
 
     fn new(config: CflruEConfig, frames: u32) -> Self {
@@ -47,6 +44,8 @@ impl Build for CflruE {
 }
 
 impl Policy for CflruE {
+    const CAPABILITIES: Capabilities = Capabilities::ERASE_COUNTS;
+
     #[inline]
     fn hit(&mut self, frame: Frame, access: Access) {
         self.regions.hit(frame, access);
@@ -79,11 +78,6 @@ impl Policy for CflruE {
 
     fn cleaned(&mut self, frame: Frame) {
         self.regions.cleaned(frame);
-    }
-
-    #[inline]
-    fn asks_erase_counts(&self) -> bool {
-        true
     }
 
     fn erase_count(&mut self, frame: Frame, erases: u32) {

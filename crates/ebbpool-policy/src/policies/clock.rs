@@ -2,7 +2,7 @@
 
 use crate::clusters::KEYS;
 use crate::lists::{Lists, fewest_chances, second_chance};
-use crate::policy::{Access, Frame, Page, Policy};
+use crate::policy::{Access, Capabilities, Frame, Page, Policy};
 use crate::registry::Build;
 use crate::spec::{CLUSTER, Entry, MemoryUse};
 
@@ -27,9 +27,6 @@ impl Build for Clock {
         when: "Use it where a hit must be cheap, since a hit moves nothing. Its cost is close to that of lru. It ignores whether pages are dirty.",
         memory: MemoryUse::of(9),
         source: "Corbato 1968",
-        online: true,
-        looks_at_costs: false,
-        asks_erase_counts: false,
     };
     const WRITE_CLUSTERING: bool = true;
 
@@ -43,14 +40,11 @@ impl Build for Clock {
 
 impl Policy for Clock {
     const LOOKS_AT_PAGES: bool = false;
+    const CAPABILITIES: Capabilities = Capabilities::LEAVES_HITS_OUT;
 
     #[inline]
     fn hit(&mut self, frame: Frame, _access: Access) {
         self.referenced[frame as usize] = true;
-    }
-
-    fn wants_every_hit(&self) -> bool {
-        false
     }
 
     #[inline]

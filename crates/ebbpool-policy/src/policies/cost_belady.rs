@@ -1,7 +1,7 @@
 //! Belady's algorithm with a cost for writes.
 
 use crate::heap::IndexedHeap;
-use crate::policy::{Access, Costs, Foresight, Frame, NextUse, Page, Policy};
+use crate::policy::{Access, Capabilities, Costs, Frame, NextUse, Page, Policy};
 use crate::registry::Build;
 use crate::spec::{Entry, MemoryUse};
 
@@ -52,12 +52,7 @@ impl Build for CostBelady {
         when: "A yardstick, not a choice, since it requires the future: it takes no longer to compute than belady and comes close to the least possible bill; price-guided comes closer. The simulator stores three numbers per reference in memory for it.",
         memory: MemoryUse::of(97),
         source: "this project; after Belady 1966",
-        online: false,
-        looks_at_costs: true,
-        asks_erase_counts: false,
     };
-
-    const FORESIGHT: Foresight = Foresight::Writes;
 
     fn new(_config: (), frames: u32) -> Self {
         let count = frames as usize;
@@ -127,6 +122,10 @@ impl CostBelady {
 }
 
 impl Policy for CostBelady {
+    const CAPABILITIES: Capabilities = Capabilities::COSTS
+        .union(Capabilities::NEXT_USES)
+        .union(Capabilities::NEXT_WRITES);
+
     #[inline]
     fn hit(&mut self, frame: Frame, access: Access) {
         self.dirty[frame as usize] |= access.is_write();

@@ -2,7 +2,7 @@
 
 use crate::heap::IndexedHeap;
 use crate::lists::Lists;
-use crate::policy::{Access, Frame, Page, Policy};
+use crate::policy::{Access, Capabilities, Frame, Page, Policy};
 use crate::registry::Build;
 use crate::spec::{Entry, MemoryUse};
 
@@ -35,9 +35,6 @@ impl Build for DlCflruE {
         when: "Use it where the life of a simulated flash device matters more than its time: of the policies in Yoo et al. it writes least, and reads most, since it evicts every clean page before the first dirty one. It saves more device time under a block map than under a page map.",
         memory: MemoryUse::of(27),
         source: "Yoo et al. 2007",
-        online: true,
-        looks_at_costs: false,
-        asks_erase_counts: true,
     };
 
     // Figures from samples have too few reads, by more than their error (docs/curves.md).
@@ -99,6 +96,8 @@ impl DlCflruE {
 }
 
 impl Policy for DlCflruE {
+    const CAPABILITIES: Capabilities = Capabilities::ERASE_COUNTS;
+
     #[inline]
     fn hit(&mut self, frame: Frame, access: Access) {
         let clean = usize::from(self.list_of[frame as usize]) == CLEAN;
@@ -141,11 +140,6 @@ impl Policy for DlCflruE {
     fn cleaned(&mut self, frame: Frame) {
         self.leave(frame);
         self.enter(frame, CLEAN);
-    }
-
-    #[inline]
-    fn asks_erase_counts(&self) -> bool {
-        true
     }
 
     fn erase_count(&mut self, frame: Frame, erases: u32) {

@@ -4,7 +4,7 @@ use prefetch_index::prefetch_index;
 
 use crate::lists::Lists;
 use crate::parameters::{ShareOrPages, parameters};
-use crate::policy::{Access, Frame, Page, Policy};
+use crate::policy::{Access, Capabilities, Frame, Page, Policy};
 use crate::registry::Build;
 use crate::spec::{Entry, MemoryUse, ParameterKind};
 
@@ -68,9 +68,6 @@ impl Build for Dulo {
         when: "Use it on disks, where reading neighbours costs little more than reading one page (Jiang et al.). The bill here charges every page read alike, so it shows only the price of that: a little more than lru, and more with a larger bank. CFDC, which keeps dirty neighbours together so that they are written together, takes it as an example.",
         memory: MemoryUse::of(25),
         source: "Jiang, Ding, Chen, Tan and Zhang, FAST 2005; CFDC, section 3.1",
-        online: true,
-        looks_at_costs: false,
-        asks_erase_counts: false,
     };
 
     fn new(config: DuloConfig, frames: u32) -> Self {
@@ -169,6 +166,8 @@ impl Dulo {
 }
 
 impl Policy for Dulo {
+    const CAPABILITIES: Capabilities = Capabilities::empty();
+
     #[inline]
     fn hit(&mut self, frame: Frame, _access: Access) {
         self.leave(frame);

@@ -3,7 +3,7 @@
 use crate::blocks::Blocks;
 use crate::heap::IndexedHeap;
 use crate::parameters::parameters;
-use crate::policy::{Access, Frame, Page, Policy};
+use crate::policy::{Access, Capabilities, Frame, Page, Policy};
 use crate::registry::Build;
 use crate::spec::{BLOCK, Entry, MemoryUse};
 
@@ -40,9 +40,6 @@ impl Build for Fab {
         when: "Use it for devices that map by blocks and merge them, for which Jo et al. designed it: there it takes less device time than lru. Under the plain cost model it evicts too much at a time and is much dearer than lru.",
         memory: MemoryUse::of(16).scattered(96),
         source: "Jo et al. 2006",
-        online: true,
-        looks_at_costs: false,
-        asks_erase_counts: false,
     };
 
     // Bills from samples are too low where hot pages are neighbours, by more than their error (docs/curves.md).
@@ -72,6 +69,8 @@ impl Fab {
 }
 
 impl Policy for Fab {
+    const CAPABILITIES: Capabilities = Capabilities::EVICTS_MORE;
+
     #[inline]
     fn hit(&mut self, frame: Frame, _access: Access) {
         self.touch(self.blocks.of(frame));

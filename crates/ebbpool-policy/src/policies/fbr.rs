@@ -6,7 +6,7 @@ use ebbpool_cost::Decimal;
 
 use crate::lists::Lists;
 use crate::parameters::{parameters, share_of, whole};
-use crate::policy::{Access, Frame, Page, Policy};
+use crate::policy::{Access, Capabilities, Frame, Page, Policy};
 use crate::registry::Build;
 use crate::spec::{Entry, MemoryUse, ParameterKind};
 
@@ -73,9 +73,6 @@ impl Build for Fbr {
         when: "Use it where pages are referenced in bursts, since a burst counts once (Robinson and Devarakonda). On database traces it is among the best of the policies that ignore writes. A hit costs constant time, but now and then it halves all counts. It ignores whether pages are dirty.",
         memory: MemoryUse::of(21),
         source: "Robinson and Devarakonda 1990",
-        online: true,
-        looks_at_costs: false,
-        asks_erase_counts: false,
     };
 
     fn new(config: FbrConfig, frames: u32) -> Self {
@@ -197,6 +194,8 @@ impl Fbr {
 }
 
 impl Policy for Fbr {
+    const CAPABILITIES: Capabilities = Capabilities::empty();
+
     #[inline]
     fn hit(&mut self, frame: Frame, _access: Access) {
         if self.section(frame) == NEW {

@@ -9,7 +9,7 @@ pub use super::two_stack::CostForm;
 use super::two_stack::TwoStack;
 use crate::clusters::KEYS;
 use crate::parameters::{one_of, parameters, whole};
-use crate::policy::{Access, Costs, Frame, Gauges, Ghost, Page, Policy};
+use crate::policy::{Access, Capabilities, Costs, Frame, Gauges, Ghost, Page, Policy};
 use crate::registry::Build;
 use crate::spec::{CLUSTER, Entry, MAX_PAGES, MemoryUse, ParameterKind};
 
@@ -87,9 +87,6 @@ impl Build for FdBuffer {
         when: "Use it where the split between clean and dirty pages has to adapt to the costs and to the workload: it follows the costs that the driver reports and has no window to choose. It loses in memory that is small for the workload, and it takes more time and memory than most policies; group=64 makes it cheaper. FD-Buffer reports up to 21 % less than lru on its benchmarks (figure 3), FD-Buffer TC 15 to 18 % less than casa on average (figures 2 and 3, with write clustering).",
         memory: MemoryUse::of(19).with_ghosts(100),
         source: "FD-Buffer (On et al. 2010), section 4; FD-Buffer TC, section 4",
-        online: true,
-        looks_at_costs: true,
-        asks_erase_counts: false,
     };
     const WRITE_CLUSTERING: bool = true;
 
@@ -150,6 +147,8 @@ impl FdBuffer {
 }
 
 impl Policy for FdBuffer {
+    const CAPABILITIES: Capabilities = Capabilities::COSTS;
+
     #[inline]
     fn hit(&mut self, frame: Frame, access: Access) {
         self.estimator.observe_hit(frame, access);

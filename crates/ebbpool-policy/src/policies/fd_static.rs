@@ -3,7 +3,7 @@
 use super::pools::{PoolPolicy, Pools};
 use crate::clusters::KEYS;
 use crate::parameters::{ShareOrPages, parameters};
-use crate::policy::{Access, Frame, Gauges, Page, Policy};
+use crate::policy::{Access, Capabilities, Frame, Gauges, Page, Policy};
 use crate::registry::Build;
 use crate::spec::{CLUSTER, Entry, MemoryUse, ParameterKind};
 
@@ -37,9 +37,6 @@ impl Build for FdStatic {
         when: "Use it to see what a fixed split would yield, or where split and asymmetry are known and do not change. It is as good as its target: a bad one makes it dearer than lru. FD-Buffer (figure 2) finds best clean shares from 1.5 % to 50 % on its benchmarks.",
         memory: MemoryUse::of(11),
         source: "FD-Buffer (On et al. 2010), algorithms 1 and 2",
-        online: true,
-        looks_at_costs: false,
-        asks_erase_counts: false,
     };
     const WRITE_CLUSTERING: bool = true;
 
@@ -51,13 +48,11 @@ impl Build for FdStatic {
 }
 
 impl Policy for FdStatic {
+    const CAPABILITIES: Capabilities = Capabilities::LEAVES_HITS_OUT;
+
     #[inline]
     fn hit(&mut self, frame: Frame, access: Access) {
         self.pools.hit(frame, access);
-    }
-
-    fn wants_every_hit(&self) -> bool {
-        false
     }
 
     #[inline]

@@ -2,7 +2,7 @@
 
 use crate::clusters::KEYS;
 use crate::lists::Lists;
-use crate::policy::{Access, Frame, Page, Policy};
+use crate::policy::{Access, Capabilities, Frame, Page, Policy};
 use crate::registry::Build;
 use crate::spec::{CLUSTER, Entry, MemoryUse};
 
@@ -23,9 +23,6 @@ impl Build for Fifo {
         when: "Use it as a floor to measure other policies against. It is almost never the cheapest, because it ignores hits.",
         memory: MemoryUse::of(8),
         source: "folklore",
-        online: true,
-        looks_at_costs: false,
-        asks_erase_counts: false,
     };
     const WRITE_CLUSTERING: bool = true;
 
@@ -38,13 +35,10 @@ impl Build for Fifo {
 
 impl Policy for Fifo {
     const LOOKS_AT_PAGES: bool = false;
+    const CAPABILITIES: Capabilities = Capabilities::LEAVES_HITS_OUT;
 
     #[inline]
     fn hit(&mut self, _frame: Frame, _access: Access) {}
-
-    fn wants_every_hit(&self) -> bool {
-        false
-    }
 
     #[inline]
     fn victim<F: Fn(Frame) -> bool>(

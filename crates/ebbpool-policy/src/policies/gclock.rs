@@ -4,7 +4,7 @@ use prefetch_index::prefetch_index;
 
 use crate::lists::{Lists, fewest_chances, second_chance};
 use crate::parameters::{parameters, whole};
-use crate::policy::{Access, Frame, Page, Policy};
+use crate::policy::{Access, Capabilities, Frame, Page, Policy};
 use crate::registry::Build;
 use crate::spec::{Entry, MemoryUse};
 
@@ -46,9 +46,6 @@ impl Build for Gclock {
         when: "Use it where a hit must be as cheap as clock's and pages used often are to be distinguished from pages used once; it usually saves more than clock. In small memory the counters say little. With init=0, where a page must be hit to get a second round, it often saves more. A search may pass a page up to max times. It ignores whether pages are dirty.",
         memory: MemoryUse::of(9),
         source: "Smith 1978; Nicola, Dan and Dias 1992; PostgreSQL's clock sweep",
-        online: true,
-        looks_at_costs: false,
-        asks_erase_counts: false,
     };
 
     fn new(config: GclockConfig, frames: u32) -> Self {
@@ -63,6 +60,7 @@ impl Build for Gclock {
 
 impl Policy for Gclock {
     const LOOKS_AT_PAGES: bool = false;
+    const CAPABILITIES: Capabilities = Capabilities::empty();
 
     #[inline]
     fn hit(&mut self, frame: Frame, _access: Access) {

@@ -4,7 +4,7 @@ use std::hint::black_box;
 
 use crate::ghost_queues::GhostQueues;
 use crate::lists::Lists;
-use crate::policy::{Access, Frame, Gauges, Ghost, Page, Policy};
+use crate::policy::{Access, Capabilities, Frame, Gauges, Ghost, Page, Policy};
 use crate::registry::Build;
 use crate::spec::{Entry, MemoryUse};
 
@@ -60,9 +60,6 @@ impl Build for HArc {
         when: "Use it where both reads and writes return to the same pages. It saves against lru where writes cost more than reads, on some traces also where they do not. It does not know R and counts a remembered dirty page twice whatever a write costs, so that policies that weigh R, such as acr, pass it as R grows. Source: Fan, Du and Voigt.",
         memory: MemoryUse::of(17).with_ghosts(17),
         source: "Fan, Du and Voigt, MSST 2014, and the authors' simulator",
-        online: true,
-        looks_at_costs: false,
-        asks_erase_counts: false,
     };
 
     // Writes from samples are off by more than their error in one of eight cases (docs/curves.md).
@@ -183,6 +180,8 @@ impl HArc {
 }
 
 impl Policy for HArc {
+    const CAPABILITIES: Capabilities = Capabilities::empty();
+
     #[inline]
     fn hit(&mut self, frame: Frame, access: Access) {
         let dirty = access.is_write() || self.is_dirty(frame);

@@ -1,7 +1,7 @@
 //! Hyperbolic caching.
 
 use crate::parameters::{parameters, whole};
-use crate::policy::{Access, Costs, Frame, Ghost, Page, Policy};
+use crate::policy::{Access, Capabilities, Costs, Frame, Ghost, Page, Policy};
 use crate::registry::Build;
 use crate::sample::FrameSampler;
 use crate::spec::{Entry, MemoryUse};
@@ -53,9 +53,6 @@ impl Build for Hyperbolic {
         when: "Use it where pages stay as popular as they were: it counts like lfu, but a page that is no longer referenced loses rank with time, slowly if it was referenced often. Of the policies that look at costs it is the simplest.",
         memory: MemoryUse::of(16),
         source: "Blankstein, Sen and Freedman, USENIX ATC 2017",
-        online: true,
-        looks_at_costs: true,
-        asks_erase_counts: false,
     };
 
     fn new(config: HyperbolicConfig, frames: u32) -> Self {
@@ -75,6 +72,7 @@ fn eviction_costs(costs: Costs) -> [f64; 2] {
 
 impl Policy for Hyperbolic {
     const LOOKS_AT_PAGES: bool = false;
+    const CAPABILITIES: Capabilities = Capabilities::COSTS;
 
     #[inline]
     fn hit(&mut self, frame: Frame, access: Access) {

@@ -5,7 +5,9 @@ use std::sync::Arc;
 use prefetch_index::prefetch_index;
 
 use crate::heap::IndexedHeap;
-use crate::policy::{Access, Costs, Frame, Page, PageProbabilities, PageProbability, Policy};
+use crate::policy::{
+    Access, Capabilities, Costs, Frame, Page, PageProbabilities, PageProbability, Policy,
+};
 use crate::registry::Build;
 use crate::spec::{Entry, MemoryUse};
 
@@ -33,12 +35,7 @@ impl Build for Informed {
         when: "A yardstick, not a choice: only generators of independent references (zipf, self-similar, uniform) know their probabilities, and other traces are refused. Once warm it costs, per reference, at most the value of one page more than the least that a policy can cost which does not know the references to come (docs/bounds.md has the argument), so its distance to another policy is what that policy could still learn. The simulator stores 16 bytes per page of the database for it.",
         memory: MemoryUse::of(41),
         source: "this project; for reads alone A0 of Aho, Denning and Ullman 1971; an index policy after Whittle 1988",
-        online: false,
-        looks_at_costs: true,
-        asks_erase_counts: false,
     };
-
-    const KNOWS_PROBABILITIES: bool = true;
 
     fn new(_config: (), frames: u32) -> Self {
         let count = frames as usize;
@@ -72,16 +69,16 @@ impl Informed {
 }
 
 impl Policy for Informed {
+    const CAPABILITIES: Capabilities = Capabilities::LEAVES_HITS_OUT
+        .union(Capabilities::COSTS)
+        .union(Capabilities::PROBABILITIES);
+
     /// A hit changes nothing, except where it makes a clean page dirty.
     #[inline]
     fn hit(&mut self, frame: Frame, access: Access) {
         if access.is_write() && !std::mem::replace(&mut self.dirty[frame as usize], true) {
             self.update(frame);
         }
-    }
-
-    fn wants_every_hit(&self) -> bool {
-        false
     }
 
     #[inline]

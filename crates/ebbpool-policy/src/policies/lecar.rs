@@ -4,7 +4,7 @@ use super::expert_weights::{Expert, ExpertWeights};
 use crate::ghost_queues::GhostQueues;
 use crate::heap::IndexedHeap;
 use crate::lists::Lists;
-use crate::policy::{Access, Frame, Ghost, Page, Policy};
+use crate::policy::{Access, Capabilities, Frame, Ghost, Page, Policy};
 use crate::registry::Build;
 use crate::sample::FrameSampler;
 use crate::spec::{Entry, MemoryUse};
@@ -55,9 +55,6 @@ impl Build for Lecar {
         when: "Use it where phases that suit lru and phases that suit lfu alternate, with a buffer much smaller than the pages in use; the paper measures it against arc there. It ignores writes, and a hit takes a time that grows with the logarithm of the number of frames.",
         memory: MemoryUse::of(32).with_ghosts(33),
         source: "Vietri et al., HotStorage 2018, and the authors' code",
-        online: true,
-        looks_at_costs: false,
-        asks_erase_counts: false,
     };
 
     fn new(_config: (), frames: u32) -> Self {
@@ -78,6 +75,8 @@ impl Build for Lecar {
 }
 
 impl Policy for Lecar {
+    const CAPABILITIES: Capabilities = Capabilities::empty();
+
     #[inline]
     fn hit(&mut self, frame: Frame, _access: Access) {
         self.now += 1;

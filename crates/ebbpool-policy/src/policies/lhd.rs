@@ -3,7 +3,7 @@
 use prefetch_index::prefetch_index;
 
 use crate::parameters::{parameters, whole};
-use crate::policy::{Access, Frame, Ghost, Page, Policy};
+use crate::policy::{Access, Capabilities, Frame, Ghost, Page, Policy};
 use crate::registry::Build;
 use crate::sample::FrameSampler;
 use crate::spec::{Entry, MemoryUse};
@@ -187,9 +187,6 @@ impl Build for Lhd {
         when: "Use it to compare with a policy that learns only how densely pages are hit: it ignores writes. It needs some intervals to learn, and has tables of 3.8 MB whatever the number of frames (the memory stated is that for 16,384 frames).",
         memory: MemoryUse::of(16).with_ghosts(234),
         source: "Beckmann, Chen and Cidon, NSDI 2018, and the authors' code",
-        online: true,
-        looks_at_costs: false,
-        asks_erase_counts: false,
     };
 
     fn new(config: LhdConfig, frames: u32) -> Self {
@@ -244,6 +241,7 @@ impl Lhd {
 
 impl Policy for Lhd {
     const LOOKS_AT_PAGES: bool = false;
+    const CAPABILITIES: Capabilities = Capabilities::empty();
 
     #[inline]
     fn hit(&mut self, frame: Frame, _access: Access) {

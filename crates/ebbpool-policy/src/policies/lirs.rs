@@ -4,7 +4,7 @@ use ebbpool_cost::Decimal;
 
 use super::recency_sets::{HIR, RecencySets};
 use crate::parameters::{parameters, share_of};
-use crate::policy::{Access, Frame, Ghost, Page, Policy};
+use crate::policy::{Access, Capabilities, Frame, Ghost, Page, Policy};
 use crate::registry::Build;
 use crate::spec::{Entry, MemoryUse};
 
@@ -38,9 +38,6 @@ impl Build for Lirs {
         when: "Use it against loops and scans that do not quite fit into memory (Jiang and Zhang): it keeps part of a loop where lru keeps nothing. It loses in memory that is small for the workload, where newcomers leave the short queue before they are used again. It ignores whether pages are dirty.",
         memory: MemoryUse::of(25).with_ghosts(50),
         source: "Jiang and Zhang 2002",
-        online: true,
-        looks_at_costs: false,
-        asks_erase_counts: false,
     };
 
     fn new(config: LirsConfig, frames: u32) -> Self {
@@ -51,13 +48,11 @@ impl Build for Lirs {
 }
 
 impl Policy for Lirs {
+    const CAPABILITIES: Capabilities = Capabilities::LEAVES_HITS_OUT;
+
     #[inline]
     fn hit(&mut self, frame: Frame, _access: Access) {
         self.sets.hit(frame);
-    }
-
-    fn wants_every_hit(&self) -> bool {
-        false
     }
 
     #[inline]

@@ -5,7 +5,7 @@ use prefetch_index::prefetch_index;
 
 use super::recency_sets::{HIR, RecencySets};
 use crate::parameters::{parameters, share_of};
-use crate::policy::{Access, Frame, Ghost, Page, Policy};
+use crate::policy::{Access, Capabilities, Frame, Ghost, Page, Policy};
 use crate::registry::Build;
 use crate::spec::{Entry, MemoryUse};
 
@@ -45,9 +45,6 @@ impl Build for LirsWsr {
         when: "Use it where lirs is good and writes cost much more than reads: it then saves more than lirs. It pays with reads, since a dirty page displaces an LIR page however seldom it is used, which AD-LRU (section 2) criticises; in small memory at a small R it is dearer than lru.",
         memory: MemoryUse::of(27).with_ghosts(50),
         source: "Jung et al. 2007, reconstructed; AD-LRU, section 2",
-        online: true,
-        looks_at_costs: false,
-        asks_erase_counts: false,
     };
 
     fn new(config: LirsWsrConfig, frames: u32) -> Self {
@@ -59,6 +56,8 @@ impl Build for LirsWsr {
 }
 
 impl Policy for LirsWsr {
+    const CAPABILITIES: Capabilities = Capabilities::empty();
+
     #[inline]
     fn hit(&mut self, frame: Frame, access: Access) {
         if access.is_write() {

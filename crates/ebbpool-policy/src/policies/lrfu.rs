@@ -4,7 +4,7 @@ use ebbpool_cost::Decimal;
 
 use crate::heap::IndexedHeap;
 use crate::parameters::parameters;
-use crate::policy::{Access, Frame, Ghost, Page, Policy};
+use crate::policy::{Access, Capabilities, Frame, Ghost, Page, Policy};
 use crate::registry::Build;
 use crate::spec::{Entry, MemoryUse, ParameterKind};
 
@@ -46,9 +46,6 @@ impl Build for Lrfu {
         when: "Use it to study the range between lru and lfu: all depends on lambda (Lee et al.). With the default, references fade within a few thousand, so that it is close to lru in memory of more frames. A smaller lambda helps where the same pages stay popular and hurts badly where pages used often once are not used again. A hit costs O(log m), an exponential and a logarithm.",
         memory: MemoryUse::of(24),
         source: "Lee et al. 2001",
-        online: true,
-        looks_at_costs: false,
-        asks_erase_counts: false,
     };
 
     fn new(config: LrfuConfig, frames: u32) -> Self {
@@ -69,6 +66,8 @@ impl Lrfu {
 }
 
 impl Policy for Lrfu {
+    const CAPABILITIES: Capabilities = Capabilities::empty();
+
     #[inline]
     fn hit(&mut self, frame: Frame, _access: Access) {
         self.now += 1;

@@ -2,7 +2,7 @@
 
 use crate::clusters::KEYS;
 use crate::lists::Lists;
-use crate::policy::{Access, Frame, Page, Policy};
+use crate::policy::{Access, Capabilities, Frame, Page, Policy};
 use crate::registry::Build;
 use crate::spec::{CLUSTER, Entry, MemoryUse};
 
@@ -23,9 +23,6 @@ impl Build for Lru {
         when: "Use it where a write costs about as much as a read: there few policies save much against it. It loses where writes cost more, since it treats a dirty page like a clean one. All five papers measure against it.",
         memory: MemoryUse::of(8),
         source: "folklore; the baseline of all five papers",
-        online: true,
-        looks_at_costs: false,
-        asks_erase_counts: false,
     };
     const WRITE_CLUSTERING: bool = true;
 
@@ -38,14 +35,11 @@ impl Build for Lru {
 
 impl Policy for Lru {
     const LOOKS_AT_PAGES: bool = false;
+    const CAPABILITIES: Capabilities = Capabilities::LEAVES_HITS_OUT;
 
     #[inline]
     fn hit(&mut self, frame: Frame, _access: Access) {
         self.lists.move_to_mru(0, frame);
-    }
-
-    fn wants_every_hit(&self) -> bool {
-        false
     }
 
     #[inline]

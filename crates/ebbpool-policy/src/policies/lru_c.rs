@@ -2,7 +2,7 @@
 
 use crate::lists::Lists;
 use crate::parameters::{parameters, whole};
-use crate::policy::{Access, Frame, Page, Policy};
+use crate::policy::{Access, Capabilities, Frame, Page, Policy};
 use crate::registry::Build;
 use crate::spec::{Entry, MAX_PAGES, MemoryUse};
 
@@ -54,9 +54,6 @@ impl Build for LruC {
         when: "Use it where a reader must never wait for a write, which the bill does not show: the cleaner writes the pages that lru would have written, only earlier, so that the bill is close to that of lru. Without the cleaner it saves writes at a large R and is much dearer than lru at a small one. The paper reports three times the throughput of MySQL on flash.",
         memory: MemoryUse::of(10),
         source: "Lee, An and Lee, PVLDB 2023; reconstructed from the abstract",
-        online: true,
-        looks_at_costs: false,
-        asks_erase_counts: false,
     };
 
     fn new(config: LruCConfig, frames: u32) -> Self {
@@ -124,15 +121,14 @@ impl LruC {
 }
 
 impl Policy for LruC {
+    const CAPABILITIES: Capabilities =
+        Capabilities::LEAVES_HITS_OUT.union(Capabilities::WRITES_TOGETHER);
+
     #[inline]
     fn hit(&mut self, frame: Frame, access: Access) {
         let dirty = self.tags[frame as usize].dirty | access.is_write();
         self.leave(frame);
         self.enter(frame, dirty);
-    }
-
-    fn wants_every_hit(&self) -> bool {
-        false
     }
 
     #[inline]

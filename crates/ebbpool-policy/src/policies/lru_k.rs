@@ -4,7 +4,7 @@ use std::hint::black_box;
 
 use crate::heap::IndexedHeap;
 use crate::parameters::{parameters, whole};
-use crate::policy::{Access, Frame, Ghost, Page, Policy};
+use crate::policy::{Access, Capabilities, Frame, Ghost, Page, Policy};
 use crate::registry::Build;
 use crate::spec::{Entry, MemoryUse};
 
@@ -95,9 +95,6 @@ impl Build for LruK {
         when: "Use it where references to a page are independent of each other (O'Neil, O'Neil and Weikum). It loses where a page is referenced several times in quick succession and then left alone, since with a correlated reference period of 0 that makes it hot. A hit costs O(log m). It ignores whether pages are dirty.",
         memory: MemoryUse::of(32).with_ghosts(16),
         source: "O'Neil, O'Neil and Weikum 1993",
-        online: true,
-        looks_at_costs: false,
-        asks_erase_counts: false,
     };
 
     // Figures from samples have too few reads, by more than their error (docs/curves.md).
@@ -133,6 +130,8 @@ impl LruK {
 }
 
 impl Policy for LruK {
+    const CAPABILITIES: Capabilities = Capabilities::empty();
+
     #[inline]
     fn hit(&mut self, frame: Frame, _access: Access) {
         self.now += 1;

@@ -2,7 +2,7 @@
 
 use crate::clusters::KEYS;
 use crate::lists::{Lists, fewest_chances, second_chance};
-use crate::policy::{Access, Frame, Page, Policy};
+use crate::policy::{Access, Capabilities, Frame, Page, Policy};
 use crate::registry::Build;
 use crate::spec::{CLUSTER, Entry, MemoryUse};
 
@@ -25,9 +25,6 @@ impl Build for LruWsr {
         when: "Use it for a small, steady saving with little work. At a small R it is hardly dearer than lru. It gives a dirty page one more round whatever R is, so that the other write-aware policies pass it as R grows. In PPE it saves writes at the price of hits and is slower than lru.",
         memory: MemoryUse::of(10),
         source: "Jung et al. 2008; PPE; AD-LRU",
-        online: true,
-        looks_at_costs: false,
-        asks_erase_counts: false,
     };
     const WRITE_CLUSTERING: bool = true;
 
@@ -41,15 +38,13 @@ impl Build for LruWsr {
 }
 
 impl Policy for LruWsr {
+    const CAPABILITIES: Capabilities = Capabilities::LEAVES_HITS_OUT;
+
     #[inline]
     fn hit(&mut self, frame: Frame, access: Access) {
         self.dirty[frame as usize] |= access.is_write();
         self.cold[frame as usize] = false;
         self.lists.move_to_mru(0, frame);
-    }
-
-    fn wants_every_hit(&self) -> bool {
-        false
     }
 
     #[inline]

@@ -3,7 +3,7 @@
 use std::hint::black_box;
 
 use crate::lists::Lists;
-use crate::policy::{Access, Costs, Frame, Ghost, Page, Policy};
+use crate::policy::{Access, Capabilities, Costs, Frame, Ghost, Page, Policy};
 use crate::registry::Build;
 use crate::spec::{Entry, MemoryUse};
 
@@ -67,9 +67,6 @@ impl Build for OperationAware {
         when: "Use it where writes cost much more than reads and memory is not small; it saves more as memory grows. It loses hardly anything where a write costs as much as a read. In small memory it can cost more than lru. Source: Lv, Cui, He and Chen.",
         memory: MemoryUse::of(28),
         source: "Lv, Cui, He and Chen, SIGMOD 2011; reconstructed from the abstract",
-        online: true,
-        looks_at_costs: true,
-        asks_erase_counts: false,
     };
 
     // Figures from samples have too few reads, by more than their error (docs/curves.md).
@@ -129,6 +126,8 @@ impl OperationAware {
 }
 
 impl Policy for OperationAware {
+    const CAPABILITIES: Capabilities = Capabilities::COSTS;
+
     #[inline]
     fn hit(&mut self, frame: Frame, access: Access) {
         self.now = self.now.wrapping_add(1);

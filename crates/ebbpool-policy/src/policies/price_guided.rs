@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::heap::IndexedHeap;
-use crate::policy::{Access, Costs, Foresight, Frame, NextUse, Page, Policy};
+use crate::policy::{Access, Capabilities, Costs, Frame, NextUse, Page, Policy};
 use crate::registry::Build;
 use crate::spec::{Entry, MemoryUse};
 
@@ -38,15 +38,10 @@ impl Build for PriceGuided {
         when: "A yardstick, not a choice, since the prices of each size and asymmetry have to be computed from the whole trace first. On most traces it is the cheapest policy known, and so the upper end of the range that 'ebbpool bound' prints.",
         memory: MemoryUse::of(73),
         source: "this project; Lagrangian prices of the paging problem with write-backs",
-        online: false,
-        looks_at_costs: true,
-        asks_erase_counts: false,
     };
 
     // Reads from samples are off by more than their error in one of eight cases (docs/curves.md).
     const HAS_MINIATURE: bool = false;
-
-    const FORESIGHT: Foresight = Foresight::Prices;
 
     fn new(_config: (), frames: u32) -> Self {
         PriceGuided {
@@ -108,6 +103,11 @@ impl PriceGuided {
 }
 
 impl Policy for PriceGuided {
+    const CAPABILITIES: Capabilities = Capabilities::COSTS
+        .union(Capabilities::NEXT_USES)
+        .union(Capabilities::NEXT_WRITES)
+        .union(Capabilities::PRICES);
+
     #[inline]
     fn hit(&mut self, frame: Frame, access: Access) {
         self.dirty[frame as usize] |= access.is_write();

@@ -7,7 +7,7 @@ use ebbpool_cost::Decimal;
 use crate::blocks::Blocks;
 use crate::heap::IndexedHeap;
 use crate::parameters::{parameters, share_of, whole};
-use crate::policy::{Access, Frame, Page, Policy};
+use crate::policy::{Access, Capabilities, Frame, Page, Policy};
 use crate::registry::Build;
 use crate::spec::{BLOCK, Entry, MemoryUse, WINDOW};
 
@@ -62,9 +62,6 @@ impl Build for Ref {
         when: "Use it for devices that map by blocks and keep log blocks, where writes that share few erase blocks save merges (Seo and Shin). The plain cost model has no merges, so that the bill shows only the price of that, which is usually a little more than lru. PPE (figure 3) finds more faults and more flushes than with lru as well.",
         memory: MemoryUse::of(24).scattered(96),
         source: "Seo and Shin 2008; PPE",
-        online: true,
-        looks_at_costs: false,
-        asks_erase_counts: false,
     };
 
     fn new(config: RefConfig, frames: u32) -> Self {
@@ -195,6 +192,8 @@ impl Ref {
 }
 
 impl Policy for Ref {
+    const CAPABILITIES: Capabilities = Capabilities::LEAVES_HITS_OUT;
+
     #[inline]
     fn hit(&mut self, frame: Frame, _access: Access) {
         if self.in_window(frame) {
@@ -203,10 +202,6 @@ impl Policy for Ref {
         } else {
             self.blocks.lists.move_to_mru(WORKING, frame);
         }
-    }
-
-    fn wants_every_hit(&self) -> bool {
-        false
     }
 
     #[inline]

@@ -7,7 +7,7 @@ use ebbpool_cost::Decimal;
 use crate::ghost_queues::GhostQueues;
 use crate::lists::{Lists, fewest_chances, second_chance};
 use crate::parameters::{parameters, share_of};
-use crate::policy::{Access, Frame, Ghost, Page, Policy};
+use crate::policy::{Access, Capabilities, Frame, Ghost, Page, Policy};
 use crate::registry::Build;
 use crate::spec::{Entry, MemoryUse, ParameterKind};
 
@@ -79,9 +79,6 @@ impl Build for S3Fifo {
         when: "Use it where a hit must be cheap, since a hit moves nothing (Yang et al.). On database traces it is among the best of the policies that ignore writes. It loses in memory that is small for the workload, where newcomers leave the small queue before their second hit.",
         memory: MemoryUse::of(18).with_ghosts(15),
         source: "Yang et al. 2023",
-        online: true,
-        looks_at_costs: false,
-        asks_erase_counts: false,
     };
 
     fn new(config: S3FifoConfig, frames: u32) -> Self {
@@ -168,6 +165,8 @@ impl S3Fifo {
 }
 
 impl Policy for S3Fifo {
+    const CAPABILITIES: Capabilities = Capabilities::empty();
+
     #[inline]
     fn hit(&mut self, frame: Frame, _access: Access) {
         let hits = &mut self.slots[frame as usize].hits;

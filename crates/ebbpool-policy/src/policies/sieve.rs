@@ -1,7 +1,7 @@
 //! SIEVE.
 
 use crate::lists::{Lists, fewest_chances};
-use crate::policy::{Access, Frame, Page, Policy};
+use crate::policy::{Access, Capabilities, Frame, Page, Policy};
 use crate::registry::Build;
 use crate::spec::{Entry, MemoryUse};
 
@@ -25,9 +25,6 @@ impl Build for Sieve {
         when: "Use it where a hit must be cheap and most newcomers are not used again (Zhang et al.). Where the hot pages change, pages that were hot are evicted only one by one as the hand passes them, so that it can miss more often than lru. It ignores whether pages are dirty.",
         memory: MemoryUse::of(9),
         source: "Zhang et al. 2024",
-        online: true,
-        looks_at_costs: false,
-        asks_erase_counts: false,
     };
 
     fn new(_config: (), frames: u32) -> Self {
@@ -71,6 +68,7 @@ impl Sieve {
 
 impl Policy for Sieve {
     const LOOKS_AT_PAGES: bool = false;
+    const CAPABILITIES: Capabilities = Capabilities::empty();
 
     #[inline]
     fn hit(&mut self, frame: Frame, _access: Access) {

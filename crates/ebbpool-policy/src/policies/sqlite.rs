@@ -2,7 +2,9 @@
 
 use crate::lists::Lists;
 use crate::parameters::{parameters, whole};
-use crate::policy::{Access, BackgroundWrite, BackgroundWriter, Frame, Ghost, Page, Policy};
+use crate::policy::{
+    Access, BackgroundWrite, BackgroundWriter, Capabilities, Frame, Ghost, Page, Policy,
+};
 use crate::registry::Build;
 use crate::spec::{Entry, MemoryUse};
 
@@ -49,9 +51,6 @@ impl Build for Sqlite {
         when: "Use it to predict what one connection to a SQLite database reads and writes with another cache_size. Between two commits it writes only what does not fit. A run without commit has no commits: a page that it writes several times is written once, at the end, if it stays.",
         memory: MemoryUse::of(9),
         source: "SQLite 3: pcache.c and pcache1.c",
-        online: true,
-        looks_at_costs: false,
-        asks_erase_counts: false,
     };
 
     fn new(config: SqliteConfig, frames: u32) -> Self {
@@ -100,7 +99,11 @@ impl Sqlite {
 }
 
 impl Policy for Sqlite {
-    const WRITES_IN_BACKGROUND: bool = true;
+    const CAPABILITIES: Capabilities = Capabilities::EVICTS_EARLY
+        .union(Capabilities::WRITES_TOGETHER)
+        .union(Capabilities::BACKGROUND_WRITES)
+        .union(Capabilities::WRITES_UNTIMED)
+        .union(Capabilities::CHECKPOINTS);
 
     #[inline]
     fn hit(&mut self, frame: Frame, access: Access) {
@@ -130,12 +133,13 @@ impl Policy for Sqlite {
         }
     }
 
-    fn makes_checkpoints(&self) -> bool {
-        self.commit > 0
-    }
-
-    fn writes_in_background(&self) -> bool {
-        self.commit > 0
+    fn capabilities(&self) -> Capabilities {
+        let commits = Capabilities::BACKGROUND_WRITES
+            .union(Capabilities::WRITES_UNTIMED)
+            .union(Capabilities::CHECKPOINTS);
+        let mut found = Self::CAPABILITIES;
+        found.set(commits, self.commit > 0);
+        found
     }
 
     #[inline]

@@ -7,7 +7,7 @@ use ebbpool_cost::Decimal;
 use crate::ghost_queues::GhostQueues;
 use crate::lists::Lists;
 use crate::parameters::{parameters, share_of};
-use crate::policy::{Access, Frame, Ghost, Page, Policy};
+use crate::policy::{Access, Capabilities, Frame, Ghost, Page, Policy};
 use crate::registry::Build;
 use crate::spec::{Entry, MemoryUse, ParameterKind};
 
@@ -61,9 +61,6 @@ impl Build for TwoQ {
         when: "Use it where scans and pages used in one burst must not displace the pages in use (Johnson and Shasha). Where nothing distinguishes one page from another it loses a little. Its shares are fixed, so that it falls behind arc as memory grows. It ignores whether pages are dirty.",
         memory: MemoryUse::of(17).with_ghosts(9),
         source: "Johnson and Shasha 1994",
-        online: true,
-        looks_at_costs: false,
-        asks_erase_counts: false,
     };
 
     fn new(config: TwoQConfig, frames: u32) -> Self {
@@ -109,15 +106,13 @@ pub(super) fn victim<const N: usize>(
 }
 
 impl Policy for TwoQ {
+    const CAPABILITIES: Capabilities = Capabilities::LEAVES_HITS_OUT;
+
     #[inline]
     fn hit(&mut self, frame: Frame, _access: Access) {
         if self.in_am[frame as usize] {
             self.lists.move_to_mru(AM, frame);
         }
-    }
-
-    fn wants_every_hit(&self) -> bool {
-        false
     }
 
     #[inline]

@@ -7,7 +7,7 @@ use ebbpool_cost::Decimal;
 use super::frequency_sketch::{FrequencySketch, SketchKey};
 use crate::lists::Lists;
 use crate::parameters::{parameters, share_of};
-use crate::policy::{Access, Frame, Ghost, Page, Policy};
+use crate::policy::{Access, Capabilities, Frame, Ghost, Page, Policy};
 use crate::registry::Build;
 use crate::spec::{Entry, MemoryUse, ParameterKind};
 
@@ -65,9 +65,6 @@ impl Build for WTinyLfu {
         when: "Use it where the same pages stay popular (Einziger et al.): there it saves more than most policies at every R. It loses where newcomers are used again soon and then no more, most of all in small memory, where the window has few pages. It ignores whether pages are dirty.",
         memory: MemoryUse::of(17).with_ghosts(8),
         source: "Einziger et al. 2017",
-        online: true,
-        looks_at_costs: false,
-        asks_erase_counts: false,
     };
 
     fn new(config: WTinyLfuConfig, frames: u32) -> Self {
@@ -108,6 +105,8 @@ impl WTinyLfu {
 }
 
 impl Policy for WTinyLfu {
+    const CAPABILITIES: Capabilities = Capabilities::empty();
+
     #[inline]
     fn hit(&mut self, frame: Frame, _access: Access) {
         self.sketch.count(self.keys[frame as usize]);

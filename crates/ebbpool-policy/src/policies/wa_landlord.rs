@@ -3,7 +3,7 @@
 use std::hint::black_box;
 
 use crate::lists::Lists;
-use crate::policy::{Access, Costs, Frame, Page, Policy};
+use crate::policy::{Access, Capabilities, Costs, Frame, Page, Policy};
 use crate::registry::Build;
 use crate::spec::{Entry, MemoryUse};
 
@@ -42,9 +42,6 @@ impl Build for WaLandlord {
         when: "Use it where writes cost much more than reads; where they do not, it loses little. The paper proves for its algorithm the best competitive ratio that a deterministic online policy can have. It does not learn: a page written often has no more credit than one written once.",
         memory: MemoryUse::of(17),
         source: "Beckmann, Gibbons, Haeupler and McGuffey, APOCS 2020; reconstructed from the abstract",
-        online: true,
-        looks_at_costs: true,
-        asks_erase_counts: false,
     };
 
     fn new(_config: (), frames: u32) -> Self {
@@ -89,6 +86,8 @@ impl WaLandlord {
 }
 
 impl Policy for WaLandlord {
+    const CAPABILITIES: Capabilities = Capabilities::COSTS;
+
     #[inline]
     fn hit(&mut self, frame: Frame, access: Access) {
         if access.is_write() {

@@ -3,7 +3,7 @@
 use ebbpool_cost::Decimal;
 
 use crate::parameters::{parameters, whole};
-use crate::policy::{Access, Costs, Frame, Page, Policy};
+use crate::policy::{Access, Capabilities, Costs, Frame, Page, Policy};
 use crate::registry::Build;
 use crate::sample::FrameSampler;
 use crate::spec::{Entry, MemoryUse, ParameterKind};
@@ -129,9 +129,6 @@ impl Build for Watt {
         when: "Use it as a rival that weighs writes by what they cost and tracks single pages; LeanStore has it. By its authors' figures, on five traces, it misses less on the whole than eight other policies, and for the pages that it writes less than cflru and lru-wsr. It forgets a page with its eviction, so that it learns little of pages that return after a long time.",
         memory: MemoryUse::of(28),
         source: "Vöhringer and Leis, PVLDB 16, 2023, and the authors' simulator",
-        online: true,
-        looks_at_costs: true,
-        asks_erase_counts: false,
     };
 
     fn new(config: WattConfig, frames: u32) -> Self {
@@ -163,10 +160,7 @@ impl Watt {
 
 impl Policy for Watt {
     const LOOKS_AT_PAGES: bool = false;
-
-    fn wants_every_hit(&self) -> bool {
-        false
-    }
+    const CAPABILITIES: Capabilities = Capabilities::LEAVES_HITS_OUT.union(Capabilities::COSTS);
 
     #[inline]
     fn hit(&mut self, frame: Frame, access: Access) {

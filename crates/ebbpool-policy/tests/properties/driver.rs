@@ -1,8 +1,8 @@
 //! A driver that checks every answer of the policy against the contract of `Policy`.
 
 use ebbpool_policy::{
-    Access, BackgroundWrite, Costs, DynPolicy, Frame, Ghost, MOST_GHOSTS, NextUse,
-    PageProbabilities, PageProbability, Request,
+    Access, BackgroundWrite, Capabilities, Costs, DynPolicy, Frame, Ghost, MOST_GHOSTS, NextUse,
+    PageClass, PageProbabilities, PageProbability, Request,
 };
 use proptest::prelude::*;
 use proptest::sample::Index;
@@ -46,11 +46,16 @@ pub struct DriverBehaviour {
     pub asks_often: bool,
     /// Passes requests with times and rings, writes in the background, and evicts early where the policy does.
     pub plays_server: bool,
+    /// Calls only methods whose capability the policy declares.
+    pub only_declared: bool,
 }
 
 /// A page table over a fixed set of pages, frames handed out in order, pins by frame.
 pub struct Driver {
     policy: Box<dyn DynPolicy + Send>,
+    declared: Capabilities,
+    /// What the policy has done so far, of what it can declare.
+    done: Capabilities,
     behaviour: DriverBehaviour,
     pages: Vec<u64>,
     /// The frame of each page of `pages`.
@@ -94,9 +99,14 @@ impl Driver {
             write: f64::from(page % 3) / 1000.0,
         });
         let probabilities = PageProbabilities::of_pages(probabilities.collect());
-        policy.probabilities(probabilities.into());
+        let declared = policy.capabilities();
+        if !behaviour.only_declared || declared.contains(Capabilities::PROBABILITIES) {
+            policy.probabilities(probabilities.into());
+        }
         Driver {
             policy,
+            declared,
+            done: Capabilities::empty(),
             behaviour,
             frame_of: vec![None; pages.len()],
             ghost_of: vec![None; pages.len()],
@@ -117,6 +127,27 @@ impl Driver {
         self.events
     }
 
+    /// What the policy has done so far, of what it can declare.
+    pub fn done(&self) -> Capabilities {
+        self.done
+    }
+
+    /// True if the driver calls the method of a capability.
+    fn calls(&self, capability: Capabilities) -> bool {
+        !self.behaviour.only_declared || self.declared.contains(capability)
+    }
+
+    /// The policy has done what belongs to a capability, which it must have declared.
+    fn has_done(&mut self, capability: Capabilities) -> Result<(), TestCaseError> {
+        prop_assert!(
+            self.declared.contains(capability),
+            "{:?} is not declared",
+            capability
+        );
+        self.done |= capability;
+        Ok(())
+    }
+
     pub fn forget_events(&mut self) {
         self.events.clear();
     }
@@ -126,7 +157,9 @@ impl Driver {
     }
 
     pub fn costs(&mut self, costs: Costs) {
-        self.policy.costs(costs);
+        if self.calls(Capabilities::COSTS) {
+            self.policy.costs(costs);
+        }
     }
 
     /// Writes back the dirty page that `which` chooses.
@@ -207,7 +240,7 @@ impl Driver {
         if self.behaviour.plays_server {
             self.play_server(position)?;
         }
-        self.policy.next_use(NextUse {
+        let next_use = NextUse {
             position,
             reference: next_use.unwrap_or(NextUse::NEVER),
             // Some pages are written at their next use, some at the end, some never.
@@ -217,7 +250,10 @@ impl Driver {
                 _ => NextUse::NEVER,
             },
             references_to_write: 1,
-        });
+        };
+        if self.calls(Capabilities::NEXT_USES) {
+            self.policy.next_use(next_use);
+        }
         if let Some(frame) = self.frame_of[page] {
             self.policy.hit(frame, access);
             if let Some((_, dirty)) = &mut self.occupants[frame as usize] {
@@ -229,8 +265,16 @@ impl Driver {
         let loses_ghost =
             self.behaviour.ghosts == Ghosts::Forgotten && self.misses.is_multiple_of(2);
         let ghost = self.ghost_of[page].filter(|_| !loses_ghost);
+        if self.calls(Capabilities::CLASSES) {
+            self.policy.class((number % 5) as PageClass);
+        }
         self.policy.miss(number, ghost, access);
-        let early = self.behaviour.plays_server && self.policy.evicts_early();
+        let early = self.behaviour.plays_server
+            && self.calls(Capabilities::EVICTS_EARLY)
+            && self.policy.evicts_early();
+        if early {
+            self.has_done(Capabilities::EVICTS_EARLY)?;
+        }
         let free = self.occupants.iter().position(Option::is_none);
         let victim = match free {
             Some(_) if !early => None,
@@ -261,7 +305,7 @@ impl Driver {
 
     /// Passes a request with a time and a ring, and writes what is written in the background.
     fn play_server(&mut self, position: u64) -> Result<(), TestCaseError> {
-        if self.policy.asks_requests() {
+        if self.calls(Capabilities::REQUESTS) {
             let scan = 1 + (position / 16 % 9) as u32;
             let bypass = if position.is_multiple_of(4) {
                 scan * 4 + scan % 4
@@ -274,7 +318,12 @@ impl Driver {
         }
         let mut background = std::mem::take(&mut self.background);
         background.clear();
-        self.policy.background_writes(&mut background);
+        if self.calls(Capabilities::BACKGROUND_WRITES) {
+            self.policy.background_writes(&mut background);
+        }
+        if !background.is_empty() {
+            self.has_done(Capabilities::BACKGROUND_WRITES)?;
+        }
         for write in &background {
             let occupant = self.occupants.get(write.frame as usize).copied().flatten();
             let dirty = occupant.is_some_and(|(_, dirty)| dirty);
@@ -349,7 +398,15 @@ impl Driver {
     fn evict_with(&mut self, victim: Frame) -> Result<(), TestCaseError> {
         let mut evictions = std::mem::take(&mut self.evictions);
         evictions.clear();
-        self.policy.also_leaving(victim, &mut evictions);
+        if self.calls(Capabilities::EVICTS_MORE) {
+            self.policy.also_leaving(victim, &mut evictions);
+        }
+        if !evictions.is_empty() {
+            self.has_done(Capabilities::EVICTS_MORE)?;
+        }
+        if self.calls(Capabilities::PADDING) && self.policy.padding(victim).is_some() {
+            self.has_done(Capabilities::PADDING)?;
+        }
         for (at, frame) in evictions.iter().enumerate() {
             let occupant = self.occupants.get(*frame as usize).copied().flatten();
             prop_assert!(
@@ -403,7 +460,12 @@ impl Driver {
         let mut together = std::mem::take(&mut self.together);
         for max in [0, 1, 3, self.occupants.len()] {
             together.clear();
-            self.policy.write_with(victim, max, &mut together);
+            if self.calls(Capabilities::WRITES_TOGETHER) {
+                self.policy.write_with(victim, max, &mut together);
+            }
+            if !together.is_empty() {
+                self.has_done(Capabilities::WRITES_TOGETHER)?;
+            }
             prop_assert!(together.len() <= max, "more than {} to write", max);
             for (at, &frame) in together.iter().enumerate() {
                 let occupant = self.occupants.get(frame as usize).copied().flatten();

@@ -12,7 +12,7 @@ mod run;
 mod shards;
 mod target;
 
-use ebbpool_policy::registry;
+use ebbpool_policy::Capabilities;
 use hashbrown::HashMap;
 
 use ebbpool_trace::{Metadata, OptionalColumns, Source, StackDistances};
@@ -355,9 +355,10 @@ fn key_of(policy: &SimPolicy) -> String {
 
 /// True if the policy is that of a server, which may write in the background, or evict pages although frames are empty.
 fn plays_server(policy: &SimPolicy) -> bool {
-    policy
-        .registered()
-        .is_some_and(registry::writes_in_background)
+    policy.registered().is_some_and(|spec| {
+        spec.capabilities()
+            .contains(Capabilities::BACKGROUND_WRITES)
+    })
 }
 
 /// The part of a chunk that is warm-up, and the part that is not.

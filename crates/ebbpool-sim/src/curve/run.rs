@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use ebbpool_policy::{Foresight, PolicySpec, registry};
+use ebbpool_policy::{Foresight, PolicySpec};
 use ebbpool_trace::{Metadata, OptionalColumns, Source};
 use hashbrown::HashMap;
 use rayon::prelude::*;
@@ -76,7 +76,8 @@ impl MiniaturePolicy {
     }
 
     fn foresight(&self) -> Foresight {
-        self.spec().map_or(Foresight::Nothing, registry::foresight)
+        self.spec()
+            .map_or(Foresight::Nothing, |spec| spec.capabilities().foresight())
     }
 
     fn engine(

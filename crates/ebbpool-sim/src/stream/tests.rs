@@ -3,7 +3,7 @@
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 
-use ebbpool_policy::{Access, Frame, Ghost, Page};
+use ebbpool_policy::{Access, Capabilities, Frame, Ghost, Page};
 use ebbpool_trace::{Format, Metadata, PageClasses, Writer};
 
 use super::*;
@@ -20,6 +20,8 @@ struct NotesClasses {
 }
 
 impl Policy for NotesClasses {
+    const CAPABILITIES: Capabilities = Capabilities::CLASSES;
+
     fn hit(&mut self, _frame: Frame, _access: Access) {
         assert_eq!(self.class, None, "hits have no class");
     }
@@ -47,8 +49,10 @@ impl Policy for NotesClasses {
 
     fn cleaned(&mut self, _frame: Frame) {}
 
-    fn asks_classes(&self) -> bool {
-        self.asks
+    fn capabilities(&self) -> Capabilities {
+        let mut found = Self::CAPABILITIES;
+        found.set(Capabilities::CLASSES, self.asks);
+        found
     }
 
     fn class(&mut self, class: PageClass) {

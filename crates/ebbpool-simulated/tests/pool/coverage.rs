@@ -5,7 +5,7 @@ use std::mem::discriminant;
 use std::sync::Arc;
 
 use ebbpool::Log;
-use ebbpool::policy::{Access, DynPolicy, Entry, registry};
+use ebbpool::policy::{Access, Capabilities, DynPolicy, Entry, registry};
 
 use crate::case::{Case, Kind};
 use crate::disk::{FaultLog, FaultRates};
@@ -45,6 +45,7 @@ fn every_option_takes_several_values() {
 
 /// What a policy asks of its driver, besides victims.
 fn demands(policy: &mut (dyn DynPolicy + Send)) -> [(&'static str, bool); 7] {
+    let asked = policy.capabilities();
     let (mut leaving, mut together) = (Vec::new(), Vec::new());
     for frame in 0..4 {
         policy.miss(frame.into(), None, Access::Write);
@@ -62,10 +63,16 @@ fn demands(policy: &mut (dyn DynPolicy + Send)) -> [(&'static str, bool); 7] {
         policy.write_with(victim, 4, &mut together);
     }
     [
-        ("wants every hit", policy.wants_every_hit()),
-        ("asks for classes", policy.asks_classes()),
-        ("asks for requests", policy.asks_requests()),
-        ("asks for erase counts", policy.asks_erase_counts()),
+        (
+            "leaves hits out",
+            asked.contains(Capabilities::LEAVES_HITS_OUT),
+        ),
+        ("asks for classes", asked.contains(Capabilities::CLASSES)),
+        ("asks for requests", asked.contains(Capabilities::REQUESTS)),
+        (
+            "asks for erase counts",
+            asked.contains(Capabilities::ERASE_COUNTS),
+        ),
         ("evicts early", early),
         ("evicts several pages", !leaving.is_empty()),
         ("writes several pages", !together.is_empty()),
@@ -87,9 +94,6 @@ fn every_policy_is_drawn_and_every_kind_of_policy() {
         // A flag that is added has to be considered here.
         let Entry {
             name,
-            online,
-            looks_at_costs,
-            asks_erase_counts,
             params,
             aliases: _,
             summary: _,
@@ -98,8 +102,12 @@ fn every_policy_is_drawn_and_every_kind_of_policy() {
             memory: _,
             source: _,
         } = entry;
-        assert_eq!(all.iter().any(|policy| policy == name), *online, "{name}");
-        if !online {
+        assert_eq!(
+            all.iter().any(|policy| policy == name),
+            entry.online(),
+            "{name}"
+        );
+        if !entry.online() {
             continue;
         }
         let is_of = |policy: &&String| policy.split(':').next() == Some(name);
@@ -110,11 +118,11 @@ fn every_policy_is_drawn_and_every_kind_of_policy() {
         flags
             .entry("looks at costs")
             .or_default()
-            .insert(*looks_at_costs);
+            .insert(entry.capabilities().contains(Capabilities::COSTS));
         flags
             .entry("erase counts")
             .or_default()
-            .insert(*asks_erase_counts);
+            .insert(entry.capabilities().contains(Capabilities::ERASE_COUNTS));
         flags
             .entry("wraps")
             .or_default()

@@ -157,7 +157,7 @@ impl LifeOptions {
 
     /// True if the pool refuses to open with these options, since a crash could damage pages that no caller has changed.
     pub fn is_at_risk(&self, case: &Case) -> bool {
-        self.puts_pages_at_risk(case) && !self.own && !self.padding_at_risk
+        self.puts_pages_at_risk(case) && !self.padding_at_risk
     }
 
     /// The options of the pool, except for a double-write area. `noted` counts the fixes that the sink receives.

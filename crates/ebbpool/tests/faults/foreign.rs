@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use ebbpool::storage::{DiskOperation, FaultyDisk};
 
-use ebbpool_policy::{Access, Frame, Page, Policy};
+use ebbpool_policy::{Access, Capabilities, Frame, Page, Policy};
 
 use crate::{PAGE, get, options, pool, put};
 
@@ -18,6 +18,8 @@ struct FailingPolicy {
 }
 
 impl Policy for FailingPolicy {
+    const CAPABILITIES: Capabilities = Capabilities::empty();
+
     fn hit(&mut self, _: Frame, _: Access) {}
     fn admit(&mut self, _: Frame, _: Page, _: Access) {}
     fn evicted(&mut self, _: Frame) {}
@@ -56,6 +58,49 @@ fn a_policy_that_fails_is_replaced_and_no_page_is_lost() {
         }
         pool.close().map_err(|(_, error)| error).unwrap();
     }
+}
+
+/// A policy that only says what it asks and does, or panics in place of that.
+struct Asking(Option<Capabilities>);
+
+impl Policy for Asking {
+    const CAPABILITIES: Capabilities = Capabilities::all();
+
+    fn capabilities(&self) -> Capabilities {
+        self.0.expect("what it asks")
+    }
+
+    fn hit(&mut self, _: Frame, _: Access) {}
+    fn admit(&mut self, _: Frame, _: Page, _: Access) {}
+    fn evicted(&mut self, _: Frame) {}
+    fn cleaned(&mut self, _: Frame) {}
+    fn victim<F: Fn(Frame) -> bool>(&mut self, _: Option<(Page, Access)>, _: F) -> Option<Frame> {
+        None
+    }
+}
+
+#[test]
+fn a_pool_refuses_an_own_policy_that_asks_for_what_it_cannot_give() {
+    let open = |asked| {
+        let pages = FaultyDisk::new(1).pages("data", PAGE);
+        let pool = options(4).own_policy(Asking(asked)).open(pages);
+        pool.map(drop).map_err(|error| error.to_string())
+    };
+    for (asked, why) in [
+        (Capabilities::NEXT_USES, "future references"),
+        (Capabilities::PRICES, "future references"),
+        (Capabilities::PROBABILITIES, "future references"),
+        (Capabilities::CHECKPOINTS, "a pool makes its own"),
+        (Capabilities::ERASE_COUNTS, "does not report that"),
+        (Capabilities::PADDING, "pages that no caller has changed"),
+    ] {
+        let refused = open(Some(asked)).expect_err("a pool cannot give it");
+        assert!(refused.contains(why), "{asked:?}: {refused}");
+    }
+    let refused = open(None).expect_err("it does not say what it asks");
+    assert!(refused.contains("the policy panicked"), "{refused}");
+    let served = Capabilities::LEAVES_HITS_OUT | Capabilities::CLASSES | Capabilities::COSTS;
+    assert_eq!(open(Some(served)), Ok(()));
 }
 
 #[test]

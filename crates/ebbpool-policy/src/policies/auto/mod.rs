@@ -13,7 +13,8 @@ use self::miniature::Miniature;
 use self::sampled_pages::{SampleNumber, SampledPages};
 use crate::parameters::{parameters, share_of, whole};
 use crate::policy::{
-    Access, Costs, DynPolicy, Frame, Gauges, Ghost, Page, PageClass, Policy, UNKNOWN_CLASS,
+    Access, Capabilities, Costs, DynPolicy, Frame, Gauges, Ghost, Page, PageClass, Policy,
+    UNKNOWN_CLASS,
 };
 use crate::registry::{self, Build};
 use crate::spec::{Entry, MemoryUse, ParameterKind, PolicySpec};
@@ -58,7 +59,17 @@ pub struct Auto {
     incoming_class: PageClass,
     /// The class of the page in each frame; empty if no expert asks for classes.
     classes: Vec<PageClass>,
+    capabilities: Capabilities,
 }
+
+/// The capabilities of the experts that are passed on to them, or of no use to their policy. Miniatures have no device, and no
+/// future.
+const SERVES: Capabilities = Capabilities::LEAVES_HITS_OUT
+    .union(Capabilities::EVICTS_MORE)
+    .union(Capabilities::PADDING)
+    .union(Capabilities::WRITES_TOGETHER)
+    .union(Capabilities::COSTS)
+    .union(Capabilities::CLASSES);
 
 /// The page in a frame.
 #[derive(Clone, Copy)]
@@ -159,7 +170,10 @@ parameters! {
     /// The parameters of [`Auto`].
     pub struct AutoConfig {
         experts: Vec<PolicySpec> = {
-            kind: ParameterKind::Policies { most: 8 },
+            kind: ParameterKind::Policies {
+                most: 8,
+                serves: SERVES,
+            },
             default: "(ebb,w-tinylfu,s3-fifo,h-arc)",
             about: "the policies to choose from; the first is active at the beginning",
         },
@@ -203,9 +217,6 @@ impl Build for Auto {
         when: "Use it where no single policy is known to suit the workload, runs are long, and some expert may be clearly better than the first. It stays close to its best expert, but not below it: finding out costs some misses per frame, once for every change of the best expert, and short runs pay for that in full. So put first the expert that is expected to be best. It takes the time and the memory of all its experts: all of them are set up over all frames, and below some thousand frames the sample is most of the pages.",
         memory: MemoryUse::of(32).with_ghosts(286),
         source: "this project; miniature simulations: Waldspurger et al. 2017",
-        online: true,
-        looks_at_costs: true,
-        asks_erase_counts: false,
     };
 
     // Its experts are in miniature already, and its bills from samples are off as those of ebb (docs/curves.md).
@@ -241,7 +252,9 @@ impl Auto {
         };
         let full_size: Vec<Box<dyn DynPolicy + Send>> =
             experts.iter().map(|expert| make(expert, frames)).collect();
-        let asks_classes = full_size.iter().any(|expert| expert.asks_classes());
+        let of_experts = full_size.iter().map(|expert| expert.capabilities());
+        let of_experts = of_experts.fold(Capabilities::empty(), Capabilities::union);
+        let asks_classes = of_experts.contains(Capabilities::CLASSES);
         let vacant = FrameState {
             page: 0,
             sampled: OUTSIDE,
@@ -268,6 +281,9 @@ impl Auto {
                 false => Vec::new(),
             },
             experts: full_size,
+            // The miniatures need every hit.
+            capabilities: <Self as Policy>::CAPABILITIES
+                .union(of_experts.difference(Capabilities::LEAVES_HITS_OUT)),
         }
     }
 }
@@ -364,6 +380,8 @@ impl Auto {
 }
 
 impl Policy for Auto {
+    const CAPABILITIES: Capabilities = Capabilities::COSTS;
+
     #[inline]
     fn hit(&mut self, frame: Frame, access: Access) {
         let state = &mut self.frames[frame as usize];
@@ -396,9 +414,8 @@ impl Policy for Auto {
         self.experts[self.active].miss(page, ghost, access);
     }
 
-    #[inline]
-    fn asks_classes(&self) -> bool {
-        !self.classes.is_empty()
+    fn capabilities(&self) -> Capabilities {
+        self.capabilities
     }
 
     #[inline]
@@ -540,10 +557,12 @@ mod tests {
     }
 
     impl Policy for AsksClasses {
+        const CAPABILITIES: Capabilities = Capabilities::CLASSES;
+
         forward! {
             self.policy:
-            wants_every_hit, left_out, prefetch, prefetch_ghost, also_leaving, padding, refused,
-            remember, write_with, costs, asks_erase_counts, erase_count, next_use, prices, gauges, hit, admit, evicted, cleaned
+            left_out, prefetch, prefetch_ghost, also_leaving, padding, refused,
+            remember, write_with, costs, erase_count, next_use, prices, gauges, hit, admit, evicted, cleaned
         }
 
         fn victim<F: Fn(Frame) -> bool>(
@@ -559,10 +578,6 @@ mod tests {
             let mut reported = self.reported.lock().expect("no panic");
             reported.entry(page).or_default().push(class);
             self.policy.miss(page, ghost, access);
-        }
-
-        fn asks_classes(&self) -> bool {
-            true
         }
 
         fn class(&mut self, class: PageClass) {
@@ -584,7 +599,7 @@ mod tests {
             }) as Box<dyn DynPolicy + Send>
         };
         let mut auto = Auto::of_experts(AutoConfig::from_spec(&spec), 8, make);
-        assert!(Policy::asks_classes(&auto));
+        assert!(Policy::capabilities(&auto).contains(Capabilities::CLASSES));
         // Pages 0 to 19 in turn; the frame of a page is known to the test.
         let mut resident: BTreeMap<Page, Frame> = BTreeMap::new();
         for at in 0..600u64 {
@@ -619,7 +634,7 @@ mod tests {
     fn experts_that_do_not_ask_cost_nothing() {
         let spec: PolicySpec = "auto:experts=(lru,fifo)".parse().expect("a policy");
         let auto = Auto::new(AutoConfig::from_spec(&spec), 100);
-        assert!(!Policy::asks_classes(&auto));
+        assert!(!Policy::capabilities(&auto).contains(Capabilities::CLASSES));
         assert_eq!(auto.classes.capacity(), 0);
     }
 }

@@ -56,7 +56,7 @@ use self::learned::WaitStatistics;
 use self::reviews::{GROUP, Reviews};
 use crate::parameters::{one_of, parameters, share_of, whole};
 use crate::policy::{
-    Access, Costs, Frame, Ghost, MOST_GHOSTS, Page, PageClass, Policy, UNKNOWN_CLASS,
+    Access, Capabilities, Costs, Frame, Ghost, MOST_GHOSTS, Page, PageClass, Policy, UNKNOWN_CLASS,
 };
 use crate::registry::Build;
 use crate::spec::{Entry, MemoryUse, ParameterKind};
@@ -164,9 +164,6 @@ impl Build for Ebb {
         when: "Use it where no policy is known to suit the workload: it learns the workload and follows R, and on most workloads it costs no more than the best other online policy. Report the classes of pages if you know them (relations, or the leaves and inner pages of an index): on TPC-C that saves most. Take another policy where a page's neighbours predict its use better than its own past and its class do (policies by blocks, such as bplru), where writes cost much more than reads and go to the pages that are read most (h-arc), and where computing time counts, since a miss takes more of it than with other policies. It needs some thousand misses to learn. With `begin=lru` it chooses victims as LRU does until it is found to be cheaper: take that if the first minutes count and no page is read in loops.",
         memory: MemoryUse::of(32).with_ghosts(86),
         source: "this project",
-        online: true,
-        looks_at_costs: true,
-        asks_erase_counts: false,
     };
 
     // It learns from misses, of which a sample has fewer: bills from samples are too high (docs/curves.md).
@@ -315,6 +312,10 @@ impl Ebb {
 }
 
 impl Policy for Ebb {
+    const CAPABILITIES: Capabilities = Capabilities::LEAVES_HITS_OUT
+        .union(Capabilities::COSTS)
+        .union(Capabilities::CLASSES);
+
     #[inline]
     fn hit(&mut self, frame: Frame, access: Access) {
         self.now += 1;
@@ -325,10 +326,6 @@ impl Policy for Ebb {
             history.set(DIRTY, true);
         }
         self.referenced(frame, access);
-    }
-
-    fn wants_every_hit(&self) -> bool {
-        false
     }
 
     #[inline]
@@ -443,10 +440,6 @@ impl Policy for Ebb {
 
     fn cleaned(&mut self, frame: Frame) {
         self.history(frame).set(DIRTY, false);
-    }
-
-    fn asks_classes(&self) -> bool {
-        true
     }
 
     fn class(&mut self, class: PageClass) {

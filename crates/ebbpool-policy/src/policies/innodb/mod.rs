@@ -7,7 +7,7 @@ use super::request_clock::RequestClock;
 use crate::lists::Lists;
 use crate::parameters::{parameters, whole};
 use crate::policy::{
-    Access, BackgroundWrite, BackgroundWriter, Frame, Ghost, Page, Policy, Request,
+    Access, BackgroundWrite, BackgroundWriter, Capabilities, Frame, Ghost, Page, Policy, Request,
 };
 use crate::registry::Build;
 use crate::spec::{Entry, MAX_PAGES, MemoryUse};
@@ -99,9 +99,6 @@ impl Build for Innodb {
         when: "Use it to predict what a MySQL or MariaDB server of another innodb_buffer_pool_size reads, or as the present state with which other policies are compared. The trace should have times. How many pages such a server writes depends more on its redo log than on replacement.",
         memory: MemoryUse::of(30),
         source: "MySQL 8.4: buf0lru.cc, buf0buf.ic and buf0flu.cc",
-        online: true,
-        looks_at_costs: false,
-        asks_erase_counts: false,
     };
 
     // Figures from samples have too few writes, by more than their error (docs/curves.md).
@@ -192,8 +189,11 @@ impl Innodb {
 
 impl Policy for Innodb {
     const LOOKS_AT_PAGES: bool = false;
-
-    const WRITES_IN_BACKGROUND: bool = true;
+    const CAPABILITIES: Capabilities = Capabilities::EVICTS_EARLY
+        .union(Capabilities::EVICTS_MORE)
+        .union(Capabilities::REQUESTS)
+        .union(Capabilities::BACKGROUND_WRITES)
+        .union(Capabilities::WRITES_UNTIMED);
 
     #[inline]
     fn hit(&mut self, frame: Frame, access: Access) {
@@ -209,11 +209,6 @@ impl Policy for Innodb {
     #[inline]
     fn prefetch(&self, frame: Frame) {
         self.list.prefetch(frame);
-    }
-
-    #[inline]
-    fn asks_requests(&self) -> bool {
-        true
     }
 
     #[inline]
@@ -235,8 +230,10 @@ impl Policy for Innodb {
         }
     }
 
-    fn writes_in_background(&self) -> bool {
-        self.most_dirty < self.frames
+    fn capabilities(&self) -> Capabilities {
+        let mut found = Self::CAPABILITIES;
+        found.set(Capabilities::WRITES_UNTIMED, self.most_dirty < self.frames);
+        found
     }
 
     #[inline]

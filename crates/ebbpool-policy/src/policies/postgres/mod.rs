@@ -13,7 +13,7 @@ use self::frames::Frames;
 use self::rings::Rings;
 use super::request_clock::RequestClock;
 use crate::parameters::{parameters, whole};
-use crate::policy::{Access, BackgroundWrite, Frame, Ghost, Page, Policy, Request};
+use crate::policy::{Access, BackgroundWrite, Capabilities, Frame, Ghost, Page, Policy, Request};
 use crate::registry::Build;
 use crate::spec::{Entry, MAX_PAGES, MemoryUse, ParameterKind};
 
@@ -106,9 +106,6 @@ impl Build for Postgres {
         when: "Use it to predict what a PostgreSQL server of another shared_buffers reads and writes, or as the present state with which other policies are compared. The trace should have times and rings, as one captured from a server has.",
         memory: MemoryUse::of(1),
         source: "PostgreSQL 15 and 17: freelist.c, bufmgr.c and checkpointer.c",
-        online: true,
-        looks_at_costs: false,
-        asks_erase_counts: false,
     };
 
     fn new(config: PostgresConfig, frames: u32) -> Self {
@@ -169,7 +166,11 @@ impl Postgres {
 }
 
 impl Policy for Postgres {
-    const WRITES_IN_BACKGROUND: bool = true;
+    const CAPABILITIES: Capabilities = Capabilities::EVICTS_EARLY
+        .union(Capabilities::REQUESTS)
+        .union(Capabilities::BACKGROUND_WRITES)
+        .union(Capabilities::WRITES_UNTIMED)
+        .union(Capabilities::CHECKPOINTS);
 
     #[inline]
     fn hit(&mut self, frame: Frame, access: Access) {
@@ -182,11 +183,6 @@ impl Policy for Postgres {
     #[inline]
     fn prefetch(&self, frame: Frame) {
         self.frames.prefetch(frame);
-    }
-
-    #[inline]
-    fn asks_requests(&self) -> bool {
-        true
     }
 
     #[inline]
@@ -207,14 +203,14 @@ impl Policy for Postgres {
         }
     }
 
-    fn makes_checkpoints(&self) -> bool {
-        self.checkpointer.is_on()
-    }
-
-    fn writes_in_background(&self) -> bool {
+    fn capabilities(&self) -> Capabilities {
         let never = u64::MAX;
         let by_time = self.cleaner.next_us() != never || self.checkpointer.next_us() != never;
-        by_time && self.clock.has_rate() || self.checkpointer.next_written() != never
+        let untimed = by_time && self.clock.has_rate() || self.checkpointer.next_written() != never;
+        let mut found = Self::CAPABILITIES;
+        found.set(Capabilities::WRITES_UNTIMED, untimed);
+        found.set(Capabilities::CHECKPOINTS, self.checkpointer.is_on());
+        found
     }
 
     #[inline]
