@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::Instant;
 
-use ebbpool_trace::workload::{Cfdc, Keys, Mix, Operation, Ycsb, fill_value};
+use ebbpool_trace::workload::{CfdcWorkload, Keys, Mix, WorkloadOperation, Ycsb, fill_value};
 
 use crate::engines::{self, Engine};
 use crate::plan::{Durability, Size};
@@ -44,7 +44,7 @@ impl Measured {
 
 /// The workload, and how its records look.
 struct Workload {
-    operations: Box<dyn Iterator<Item = Operation>>,
+    operations: Box<dyn Iterator<Item = WorkloadOperation>>,
     keys: Keys,
     value: usize,
     /// How full leaves are at the start, if the engine has an option for it.
@@ -55,14 +55,14 @@ impl Workload {
     fn of(name: &str, size: Size) -> Result<Self, Failure> {
         if name == "cfdc" {
             let scans = size.operations / 1000;
-            let workload = Cfdc {
+            let workload = CfdcWorkload {
                 records: size.records,
                 queries: size.operations / 2,
                 updates: size.operations / 2,
                 scans,
                 update_scans: scans,
                 seed: size.seed,
-                ..Cfdc::default()
+                ..CfdcWorkload::default()
             };
             return Ok(Workload {
                 operations: Box::new(workload.operations()?),
@@ -131,25 +131,25 @@ fn work(mut engine: Box<dyn Engine>, directory: &Path, workload: Workload) -> Re
     for operation in workload.operations {
         seed += 1;
         let records = match operation {
-            Operation::Read { record } => {
+            WorkloadOperation::Read { record } => {
                 engine.read(&key(record))?;
                 0
             }
-            Operation::Update { record } | Operation::Insert { record } => {
+            WorkloadOperation::Update { record } | WorkloadOperation::Insert { record } => {
                 fill_value(&mut value, seed);
                 engine.put(&key(record), &value)?;
                 1
             }
-            Operation::ReadModifyWrite { record } => {
+            WorkloadOperation::ReadModifyWrite { record } => {
                 fill_value(&mut value, seed);
                 engine.read_and_put(&key(record), &value)?;
                 1
             }
-            Operation::Scan { first, records } => {
+            WorkloadOperation::Scan { first, records } => {
                 engine.scan(&key(first), records)?;
                 0
             }
-            Operation::UpdateScan { first, records } => {
+            WorkloadOperation::UpdateScan { first, records } => {
                 fill_value(&mut value, seed);
                 engine.update_scan(&key(first), records, &value)?
             }
