@@ -101,7 +101,7 @@ def test_a_stream_whose_batches_lack_columns_is_refused(columns: int) -> None:
     with pytest.raises(ebbpool.TraceError):
         ebbpool.Trace(Lying())
     with pytest.raises(ebbpool.TraceError):
-        ebbpool.Trace(Lying).info()
+        ebbpool.Trace(lambda: Lying()).info()
 
 
 def test_a_column_that_is_not_used_may_be_anything() -> None:
