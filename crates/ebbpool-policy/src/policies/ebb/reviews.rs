@@ -132,7 +132,7 @@ mod tests {
         for wait in [LONGEST - 1, LONGEST, 1 << 31, 3 << 30, 1 << 32] {
             let mut reviews = Reviews {
                 groups: reviews.groups.clone(),
-                ..reviews
+                since: 1000,
             };
             reviews.begin_search(1000 + wait);
             assert_eq!(reviews.due(0, 1000 + wait) & 1, 1, "{wait}");
