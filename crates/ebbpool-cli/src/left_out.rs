@@ -70,7 +70,7 @@ fn meant<'a>(word: &str, has: &[&'a str], left_out: &[&'a str]) -> Option<&'a st
     if has.contains(&word) || word.starts_with('-') {
         return None;
     }
-    let all = left_out.iter().chain(has).copied();
+    let all = has.iter().chain(left_out).copied();
     nearest(word, all).filter(|name| left_out.contains(name))
 }
 
@@ -104,7 +104,7 @@ mod tests {
         assert_eq!(meant("db"), Some("db"));
         assert_eq!(meant("sqlit"), Some("sqlite"));
         assert_eq!(meant("repro"), Some("reproduce"));
-        for other in ["compare", "compar", "repla", "--help", "x"] {
+        for other in ["compare", "compar", "rep", "repla", "--help", "x"] {
             assert_eq!(meant(other), None);
         }
     }
