@@ -2,6 +2,10 @@
 
 use std::ffi::OsString;
 
+use clap::CommandFactory;
+use ebbpool_cost::nearest;
+
+use crate::args::Cli;
 use crate::failure::Failure;
 
 /// The commands that this program was built without although this system could have them; each is a feature of its name.
@@ -35,22 +39,39 @@ pub(crate) fn help(examples: &str) -> String {
 
 /// # Errors
 ///
-/// If the arguments, of which the first is the program's name, ask for a command that this program was built without.
+/// If the arguments, of which the first is the program's name, ask for a command that this program was built without, also
+/// by a name that is nearer to its than to those of the commands that it has.
 pub(crate) fn check(arguments: &[OsString]) -> Result<(), Failure> {
-    let name = asked_for(arguments, LEFT_OUT);
-    match name {
-        None => Ok(()),
-        Some(name) => Err(Failure::Usage(format!(
-            "this program was built without '{name}'; install it with all commands: {REMEDY}"
-        ))),
-    }
+    let Some(asked) = asked_for(arguments) else {
+        return Ok(());
+    };
+    let cli = Cli::command();
+    let has: Vec<&str> = cli.get_subcommands().map(clap::Command::get_name).collect();
+    let Some(name) = meant(asked, &has, LEFT_OUT) else {
+        return Ok(());
+    };
+    let unknown = match asked == name {
+        true => String::new(),
+        false => format!("there is no command '{asked}' (did you mean '{name}'?); "),
+    };
+    Err(Failure::Usage(format!(
+        "{unknown}this program was built without '{name}'; install it with all commands: {REMEDY}"
+    )))
 }
 
-/// The command of a list that the arguments ask for, or for its help.
-fn asked_for<'a>(arguments: &[OsString], commands: &[&'a str]) -> Option<&'a str> {
+/// The command that the arguments ask for, or for its help.
+fn asked_for(arguments: &[OsString]) -> Option<&str> {
     let mut words = arguments.iter().skip(1);
-    let asked = words.find(|word| *word != "help")?;
-    commands.iter().copied().find(|name| asked == name)
+    words.find(|word| *word != "help")?.to_str()
+}
+
+/// The command that was left out and that the word names, or is nearest to.
+fn meant<'a>(word: &str, has: &[&'a str], left_out: &[&'a str]) -> Option<&'a str> {
+    if has.contains(&word) || word.starts_with('-') {
+        return None;
+    }
+    let all = has.iter().chain(left_out).copied();
+    nearest(word, all).filter(|name| left_out.contains(name))
 }
 
 #[cfg(test)]
@@ -58,16 +79,33 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_the_command_itself_is_asked_for() {
+    fn the_first_word_is_asked_for() {
         let asked = |words: &[&str]| {
             let words: Vec<OsString> = words.iter().map(OsString::from).collect();
-            asked_for(&words, &["db", "sqlite"])
+            asked_for(&words).map(str::to_owned)
         };
-        assert_eq!(asked(&["ebbpool", "sqlite", "run"]), Some("sqlite"));
-        assert_eq!(asked(&["ebbpool", "help", "db"]), Some("db"));
-        assert_eq!(asked(&["ebbpool", "compare", "db"]), None);
-        assert_eq!(asked(&["ebbpool", "--help"]), None);
+        assert_eq!(
+            asked(&["ebbpool", "sqlite", "run"]).as_deref(),
+            Some("sqlite")
+        );
+        assert_eq!(asked(&["ebbpool", "help", "db"]).as_deref(), Some("db"));
+        assert_eq!(
+            asked(&["ebbpool", "compare", "db"]).as_deref(),
+            Some("compare")
+        );
         assert_eq!(asked(&["sqlite"]), None);
         assert_eq!(asked(&[]), None);
+    }
+
+    #[test]
+    fn a_word_means_the_command_that_it_is_nearest_to() {
+        let left_out = ["db", "reproduce", "sqlite"];
+        let meant = |word| meant(word, &["compare", "replay"], &left_out);
+        assert_eq!(meant("db"), Some("db"));
+        assert_eq!(meant("sqlit"), Some("sqlite"));
+        assert_eq!(meant("repro"), Some("reproduce"));
+        for other in ["compare", "compar", "rep", "repla", "--help", "x"] {
+            assert_eq!(meant(other), None);
+        }
     }
 }

@@ -11,6 +11,7 @@ use crate::advise::AdviceDocument;
 use crate::device::replay_result::DeviceReplayResult;
 use crate::devices::DeviceDescription;
 use crate::failure::Failure;
+use crate::left_out;
 use crate::trace::TraceDescription;
 
 #[derive(Args)]
@@ -58,6 +59,8 @@ pub(crate) fn schema(args: &SchemaArgs) -> Result<(), Failure> {
         schema.command == name || schema.command.replace(' ', "-") == name || schema.id() == name
     };
     let Some(found) = all.iter().find(is_it) else {
+        let command = name.split([' ', '-']).next().unwrap_or_default();
+        left_out::check(&["ebbpool".into(), command.into()])?;
         let names: Vec<&str> = all.iter().map(|schema| schema.command).collect();
         return Err(Failure::Usage(format!(
             "'{name}' has no schema; these commands have one: {}",

@@ -52,6 +52,15 @@ impl Draw {
             if !(range.from > 0.0 && range.to >= range.from && range.to.is_finite()) {
                 return Some(format!("{name} needs numbers with 0 < from <= to"));
             }
+            if !(range.to / range.from).is_finite() {
+                return Some(format!("{name} needs numbers that lie less far apart"));
+            }
+            let (least, most) = (range.at_least, range.at_most);
+            let are_finite = [least, most].into_iter().flatten().all(f64::is_finite);
+            let are_in_order = least.zip(most).is_none_or(|(least, most)| least <= most);
+            if !(are_finite && are_in_order) {
+                return Some(format!("{name} needs numbers with at-least <= at-most"));
+            }
             if let Some(factor) = range.times.as_deref().filter(|it| !before.contains(it)) {
                 return Some(format!(
                     "{name} times {factor}: {factor} is not drawn before"
@@ -161,5 +170,16 @@ mod tests {
         assert!(problem(|it| it.range.0[0].1.from = 0.0).contains("frames needs"));
         assert!(problem(|it| it.range.0[1].1.to = f64::NAN).contains("share needs"));
         assert!(problem(|it| it.range.0.swap(0, 2)).contains("frames is not drawn before"));
+        let far_apart = problem(|it| (it.range.0[0].1.from, it.range.0[0].1.to) = (1e-300, 1e300));
+        assert!(far_apart.contains("lie less far apart"));
+        for bound in [4.0, f64::INFINITY, f64::NAN] {
+            let mut draw = draw(1);
+            (draw.range.0[2].1.at_least, draw.range.0[2].1.at_most) = (Some(5.0), Some(bound));
+            let problem = draw.problem().expect("a problem");
+            assert!(
+                problem.contains("refs needs numbers with at-least"),
+                "{problem}"
+            );
+        }
     }
 }

@@ -609,6 +609,26 @@ fn ebb_with_more_frames_than_its_miniatures() {
     compare_each(specs.iter(), 200, 50..53, 6000, &[(true, true)]);
 }
 
+/// Where all frames are candidates none is compared with another.
+#[test]
+fn ebb_in_few_frames_follows_pages_that_change() {
+    for frames in 2..20 {
+        let misses = |spec| {
+            let mut buffer = Buffer::new(spec, frames);
+            let mut random = workload::RandomWorkload::new(7);
+            let pages = (0..20_000).map(|at| at / 50 + random.below(u64::from(frames)));
+            let missed = |page| {
+                let unknown = FutureUse::default();
+                let events = buffer.reference(page, false, None, unknown, &BTreeSet::new());
+                !events.is_empty()
+            };
+            pages.map(missed).filter(|missed| *missed).count()
+        };
+        let (ebb, lru) = (misses("ebb"), misses("lru"));
+        assert!(ebb < lru + lru / 2, "{frames} frames: {ebb}, {lru}");
+    }
+}
+
 /// At this size the models take most of the time, so that one run has all disturbances, and two
 /// tests divide the policies between them.
 fn a_thousand_frames<'a>(specs: impl Iterator<Item = &'a &'a str>) {

@@ -30,5 +30,6 @@ mod sqlite_health;
 mod sqlite_names;
 mod sqlite_program;
 mod sqlite_system;
+mod test_script;
 mod texts;
 mod trace;

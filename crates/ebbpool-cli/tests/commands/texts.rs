@@ -37,6 +37,21 @@ fn calls_in(text: &str) -> usize {
         .count()
 }
 
+/// The crate of the command depends on itself for its tests, and cargo takes `ebbpool-cli/all` for a feature of that
+/// dependency: it builds the command without it, and says nothing.
+#[test]
+fn documents_enable_features_of_the_command_by_their_names_alone() {
+    let docs = fs::read_dir(Path::new(ROOT).join("docs")).expect("docs/");
+    let docs = docs.map(|entry| entry.expect("an entry").path());
+    let others = ["README.md", "CONTRIBUTING.md"].map(|name| Path::new(ROOT).join(name));
+    for path in docs.filter(|path| path.is_file()).chain(others) {
+        let text = fs::read(&path).expect("a document");
+        let text = String::from_utf8_lossy(&text);
+        let path = path.display();
+        assert!(!text.contains("--features ebbpool-cli/"), "{path}");
+    }
+}
+
 #[test]
 fn commands_of_the_documents_work() {
     let mut names = vec!["README.md".to_string()];

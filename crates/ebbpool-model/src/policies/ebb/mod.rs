@@ -131,6 +131,8 @@ pub(crate) struct Ebb {
     groups: Groups,
     duel: Duel,
     now: u64,
+    /// When a search last made all slots due.
+    all_due: u64,
     asymmetry: f64,
     misses: u64,
     next_round: u64,
@@ -204,6 +206,7 @@ impl Ebb {
             groups: Groups::new(m, parameters.looks),
             duel: Duel::new(m, parameters.lru_begins),
             now: 0,
+            all_due: 0,
             asymmetry: 1.0,
             misses: 0,
             next_round: 64,
@@ -457,6 +460,12 @@ impl Ebb {
 
     /// Compares the next groups of slots with the candidates.
     fn search(&mut self, pinned: &BTreeSet<u64>) {
+        if self.now >= self.all_due + (1 << 30) {
+            self.all_due = self.now;
+            for resident in self.slots.iter_mut().flatten() {
+                resident.review = self.now;
+            }
+        }
         let mut slots = Vec::new();
         for _ in 0..self.groups.searched {
             let first = self.groups.next();
@@ -470,7 +479,7 @@ impl Ebb {
             if !is_due || !self.may_evict(slot, pinned) {
                 continue;
             }
-            let is_full = self.candidates.len() == self.parameters.pool;
+            let is_full = self.candidates.len() == self.parameters.pool.min(self.m / 2).max(1);
             let weakest = (0..self.candidates.len()).max_by_key(|at| self.candidates[*at].1);
             let weakest = weakest.filter(|_| is_full);
             let limit = weakest.map_or((f32::INFINITY.to_bits(), u32::MAX), |at| {

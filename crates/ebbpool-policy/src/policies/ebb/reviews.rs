@@ -9,13 +9,19 @@ pub(super) const GROUP: Frame = 8;
 /// A page whose value exceeds the limit by this factor is passed over until its age has doubled; one that exceeds it by
 /// less for a proportionally shorter time.
 const CERTAIN: f32 = 3.0;
+/// The longest time for which a page is passed over, and after which all are due.
+const LONGEST: u64 = 1 << 30;
 
 /// The time of the next review of each frame, modulo 2^32: until then a search for victims passes over the frame.
 ///
 /// A page whose value was well above that of the candidates hardly becomes a victim before it is a good deal older. That
 /// saves the search most of its work. It also costs less: a page that was found to be valuable is not given up at once
 /// when its row is learned anew.
-pub(super) struct Reviews(Vec<GroupReviews>);
+pub(super) struct Reviews {
+    groups: Vec<GroupReviews>,
+    /// No review is at an earlier time.
+    since: u64,
+}
 
 /// The reviews of a group, within a line of the processor's cache.
 #[derive(Clone)]
@@ -25,12 +31,30 @@ struct GroupReviews([u32; GROUP as usize]);
 impl Reviews {
     pub(super) fn new(frames: u32) -> Self {
         let group = GroupReviews([0; GROUP as usize]);
-        Reviews(vec![group; frames.div_ceil(GROUP) as usize])
+        Reviews {
+            groups: vec![group; frames.div_ceil(GROUP) as usize],
+            since: 0,
+        }
+    }
+
+    /// A search begins: makes all frames due if some review may be so long past that it would be taken for one to come.
+    /// So long nothing is searched where nearly all references are hits.
+    #[inline]
+    pub(super) fn begin_search(&mut self, now: u64) {
+        if now - self.since >= LONGEST {
+            self.make_all_due(now);
+        }
+    }
+
+    #[cold]
+    fn make_all_due(&mut self, now: u64) {
+        self.groups.fill(GroupReviews([now as u32; GROUP as usize]));
+        self.since = now;
     }
 
     #[inline]
     fn set(&mut self, frame: Frame, review: u32) {
-        self.0[(frame / GROUP) as usize].0[(frame % GROUP) as usize] = review;
+        self.groups[(frame / GROUP) as usize].0[(frame % GROUP) as usize] = review;
     }
 
     /// The frame has a new page, which has no value yet.
@@ -46,14 +70,14 @@ impl Reviews {
         let excess = (value / limit - 1.0) / (CERTAIN - 1.0);
         // As a whole number, what is not a number (0 / 0) becomes 0.
         let wait = (age as f32 * excess.clamp(0.0, 1.0)) as u64;
-        self.set(frame, (now + wait.min(1 << 30)) as u32);
+        self.set(frame, (now + wait.min(LONGEST)) as u32);
     }
 
     /// The frames of a group that are due for review: bit 0 is for the first one. Groups are counted from 0.
     #[inline]
     pub(super) fn due(&self, group: u32, now: u64) -> u32 {
         let mut due = 0;
-        for (at, review) in self.0[group as usize].0.iter().enumerate() {
+        for (at, review) in self.groups[group as usize].0.iter().enumerate() {
             // Without a branch, since which frames are due cannot be predicted.
             due |= u32::from(review.wrapping_sub(now as u32) as i32 <= 0) << at;
         }
@@ -63,7 +87,7 @@ impl Reviews {
     /// Prefetches the reviews of a group.
     #[inline]
     pub(super) fn prefetch(&self, group: u32) {
-        prefetch_index(&self.0, group as usize);
+        prefetch_index(&self.groups, group as usize);
     }
 }
 
@@ -98,5 +122,22 @@ mod tests {
         reviews.admit(1, now);
         assert_eq!(reviews.due(0, now + 9) & 3, 2);
         assert_eq!(reviews.due(0, now + 10) & 3, 3);
+    }
+
+    #[test]
+    fn what_is_long_past_is_due() {
+        let mut reviews = Reviews::new(2);
+        reviews.admit(0, 1000);
+        reviews.put_off(1, 3.0, 1.0, 1 << 40, 1000);
+        for wait in [LONGEST - 1, LONGEST, 1 << 31, 3 << 30, 1 << 32] {
+            let mut reviews = Reviews {
+                groups: reviews.groups.clone(),
+                since: 1000,
+            };
+            reviews.begin_search(1000 + wait);
+            assert_eq!(reviews.due(0, 1000 + wait) & 1, 1, "{wait}");
+            let is_due = reviews.due(0, 1000 + wait) & 2 != 0;
+            assert_eq!(is_due, wait >= LONGEST, "{wait}");
+        }
     }
 }

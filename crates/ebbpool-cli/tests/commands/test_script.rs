@@ -1,0 +1,182 @@
+//! Tests that `./test` says of programs of tests what has become of them, in a workspace of one crate.
+#![cfg(target_os = "linux")]
+
+use std::fs;
+use std::io::Write;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use tempfile::TempDir;
+
+use crate::harness::ROOT;
+
+/// After all tests have passed, leaves a line without an end.
+const UNFINISHED: &str = r#"
+unsafe extern "C" { fn atexit(at_exit: extern "C" fn()) -> i32; }
+extern "C" fn leave_a_line() { eprint!("a line without an end"); }
+#[test] fn passes() { unsafe { atexit(leave_a_line) }; }
+"#;
+/// Prints what is no text.
+const BYTES: &str = r#"
+use std::io::Write;
+#[test] fn passes() { std::io::stderr().write_all(b"\0\xff skipped: needs root \xff\n").unwrap(); }
+"#;
+const PASSES: &str = "#[test] fn passes() {}";
+const FAILS: &str = "#[test] fn fails() { panic!() }";
+const ABORTS: &str = "#[test] fn aborts() { std::process::abort() }";
+/// Cargo alone takes that for success.
+const ENDS: &str =
+    "#[test] fn ends() { std::process::exit(0) } #[test] fn is_not_run() { panic!() }";
+const WAITS: &str = r#"
+#[test] fn waits() { std::fs::write("../waits", "").unwrap(); std::thread::sleep(std::time::Duration::from_secs(600)); }
+"#;
+
+/// A workspace of one crate with these files of tests, and ./test.
+struct Workspace {
+    _directory: TempDir,
+    root: PathBuf,
+}
+
+impl Workspace {
+    fn new(tests: &[(&str, &str)]) -> Self {
+        let directory = TempDir::new().expect("a directory");
+        let root = directory.path().join("a path with blanks");
+        for directory in ["tests", "crate/src", "crate/tests"] {
+            fs::create_dir_all(root.join(directory)).expect("a directory");
+        }
+        for name in ["test", "tests/beside"] {
+            fs::copy(Path::new(ROOT).join(name), root.join(name)).expect("a copy");
+        }
+        let workspace = Workspace {
+            _directory: directory,
+            root,
+        };
+        workspace.file(
+            "Cargo.toml",
+            "workspace = { members = ['crate'], resolver = '3' }",
+        );
+        let package = "package = { name = 'tried', version = '0.1.0', edition = '2024' }";
+        workspace.file("crate/Cargo.toml", package);
+        let lock = "version = 4\n[[package]]\nname = 'tried'\nversion = '0.1.0'\n";
+        workspace.file("Cargo.lock", &lock.replace('\'', "\""));
+        let example = "/// ```\n/// tried::example();\n/// ```\npub fn example() {}\n";
+        workspace.file("crate/src/lib.rs", example);
+        for (name, text) in tests {
+            workspace.file(&format!("crate/tests/{name}.rs"), text);
+        }
+        workspace
+    }
+
+    fn file(&self, name: &str, text: &str) {
+        fs::write(self.root.join(name), text).expect("a file is written");
+    }
+
+    fn start(&self) -> Child {
+        let mut command = Command::new("./test");
+        command.arg("quick_tests_of_rust").current_dir(&self.root);
+        for name in ["CI", "CARGO_TARGET_DIR", "EBBPOOL_BESIDE"] {
+            command.env_remove(name);
+        }
+        let command = command.process_group(0).stdin(Stdio::null());
+        let command = command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        command.spawn().expect("./test starts")
+    }
+
+    fn run(&self) -> Output {
+        self.start().wait_with_output().expect("./test ends")
+    }
+}
+
+fn has_python() -> bool {
+    let python = Command::new("python3").arg("--version").output();
+    let has = python.is_ok_and(|output| output.status.success());
+    if !has {
+        let _ = writeln!(std::io::stderr(), "skipped: python3 is not installed");
+    }
+    has
+}
+
+fn messages(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+#[test]
+fn each_program_that_fails_is_named() {
+    if !has_python() {
+        return;
+    }
+    // More that leave a line than run at a time, so that cargo's next lines come after theirs.
+    let names: Vec<String> = (0..32).map(|at| format!("a{at}")).collect();
+    let mut tests: Vec<(&str, &str)> = names.iter().map(|name| (&**name, UNFINISHED)).collect();
+    tests.truncate(2 * thread::available_parallelism().map_or(1, |number| number.get().min(8)));
+    tests.extend([
+        ("b_fails", FAILS),
+        ("c_aborts", ABORTS),
+        ("d_ends", ENDS),
+        ("e_passes", PASSES),
+    ]);
+    let output = Workspace::new(&tests).run();
+    let messages = messages(&output);
+    let failed = messages
+        .lines()
+        .filter_map(|line| line.strip_prefix("./test: failed: "));
+    let mut failed: Vec<&str> = failed
+        .filter_map(|line| line.split_once(' '))
+        .map(|(path, _)| path)
+        .collect();
+    failed.sort_unstable();
+    let expected = ["tests/b_fails.rs", "tests/c_aborts.rs", "tests/d_ends.rs"];
+    assert_eq!(failed, expected, "{messages}");
+    assert_eq!(output.status.code(), Some(1));
+}
+
+#[test]
+fn what_is_no_text_hides_nothing() {
+    if !has_python() {
+        return;
+    }
+    let output = Workspace::new(&[("bytes", BYTES), ("passes", PASSES)]).run();
+    let printed = String::from_utf8_lossy(&output.stdout);
+    let messages = messages(&output);
+    assert!(messages.contains("\n  a test: needs root"), "{messages}");
+    assert!(
+        printed.ends_with("./test: all passed that was checked\n"),
+        "{printed}"
+    );
+    // The example in a document, too.
+    assert!(
+        printed.contains("./test: 3 have run of: tests of Rust"),
+        "{printed}"
+    );
+    assert_eq!(output.status.code(), Some(0));
+}
+
+#[test]
+fn a_run_that_is_interrupted_has_not_passed() {
+    if !has_python() {
+        return;
+    }
+    for (signal, code) in [("-INT", 130), ("-TERM", 143)] {
+        let workspace = Workspace::new(&[("waits", WAITS)]);
+        let child = workspace.start();
+        let begin = Instant::now();
+        while !workspace.root.join("waits").exists() {
+            assert!(
+                begin.elapsed() < Duration::from_secs(300),
+                "the test begins"
+            );
+            thread::sleep(Duration::from_millis(20));
+        }
+        let group = format!("-{}", child.id());
+        let kill = Command::new("kill").args([signal, "--", &group]).status();
+        assert!(kill.expect("kill starts").success());
+        let output = child.wait_with_output().expect("./test ends");
+        let printed = [&output.stdout[..], &output.stderr[..]].concat();
+        let printed = String::from_utf8_lossy(&printed);
+        assert!(!printed.contains("all passed"), "{signal}: {printed}");
+        assert_eq!(output.status.code(), Some(code), "{signal}: {printed}");
+    }
+}
