@@ -203,7 +203,7 @@ fn requests_and_writes_are_those_that_sqlite_counts() {
 
 /// The first look at the names of databases comes before their first request, and the next one a second later.
 #[test]
-fn a_short_capture_tells_databases_apart() {
+fn a_short_capture_knows_each_database() {
     let Some(cost) = cost() else { return };
     if !is_installed("sqlite3") {
         return;

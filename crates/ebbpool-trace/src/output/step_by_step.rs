@@ -289,7 +289,7 @@ pub(super) struct Replacement {
     file: File,
     /// Its name until then, if it has one.
     temporary: Option<OsString>,
-    /// Whom a new file is given to.
+    /// The user and group that get a new file.
     owner: Option<(u32, Option<u32>)>,
     old: Option<OldFile>,
     place: FilePlace,
@@ -320,7 +320,7 @@ impl OldFile {
         })
     }
 
-    /// Gives owner, group and rights to the file that replaces this one. Nobody gets a right that the old file has not given: where
+    /// Gives owner, group and rights to the file that replaces this one. No user gets a right that the old file has not given: where
     /// the group cannot be set, the group that the file has gets none.
     fn hand_over(&self, file: &File) -> io::Result<()> {
         const OF_GROUP: u32 = 0o070;
@@ -333,7 +333,7 @@ impl OldFile {
         let has_list = set_list(file, self.list.as_deref().filter(|_| has_group))?;
         let rights = match has_group && (has_list || self.list.is_none()) {
             true => self.rights,
-            // With an ACL these are the most that anybody in it has, and not those of the group.
+            // With an ACL these are the most that its users have, and not the rights of the group.
             false => self.rights & !OF_GROUP,
         };
         Ok(rustix::fs::fchmod(file, Mode::from_raw_mode(rights))?)
@@ -555,8 +555,8 @@ mod tests {
 
     #[cfg(target_os = "linux")]
     #[test]
-    fn a_file_that_is_replaced_gives_nobody_more_rights_than_before() {
-        const NOBODY: u32 = u32::MAX;
+    fn a_file_that_is_replaced_gives_no_user_more_rights() {
+        const UNUSED: u32 = u32::MAX;
         let folder = tempfile::tempdir().expect("a folder");
         let path = |name: &str| folder.path().join(name);
         let set = |path: &Path, name: &str, list: &[u8]| {
@@ -568,11 +568,11 @@ mod tests {
         };
         // The owner and one user may read and write, the group and others nothing.
         let some = list(&[
-            (1, 6, NOBODY),
+            (1, 6, UNUSED),
             (2, 6, 4321),
-            (4, 0, NOBODY),
-            (16, 6, NOBODY),
-            (32, 0, NOBODY),
+            (4, 0, UNUSED),
+            (16, 6, UNUSED),
+            (32, 0, UNUSED),
         ]);
         fs::write(path("listed"), "old").expect("written");
         if set(&path("listed"), LIST, &some).is_err() {
@@ -586,11 +586,11 @@ mod tests {
         let mode = fs::Permissions::from_mode(0o640);
         fs::set_permissions(path("plain"), mode).expect("a mode");
         let usual = list(&[
-            (1, 7, NOBODY),
+            (1, 7, UNUSED),
             (2, 7, 4321),
-            (4, 5, NOBODY),
-            (16, 7, NOBODY),
-            (32, 0, NOBODY),
+            (4, 5, UNUSED),
+            (16, 7, UNUSED),
+            (32, 0, UNUSED),
         ]);
         set(folder.path(), "system.posix_acl_default", &usual).expect("an attribute");
         write(&path("plain")).expect("written");
