@@ -435,10 +435,9 @@ impl<'a> Play<'a> {
     }
 
     fn crash(&mut self, database: Connection) -> Result<Connection, String> {
-        let is_power = self.random.bool();
         let closes = self.random.u32(0..3) == 0;
         self.say(format!(
-            "crash power={is_power} closes={closes} durable={} of {}",
+            "power cut closes={closes} durable={} of {}",
             self.durable,
             self.history.len()
         ));
@@ -450,11 +449,7 @@ impl<'a> Play<'a> {
         self.disk.crash(seed);
         self.bench.instance.be_killed();
         drop(database);
-        if is_power {
-            self.disk.restart()
-        } else {
-            self.disk.restart()
-        }
+        self.disk.restart();
         self.disk.heal();
         let again = self.open()?;
         let found = all(&again)?;
