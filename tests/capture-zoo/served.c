@@ -1,9 +1,12 @@
 // Looks like a PostgreSQL server whose program is in a file system that a program of the same user serves (FUSE). Makes a copy of
-// the program that its first argument names appear as "postgres" in the directory that the second names, and becomes that.
+// the program that its first argument names appear as "postgres" in the directory that the second names, and becomes that. With a
+// third directory, and an empty one, it becomes the same program in an overlay above, in a name space of its own.
+#define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/fuse.h>
 #include <poll.h>
+#include <sched.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mount.h>
@@ -64,6 +67,12 @@ static void answer(struct fuse_in_header *head) {
     }
 }
 
+static int is_overlaid(char **words) {
+    char options[9000];
+    snprintf(options, sizeof options, "lowerdir=%s:%s", words[2], words[4]);
+    return !unshare(CLONE_NEWNS) && !mount(0, "/", 0, MS_REC | MS_PRIVATE, 0) && !mount("zoo", words[3], "overlay", 0, options);
+}
+
 int main(int count, char **words) {
     char options[128], path[4096];
     pid_t target = getpid();
@@ -76,8 +85,13 @@ int main(int count, char **words) {
         fflush(stdout);
         return 0;
     }
-    snprintf(path, sizeof path, "%s/postgres", words[2]);
+    snprintf(path, sizeof path, "%s/postgres", words[count > 4 ? 3 : 2]);
     if (fork() > 0) {
+        if (count > 4 && !is_overlaid(words)) {
+            puts("no overlay\nready");
+            fflush(stdout);
+            return 0;
+        }
         execl(path, path, "victim", (char *)0);
         return 1;
     }

@@ -13,6 +13,8 @@ use std::path::Path;
 use rustix::fs::{Dir, FileType, Mode, OFlags, ResolveFlags, openat2, readlink};
 use rustix::io::Errno;
 
+use crate::kernel;
+
 /// The most bytes of a file that has a few numbers or names.
 pub(crate) const SMALL: u64 = 1 << 20;
 
@@ -142,18 +144,30 @@ pub(crate) struct ProgramFile {
 impl ProgramFile {
     /// The file behind one of the kernel's links. A file system that is itself a program (FUSE) is refused: while the kernel
     /// attaches a probe it may wait for a page of the file, and no process of the machine can start another one meanwhile.
-    pub(crate) fn open(link: &str) -> io::Result<ProgramFile> {
-        ProgramFile::of(open_link(link)?)
+    /// `mounts` is the process's list of file systems.
+    pub(crate) fn open(link: &str, mounts: &str) -> io::Result<ProgramFile> {
+        ProgramFile::of(open_link(link)?, mounts)
     }
 
     /// A file that is open; refused as above.
-    pub(crate) fn of(file: File) -> io::Result<ProgramFile> {
-        /// `FUSE_SUPER_MAGIC`.
+    pub(crate) fn of(file: File, mounts: &str) -> io::Result<ProgramFile> {
+        /// `FUSE_SUPER_MAGIC` and `OVERLAYFS_SUPER_MAGIC`.
         const FUSE: rustix::fs::FsWord = 0x6573_5546;
-        if rustix::fs::fstatfs(&file)?.f_type == FUSE {
-            return Err(refusal(
-                "it is in a file system that a program serves (FUSE), which could hold up all processes while a probe is attached",
-            ));
+        const OVERLAY: rustix::fs::FsWord = 0x794c_7630;
+        let kind = rustix::fs::fstatfs(&file)?.f_type;
+        // An overlay hands the question for a file's places on a disk on to the file system below, and FUSE has no answer.
+        // Others, such as tmpfs, have none either: there the overlay must be one that is mounted here, too, by root.
+        let may_be_above = kind == OVERLAY
+            && !kernel::has_places_on_disk(&file)
+            && !is_mounted_here(&file, mounts);
+        if kind == FUSE || may_be_above {
+            let above = match may_be_above {
+                true => "an overlay that may be above ",
+                false => "",
+            };
+            return Err(refusal(&format!(
+                "it is in {above}a file system that a program serves (FUSE), which could hold up all processes while a probe is attached"
+            )));
         }
         let version = Version::of(&file)?;
         Ok(ProgramFile { file, version })
@@ -196,6 +210,26 @@ impl ProgramFile {
     }
 }
 
+/// True if the file system of a file of a process, whose list of file systems is `mounts`, is mounted in this process's name space, too:
+/// then root has mounted it.
+fn is_mounted_here(file: &File, mounts: &str) -> bool {
+    let device = |line: &str| line.split(' ').nth(2).map(str::to_owned);
+    let find = || {
+        let about = kernel_text(&format!("/proc/self/fdinfo/{}", file.as_raw_fd())).ok()?;
+        let number = about
+            .lines()
+            .find_map(|line| line.strip_prefix("mnt_id:"))?;
+        let of_number = format!("{} ", number.trim());
+        let theirs = kernel_text(mounts).ok()?;
+        let line = theirs.lines().find(|line| line.starts_with(&of_number))?;
+        let wanted = device(line)?;
+        let own = kernel_text("/proc/self/mountinfo").ok()?;
+        own.lines()
+            .find_map(|line| device(line).filter(|it| *it == wanted))
+    };
+    find().is_some()
+}
+
 /// Device and number of what one of the kernel's links leads to.
 pub(crate) fn identity_behind(link: &str) -> Option<(u64, u64)> {
     let found = fs::metadata(link).ok()?;
@@ -214,6 +248,15 @@ pub(crate) struct ForeignDirectory {
     root: OwnedFd,
     /// The path of the directory from the root.
     path: String,
+    /// The path of the root, for this process.
+    above: String,
+}
+
+/// What is left of a path below a directory; all of it if it is not below.
+fn below<'a>(above: &str, path: &'a str) -> &'a str {
+    let below = path.strip_prefix(above.trim_end_matches('/'));
+    let below = below.filter(|below| below.is_empty() || below.starts_with('/'));
+    below.unwrap_or(path)
 }
 
 impl ForeignDirectory {
@@ -227,13 +270,17 @@ impl ForeignDirectory {
         let path = target(link).unwrap_or_else(|| link.to_owned());
         // The kernel says where the directory is for this process, from whose root that of the other one may be a directory.
         let above = target(root).unwrap_or_default();
-        let below = path.strip_prefix(above.trim_end_matches('/'));
-        let below = below.filter(|below| below.is_empty() || below.starts_with('/'));
         Ok(ForeignDirectory {
             directory: rustix::fs::open(link, flags, Mode::empty())?,
             root: rustix::fs::open(root, flags, Mode::empty())?,
-            path: below.unwrap_or(&path).to_owned(),
+            path: below(&above, &path).to_owned(),
+            above,
         })
+    }
+
+    /// The path from the process's root of what the kernel calls by a path of this process.
+    pub(crate) fn below<'a>(&self, path: &'a str) -> &'a str {
+        below(&self.above, path)
     }
 
     /// A directory of this process.
@@ -384,14 +431,14 @@ mod tests {
         let path = folder.path().join("program");
         fs::write(&path, "one").expect("written");
         let link = path.to_string_lossy();
-        let file = ProgramFile::open(&link).expect("a file");
+        let file = ProgramFile::open(&link, "/proc/self/mountinfo").expect("a file");
         assert!(file.is_unchanged() && file.is_behind(&link));
         assert_eq!(file.read().expect("bytes"), b"one");
         fs::write(folder.path().join("other"), "other").expect("written");
         fs::rename(folder.path().join("other"), &path).expect("renamed");
         assert!(!file.is_behind(&link));
         assert_eq!(fs::read(file.path()).expect("bytes"), b"one");
-        let file = ProgramFile::open(&link).expect("a file");
+        let file = ProgramFile::open(&link, "/proc/self/mountinfo").expect("a file");
         fs::write(&path, "another text").expect("written");
         assert!(file.is_behind(&link) && !file.is_unchanged());
     }

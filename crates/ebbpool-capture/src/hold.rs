@@ -8,6 +8,7 @@ use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
 
 use crate::error::CaptureError;
+use crate::foreign;
 use crate::kernel;
 use crate::target::Process;
 
@@ -31,6 +32,7 @@ impl CaptureLock {
         let handle = kernel::process_handle(process.0).map_err(|_| missing())?;
         let started = process.started();
         let name = format!("{}-{}", process.0, started.unwrap_or(0));
+        LockFile::remove_left_over();
         let file = LockFile::take(&name).map_err(|error| match error.kind() {
             io::ErrorKind::WouldBlock => CaptureError::Busy(process.0),
             _ => CaptureError::Write {
@@ -95,6 +97,31 @@ fn directory() -> io::Result<OwnedFd> {
 }
 
 impl LockFile {
+    /// Removes the files of captures that were killed, and whose processes have ended.
+    fn remove_left_over() {
+        let Ok(directory) = directory() else { return };
+        for name in foreign::kernel_names(&directory_path()) {
+            let Some((pid, started)) = name.split_once('-') else {
+                continue;
+            };
+            let (Ok(pid), Ok(started)) = (pid.parse(), started.parse()) else {
+                continue;
+            };
+            if Process(pid).started() == Some(started) {
+                continue;
+            }
+            let flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+            let file = rustix::fs::openat(&directory, &name, flags, Mode::empty());
+            // A capture in another name space of processes holds its own.
+            let is_free = file.is_ok_and(|file| {
+                rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive).is_ok()
+            });
+            if is_free {
+                let _ = rustix::fs::unlinkat(&directory, &name, AtFlags::empty());
+            }
+        }
+    }
+
     fn take(name: &str) -> io::Result<LockFile> {
         let directory = directory()?;
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC;
@@ -149,6 +176,21 @@ mod tests {
         assert!(process.lock().is_ok());
         child.kill().expect("killed");
         child.wait().expect("its end");
+    }
+
+    #[test]
+    fn a_file_that_a_killed_capture_has_left_goes_with_the_next_one() {
+        let lock = Process::this().lock().expect("a lock");
+        let path = |name: &str| std::path::PathBuf::from(directory_path()).join(name);
+        let (left, held) = (path("2147483000-17"), path("2147483001-17"));
+        std::fs::write(&left, "").expect("written");
+        let holder = std::fs::File::create(&held).expect("a file");
+        rustix::fs::flock(&holder, FlockOperation::LockExclusive).expect("locked");
+        drop(lock);
+        let lock = Process::this().lock().expect("a lock");
+        assert!(!left.exists() && held.exists());
+        assert!(path(&lock._file.name).exists());
+        std::fs::remove_file(held).expect("removed");
     }
 
     #[test]

@@ -267,6 +267,30 @@ pub(crate) fn has_ended(process: &OwnedFd) -> bool {
     ready == 1
 }
 
+/// `struct fiemap` without places.
+#[repr(C)]
+#[derive(Default)]
+struct FilePlaces {
+    start: u64,
+    bytes: u64,
+    flags: u32,
+    found: u32,
+    room: u32,
+    reserved: u32,
+}
+
+/// True if the file's file system says where on a disk the file's bytes are.
+pub(crate) fn has_places_on_disk(file: &fs::File) -> bool {
+    /// `FS_IOC_FIEMAP`.
+    const PLACES: u32 = 0xc020_660b;
+    let mut places = FilePlaces {
+        bytes: u64::MAX,
+        ..FilePlaces::default()
+    };
+    // SAFETY: the kernel reads and writes one such structure, which has room for no place behind it, and says so.
+    unsafe { libc::ioctl(file.as_raw_fd(), PLACES as _, &raw mut places) == 0 }
+}
+
 /// `struct perf_event_attr`, as far as uprobes use it.
 #[repr(C)]
 #[derive(Default)]

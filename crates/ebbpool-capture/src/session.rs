@@ -37,6 +37,11 @@ pub trait Source {
     /// Looks at what changes while the target runs, such as its open files; called every 20 ms.
     fn look(&mut self) {}
 
+    /// Looks a last time, before the probes are removed, which may take seconds.
+    fn look_at_last(&mut self) {
+        self.look();
+    }
+
     /// False once the target has ended.
     fn is_alive(&self) -> bool;
 
@@ -228,6 +233,8 @@ pub fn capture(
     session.source.record_resident(&mut session.recorder);
     let first = session.mark();
     let end = session.run(&mut proceed)?;
+    session.drain();
+    session.source.look_at_last();
     let after = session.source.write_counters();
     let (time, overhead) = (session.started.elapsed(), session.overhead(&first));
     let overhead_of_others = session.overhead_of_others(&first);

@@ -107,13 +107,13 @@ impl Process {
     /// says another device in the mapping, is not found.
     pub(crate) fn mapped_file(self, mapping: &Mapping) -> io::Result<ProgramFile> {
         let link = format!("map_files/{:x}-{:x}", mapping.start, mapping.end);
-        match ProgramFile::open(&self.path(&link)) {
+        let mounts = self.path("mountinfo");
+        match ProgramFile::open(&self.path(&link), &mounts) {
             // These links need CAP_SYS_ADMIN or CAP_CHECKPOINT_RESTORE.
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
-                let file = self
-                    .directory("root")?
-                    .file(mapping.path.trim_start_matches('/'))?;
-                let file = ProgramFile::of(file)?;
+                let root = self.directory("root")?;
+                let path = root.below(&mapping.path).trim_start_matches('/');
+                let file = ProgramFile::of(root.file(path)?, &mounts)?;
                 match file.identity() == mapping.identity {
                     true => Ok(file),
                     false => Err(error),

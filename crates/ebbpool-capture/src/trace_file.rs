@@ -103,9 +103,16 @@ impl CaptureOutputs {
     ///
     /// # Errors
     ///
-    /// [`CaptureError::Trace`].
+    /// [`CaptureError::Trace`], and [`CaptureError::Request`] if both would be one file.
     pub fn open(path: &Path) -> Result<CaptureOutputs, CaptureError> {
         let facts = facts_path(path);
+        if facts == path {
+            return Err(CaptureError::Request(format!(
+                "{} is the file of names and settings, which stands beside the trace; give the trace another name, such as {}",
+                path.display(),
+                path.with_extension("parquet").display()
+            )));
+        }
         refuse_overwriting(&[], &[path.to_owned(), facts.clone()])?;
         let mut trace = OutputFile::create(path)?;
         give_to_caller(&mut trace);

@@ -41,6 +41,37 @@ fn wait_until(mut holds: impl FnMut() -> bool) {
 
 impl Shell {
     fn new(folder: &Path) -> Shell {
+        let mut shell = Command::new("sqlite3");
+        shell.arg(folder.join("shop.db"));
+        Shell::of(shell, folder)
+    }
+
+    /// The same whose root directory is the folder; `None` if this user may not change it.
+    fn in_root(folder: &Path) -> Option<Shell> {
+        if !rustix::process::geteuid().is_root() {
+            let _ = writeln!(std::io::stderr(), "skipped: chroot needs root");
+            return None;
+        }
+        let found = |program: &str, word: &str| {
+            let output = Command::new(program).arg(word).output().expect("a program");
+            String::from_utf8(output.stdout).expect("UTF-8")
+        };
+        let program = found("which", "sqlite3").trim().to_owned();
+        let libraries = found("ldd", &program);
+        let libraries = libraries
+            .split_whitespace()
+            .filter(|it| it.starts_with('/'));
+        for path in libraries.chain([program.as_str()]) {
+            let copy = folder.join(path.trim_start_matches('/'));
+            fs::create_dir_all(copy.parent().expect("a folder")).expect("a folder");
+            fs::copy(path, copy).expect("copied");
+        }
+        let mut shell = Command::new("chroot");
+        shell.arg(folder).args([&program, "/shop.db"]);
+        Some(Shell::of(shell, folder))
+    }
+
+    fn of(mut shell: Command, folder: &Path) -> Shell {
         let database = folder.join("shop.db");
         let made = Command::new("sqlite3")
             .arg(&database)
@@ -55,8 +86,7 @@ impl Shell {
             .status();
         assert!(made.expect("sqlite3").success());
         let output = folder.join("output");
-        let child = Command::new("sqlite3")
-            .arg(&database)
+        let child = shell
             .stdin(Stdio::piped())
             .stdout(File::create(&output).expect("a file"))
             .spawn();
@@ -169,6 +199,72 @@ fn requests_and_writes_are_those_that_sqlite_counts() {
     let mut shell = Shell::new(folder.path());
     shell.begin();
     let _ = capture_statements(cost, &mut shell);
+}
+
+/// The first look at the names of databases comes before their first request, and the next one a second later.
+#[test]
+fn a_short_capture_knows_each_database() {
+    let Some(cost) = cost() else { return };
+    if !is_installed("sqlite3") {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    let time = Duration::from_millis(300);
+    let names = names_of_two(Shell::new(folder.path()), folder.path(), cost, time);
+    assert!(names.is_none_or(|names| names == ["other.db", "shop.db"]));
+}
+
+#[test]
+fn databases_below_a_root_directory_of_the_process_have_names() {
+    let Some(cost) = cost() else { return };
+    if !is_installed("sqlite3") {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    let Some(shell) = Shell::in_root(folder.path()) else {
+        return;
+    };
+    let names = names_of_two(shell, Path::new("/"), cost, Duration::from_millis(2500));
+    assert!(names.is_none_or(|names| names == ["other.db", "shop.db"]));
+}
+
+/// The names in a capture of that time of a shell with two databases in that folder.
+fn names_of_two(
+    mut shell: Shell,
+    folder: &Path,
+    cost: EventCost,
+    time: Duration,
+) -> Option<Vec<String>> {
+    shell.begin();
+    let other = folder.join("other.db");
+    shell.send(&format!(
+        "attach '{}' as other; create table other.o(n); insert into o values (1);
+        select 'attached', count(*) from o;",
+        other.display()
+    ));
+    wait_until(|| shell.printed().contains("attached|1"));
+    let mut source = source(&shell)?;
+    let limits = Limits {
+        time,
+        overhead: f64::INFINITY,
+        ..Limits::default()
+    };
+    let mut rounds = 0;
+    let captured = capture(&mut source, limits, cost, |_| {
+        rounds += 1;
+        if rounds == 1 {
+            shell.send("select count(*) from t; select count(*) from o;\n");
+        }
+        true
+    });
+    let (recorder, _) = captured.expect("a capture");
+    let objects = source.trace(recorder, true).objects;
+    let mut names: Vec<String> = objects
+        .iter()
+        .filter_map(|object| object.name.rsplit('/').next().map(str::to_owned))
+        .collect();
+    names.sort_unstable();
+    Some(names)
 }
 
 /// Captures the process whose number is in the folder, until it is killed.

@@ -284,6 +284,39 @@ fn a_program_in_a_file_system_that_a_program_serves_gets_no_probe() {
 }
 
 #[test]
+fn nor_does_one_in_an_overlay_above_such_a_file_system() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let [mounted, above, empty] = ["mounted", "above", "empty"].map(|name| {
+        let path = folder.path().join(name);
+        fs::create_dir(&path).expect("a folder");
+        path
+    });
+    let programs = ["cuckoo", "served"].map(|name| compiled(name, folder.path(), &[]));
+    let [Some(cuckoo), Some(served)] = programs else {
+        return;
+    };
+    fs::write(folder.path().join("PG_VERSION"), "15\n").expect("written");
+    let paths = [&cuckoo, &mounted, &above, &empty];
+    let paths = paths.map(|path| path.to_string_lossy().into_owned());
+    let words: Vec<&str> = paths.iter().map(String::as_str).collect();
+    let child = started(&served, &words, folder.path());
+    let process = Process(child.pid());
+    let is_there = process.program().is_ok_and(|it| it.ends_with("postgres"));
+    let opened = PostgresSource::open(Some(child.pid()));
+    drop(child);
+    let unmounted = Command::new("umount").arg("-l").arg(&mounted).output();
+    unmounted.expect("umount");
+    if !is_there {
+        return skip("this user may not mount file systems of its own");
+    }
+    let error = opened.err().expect("refused").to_string();
+    assert!(
+        error.contains("overlay") && error.contains("FUSE"),
+        "{error}"
+    );
+}
+
+#[test]
 fn a_program_with_any_number_of_probes_gets_none() {
     let Some(cost) = cost() else { return };
     if cfg!(not(target_arch = "x86_64")) {

@@ -25,7 +25,7 @@ use crate::advise;
 use crate::advise::args::AdviseArgs;
 use crate::args::{Cli, Command};
 use crate::failure::{Failure, escaped};
-use crate::progress::STOP;
+use crate::progress::{self, STOP};
 use crate::shell::command_line;
 use crate::table::{add_row, finish, finish_left, plain};
 use args::{AdviceArgs, CaptureArgs, CaptureTarget, CommonArgs, MOST_LOST, SessionArgs};
@@ -44,8 +44,19 @@ impl From<CaptureError> for Failure {
     }
 }
 
-pub(crate) fn capture(args: &CaptureArgs) -> Result<(), Failure> {
+/// Drops the rights that no capture needs, before there is another thread, and has Ctrl-C stop the work. The thread that waits for
+/// Ctrl-C gets no rights: it would keep those that this one drops later.
+pub(crate) fn begin() {
     keep_rights(Ahead::Attaching);
+    let install = || {
+        keep_rights(Ahead::Waiting);
+        progress::stop_on_interrupt();
+    };
+    // Without it Ctrl-C ends the process at once.
+    let _ = std::thread::spawn(install).join();
+}
+
+pub(crate) fn capture(args: &CaptureArgs) -> Result<(), Failure> {
     match &args.target {
         CaptureTarget::List => Ok(list()?),
         CaptureTarget::Postgres(args) => {
@@ -318,6 +329,19 @@ fn facts(source: &str, capture: &Capture) -> Map<String, Value> {
     }
 }
 
+/// True if a path leads to the pipe or file that is this process's standard output.
+fn is_standard_output(path: &Path) -> bool {
+    use rustix::fs::FileType;
+    match (rustix::fs::stat(path), rustix::fs::fstat(io::stdout())) {
+        (Ok(one), Ok(other)) => {
+            let kind = FileType::from_raw_mode(one.st_mode);
+            (one.st_dev, one.st_ino) == (other.st_dev, other.st_ino)
+                && kind != FileType::CharacterDevice
+        }
+        _ => false,
+    }
+}
+
 /// Prints which objects were used most, and the files.
 fn print(trace: &CapturedTrace, written: &WrittenCapture, args: &SessionArgs) -> io::Result<()> {
     let all = trace.recorder.len() as u64;
@@ -343,7 +367,12 @@ fn print(trace: &CapturedTrace, written: &WrittenCapture, args: &SessionArgs) ->
             ],
         );
     }
-    let mut out = io::stdout().lock();
+    // Behind the trace it would be taken for a part of it.
+    let mut out: Box<dyn Write> = match written.facts.is_none() && is_standard_output(&args.output)
+    {
+        true => Box::new(io::stderr().lock()),
+        false => Box::new(io::stdout().lock()),
+    };
     writeln!(
         out,
         "{} references, {} of them writes, {} objects",

@@ -79,7 +79,7 @@ fn run_command(arguments: Vec<OsString>) -> Result<(), Failure> {
     let cli = Cli::parse_from(&arguments);
     origin::set_arguments(arguments);
     if !ends_at_once(&cli.command) {
-        progress::stop_on_interrupt();
+        stop_on_interrupt(&cli.command);
     }
     match &cli.command {
         Command::Compare(args) => compare::compare(args),
@@ -109,6 +109,19 @@ fn run_command(arguments: Vec<OsString>) -> Result<(), Failure> {
         Command::Completions(args) => completions::completions(args),
         Command::Man(args) => man::man(args),
         Command::Devices(args) => devices::devices(args),
+    }
+}
+
+/// Has Ctrl-C stop the work of a command. A capture drops rights first, which its threads would have, too.
+fn stop_on_interrupt(command: &Command) {
+    match command {
+        #[cfg(all(
+            feature = "capture",
+            target_os = "linux",
+            any(target_arch = "x86_64", target_arch = "aarch64")
+        ))]
+        Command::Capture(_) => capture::begin(),
+        _ => progress::stop_on_interrupt(),
     }
 }
 

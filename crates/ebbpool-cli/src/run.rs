@@ -6,7 +6,6 @@ mod table;
 use std::io::{self, Write};
 use std::slice;
 
-use ebbpool_device::DeviceFailed;
 use ebbpool_lab::{RunRecording, schema};
 use ebbpool_trace::Source;
 use ebbpool_trace::output::OutputFile;
@@ -39,7 +38,11 @@ pub(crate) fn run(args: &RunArgs) -> Result<(), Failure> {
         RunFormat::Table => write!(out, "{}", table::of_run(&detailed))?,
     }
     match outcome.device.and_then(|device| device.failed) {
-        Some(failed) => Err(DeviceFailed(failed.into()).into()),
+        // The text says already that the device failed.
+        Some(failed) => Err(Failure::Command {
+            error: failed.into(),
+            usage: false,
+        }),
         None => Ok(()),
     }
 }

@@ -176,7 +176,7 @@ pub(crate) fn delete_virtual(instance: &Instance, path: &str, durable: bool) -> 
         match kind {
             Kind::Wal => family.wal_is_gone(),
             _ => {
-                family.journal_changes();
+                family.journal_changes()?;
                 family.journal = None;
             }
         }
@@ -229,7 +229,7 @@ pub(crate) unsafe extern "C" fn close(file: *mut File) -> c_int {
             let kind = open.kind;
             open.with(|family| {
                 if kind == Kind::Journal {
-                    family.journal_changes();
+                    family.journal_changes()?;
                 }
                 *virtual_file(family, kind) = None;
                 Ok(())
@@ -330,7 +330,7 @@ pub(crate) unsafe extern "C" fn write(
             Kind::Wal => instance.write_wal(shared, at, bytes),
             Kind::Journal => open.with(|family| {
                 family.asked.journal += bytes.len() as u64;
-                family.journal_changes();
+                family.journal_changes()?;
                 match &mut family.journal {
                     Some(journal) => journal.write(at, bytes),
                     None => Err(Code::IO),
@@ -355,7 +355,7 @@ pub(crate) unsafe extern "C" fn truncate(file: *mut File, length: i64) -> c_int 
                 return Ok(false);
             }
             if kind == Kind::Journal {
-                family.journal_changes();
+                family.journal_changes()?;
             }
             if let Some(file) = virtual_file(family, kind) {
                 file.truncate(length)?;

@@ -293,6 +293,66 @@ fn what_a_refused_commit_would_have_cut_off_is_there() {
     }
 }
 
+/// With an exclusive lock SQLite says nothing when it has rolled back: what it has restored is committed nevertheless, and the next
+/// rollback goes back to it, although an epoch has what was refused first.
+#[test]
+fn a_second_refused_commit_brings_nothing_of_the_first_one_back() {
+    let bench = Bench::new("refused-twice");
+    for mode in ["delete", "truncate", "persist"] {
+        for log in ["deltas", "wal"] {
+            let when = format!("{mode}, {log}");
+            // So short that a transaction needs an epoch at once, and what its rollback restores does not.
+            let options = format!("window=30&log={log}&log_limit=20000");
+            let disk = FaultyDisk::new(1);
+            bench.machine.insert(&disk);
+            bench.instance.be_killed();
+            let _ = bench.instance.set_time(0.0);
+            let database = bench.open(&options).unwrap();
+            run(
+                &database,
+                &format!(
+                    "PRAGMA locking_mode=exclusive; PRAGMA journal_mode={mode}; CREATE TABLE t (n INTEGER PRIMARY KEY, f BLOB);
+                    ATTACH 'file:{OTHER}?{options}' AS other; PRAGMA other.journal_mode={mode}; CREATE TABLE other.t (f)"
+                ),
+            );
+            for n in 0..20 {
+                let insert = format!("INSERT INTO main.t VALUES ({n}, randomblob(1500))");
+                run(&database, &insert);
+            }
+            let before = rows(&database).unwrap();
+            let fill = |path: &str| {
+                for file in [
+                    path.to_owned(),
+                    format!("{path}-ebb"),
+                    format!("{path}-wal"),
+                ] {
+                    let full = Fault::failing(DiskOperation::Write, ENOSPC);
+                    disk.inject(full.of(&file).forever());
+                }
+            };
+            for (path, n) in [(OTHER, 5), (PATH, 9)] {
+                fill(path);
+                let committed = database.execute_batch(&format!(
+                    "BEGIN; UPDATE main.t SET f=randomblob(1500) WHERE n={n}; INSERT INTO main.t VALUES (100, randomblob(12000)); INSERT INTO other.t VALUES (zeroblob(90000)); COMMIT"
+                ));
+                assert!(committed.is_err(), "{when}, {path}: there is room");
+                if !database.is_autocommit() {
+                    database.execute_batch("ROLLBACK").unwrap();
+                }
+                run(&database, "PRAGMA shrink_memory");
+                assert_eq!(rows(&database).as_ref(), Ok(&before), "{when}, {path}");
+            }
+            disk.heal();
+            drop(database);
+            disk.crash(2);
+            disk.restart();
+            bench.forget();
+            let plain = bench.open_plain().unwrap();
+            assert_eq!(rows(&plain).unwrap(), before, "{when}: after a close");
+        }
+    }
+}
+
 /// Runs statements, some of which answer with rows.
 fn run(database: &Connection, sql: &str) {
     for statement in sql.split(';').filter(|text| !text.trim().is_empty()) {

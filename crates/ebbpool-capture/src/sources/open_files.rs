@@ -10,7 +10,7 @@ use crate::target::Process;
 /// A file that a process has open.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct OpenFile {
-    /// Its path, as the process sees it.
+    /// Its path, as the kernel has it for this process.
     pub(super) path: String,
     /// A path by which this process can read it.
     pub(super) link: String,

@@ -548,6 +548,107 @@ fn nothing_is_attached_after_the_command_was_interrupted() {
     }
 }
 
+/// Numbers of rights that a process has (`CAP_…`), by its threads.
+fn rights_of_threads(pid: u32) -> Vec<(String, u64)> {
+    let threads = fs::read_dir(format!("/proc/{pid}/task")).expect("threads");
+    let of = |path: std::path::PathBuf| {
+        let status = fs::read_to_string(path.join("status")).expect("a status");
+        let field = |name: &str| {
+            let line = status.lines().find_map(|line| line.strip_prefix(name));
+            line.expect("a field").trim().to_owned()
+        };
+        let rights = u64::from_str_radix(&field("CapPrm:"), 16).expect("a number");
+        assert_eq!(field("NoNewPrivs:"), "1");
+        (field("Name:"), rights)
+    };
+    threads
+        .map(|thread| of(thread.expect("a thread").path()))
+        .collect()
+}
+
+#[test]
+fn no_thread_keeps_rights_that_reading_does_not_need() {
+    /// CAP_SETUID, CAP_NET_ADMIN, CAP_SYS_MODULE, CAP_SYS_ADMIN and CAP_PERFMON.
+    const HARMFUL: u64 = 1 << 7 | 1 << 12 | 1 << 16 | 1 << 21 | 1 << 38;
+    let ebbpool = Ebbpool::in_scratch();
+    let pid = std::process::id().to_string();
+    let words = ["capture", "process", "--pid", &pid, "-o", "idle.parquet"];
+    let Some(mut child) = attached(&ebbpool, &words) else {
+        return;
+    };
+    let is_harmless = |threads: &[(String, u64)]| threads.iter().all(|(_, has)| has & HARMFUL == 0);
+    let mut threads = rights_of_threads(child.id());
+    // Attaching may take longer on a machine that is busy.
+    for _ in 0..100 {
+        if is_harmless(&threads) {
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(50));
+        threads = rights_of_threads(child.id());
+    }
+    child.kill().expect("killed");
+    child.wait().expect("its end");
+    assert!(threads.len() > 1 && is_harmless(&threads), "{threads:x?}");
+}
+
+#[test]
+fn a_trace_with_the_name_of_its_facts_is_refused() {
+    let ebbpool = Ebbpool::in_scratch();
+    let pid = std::process::id().to_string();
+    let words = ["capture", "process", "--pid", &pid, "-o", "x.json"];
+    let output = ebbpool.command(&words).output().expect("an output");
+    let text = errors(&output);
+    assert!(!output.status.success());
+    assert!(
+        text.contains("x.json is the file of names and settings") || text.contains("needs root"),
+        "{text}"
+    );
+}
+
+#[test]
+fn a_trace_on_standard_output_is_followed_by_nothing() {
+    let ebbpool = Ebbpool::in_scratch();
+    // It reads itself by and by, as the test does.
+    let reader = Command::new("sh")
+        .args(["-c", "while sleep 0.05; do cat /etc/passwd; done"])
+        .stdout(Stdio::null())
+        .spawn();
+    let mut reader = reader.expect("a shell");
+    let pid = reader.id().to_string();
+    let words = [
+        "process",
+        "--pid",
+        &pid,
+        "--follow-children",
+        "--seconds",
+        "1",
+    ];
+    let output = ebbpool
+        .command(
+            &[
+                &["capture"][..],
+                &words,
+                &["-o", "/dev/stdout", "--at-most", "1000%"],
+            ]
+            .concat(),
+        )
+        .output()
+        .expect("an output");
+    reader.kill().expect("killed");
+    reader.wait().expect("its end");
+    let text = errors(&output);
+    if !output.status.success() {
+        assert!(
+            text.contains("needs root") || text.contains("this kernel"),
+            "{text}"
+        );
+        return;
+    }
+    assert!(text.contains("references,"), "{text}");
+    let printed = String::from_utf8_lossy(&output.stdout);
+    assert!(!printed.contains("references,"), "{printed}");
+}
+
 #[test]
 fn a_file_without_an_end_does_not_hold_the_list_up() {
     let scratch = tempfile::tempdir().expect("a folder");

@@ -779,6 +779,9 @@ fn a_policy_under_which_the_device_fails_is_never_the_best() {
         let why = row["failed"].as_str();
         assert!(why.is_some_and(|why| why.contains("worn out")), "{row}");
     }
+    let run = ["run", trace, "--frames", "5%", "--device", &device];
+    let message = errors(&ebbpool.run(&[&run[..], &["--policy", "lru"]].concat()));
+    assert_eq!(message.matches("the device failed").count(), 1, "{message}");
     let csv = compare("lru,cflru:window=1", &["--format", "csv"]);
     let failures: Vec<bool> = csv
         .lines()

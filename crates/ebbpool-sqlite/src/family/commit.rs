@@ -392,10 +392,15 @@ impl Family {
         std::mem::take(&mut self.main_is_prepared)
     }
 
-    /// SQLite changes its journal: it begins a transaction, goes on with it, or has ended one.
-    pub(crate) fn journal_changes(&mut self) {
+    /// SQLite changes its journal: it begins a transaction, goes on with it, or has ended one. Behind the sync of a transaction that
+    /// an epoch has, that is its end, and what SQLite has written since is its rollback. With an exclusive lock there is no other
+    /// sign of that, and the next transaction would be rolled back to what SQLite has undone.
+    pub(crate) fn journal_changes(&mut self) -> Answer<()> {
         self.journal_was_read = false;
-        self.main_in_doubt = None;
+        match self.main_in_doubt.take() {
+            Some(true) => self.take_main().map(|_| ()),
+            _ => Ok(()),
+        }
     }
 
     /// Where SQLite has rolled back what it has written to the main file, and an epoch of that has failed, makes what the main file

@@ -199,7 +199,7 @@ impl FilePlace {
     pub(super) fn replace(self) -> io::Result<Replacement> {
         // Renaming over a file needs no permission to write it. A user expects that a write-protected file is not replaced.
         let old = match &self.stat {
-            Some(_) => Some(rustix::fs::fstat(self.open()?)?),
+            Some(_) => Some(OldFile::of(&self.open()?)?),
             None => None,
         };
         // While this process owns it, no other user may open it: with the rights of the old file its owner could write to it,
@@ -215,8 +215,8 @@ impl FilePlace {
         Ok(Replacement {
             file,
             temporary,
-            owner: old.map(|old| (old.st_uid, Some(old.st_gid))),
-            rights: old.map(|old| Mode::from_raw_mode(old.st_mode & RIGHTS)),
+            owner: None,
+            old,
             place: self,
         })
     }
@@ -236,14 +236,19 @@ impl FilePlace {
         None
     }
 
-    /// Gives an unnamed file a name beside.
-    fn give_name(&self, file: &File) -> io::Result<OsString> {
+    /// Gives an unnamed file its name, or one beside if something has that name. Then the result is the name that is still to be
+    /// moved, which a process that is killed in between leaves there.
+    fn give_name(&self, file: &File) -> io::Result<Option<OsString>> {
         let from = path_of(file);
         let link = |name: &OsStr| {
             let flags = AtFlags::SYMLINK_FOLLOW;
             rustix::fs::linkat(rustix::fs::CWD, &from, &self.directory, name, flags)
         };
-        Ok(self.beside(link)?.1)
+        match link(&self.name) {
+            Ok(()) => Ok(None),
+            Err(Errno::EXIST) => Ok(Some(self.beside(link)?.1)),
+            Err(error) => Err(error.into()),
+        }
     }
 
     /// A new file beside, and its name.
@@ -284,15 +289,100 @@ pub(super) struct Replacement {
     file: File,
     /// Its name until then, if it has one.
     temporary: Option<OsString>,
+    /// The user and group that get a new file.
     owner: Option<(u32, Option<u32>)>,
-    /// The rights of the file that it replaces.
-    rights: Option<Mode>,
+    old: Option<OldFile>,
     place: FilePlace,
+}
+
+/// What a new file takes from the one that it replaces.
+#[derive(Debug)]
+struct OldFile {
+    owner: u32,
+    group: u32,
+    rights: u32,
+    /// Rights of single users and groups (an ACL), as the system stores them.
+    list: Option<Vec<u8>>,
+}
+
+/// Where Linux has a file's ACL.
+#[cfg(any(target_os = "linux", target_os = "android"))]
+const LIST: &str = "system.posix_acl_access";
+
+impl OldFile {
+    fn of(file: &File) -> io::Result<OldFile> {
+        let stat = rustix::fs::fstat(file)?;
+        Ok(OldFile {
+            owner: stat.st_uid,
+            group: stat.st_gid,
+            rights: stat.st_mode & RIGHTS,
+            list: list_of(file)?,
+        })
+    }
+
+    /// Gives owner, group and rights to the file that replaces this one. No user gets a right that the old file has not given: where
+    /// the group cannot be set, the group that the file has gets none.
+    fn hand_over(&self, file: &File) -> io::Result<()> {
+        const OF_GROUP: u32 = 0o070;
+        let (owner, group) = (Uid::from_raw(self.owner), Gid::from_raw(self.group));
+        // Only root gives files away; others keep what they write, and may give it to a group of theirs.
+        if rustix::fs::fchown(file, Some(owner), Some(group)).is_err() {
+            let _ = rustix::fs::fchown(file, None, Some(group));
+        }
+        let has_group = rustix::fs::fstat(file)?.st_gid == self.group;
+        let has_list = set_list(file, self.list.as_deref().filter(|_| has_group))?;
+        let rights = match has_group && (has_list || self.list.is_none()) {
+            true => self.rights,
+            // With an ACL these are the most that its users have, and not the rights of the group.
+            false => self.rights & !OF_GROUP,
+        };
+        Ok(rustix::fs::fchmod(file, Mode::from_raw_mode(rights))?)
+    }
+}
+
+/// The ACL of a file, if it has one.
+#[cfg(any(target_os = "linux", target_os = "android"))]
+fn list_of(file: &File) -> io::Result<Option<Vec<u8>>> {
+    // The most bytes of an attribute (`XATTR_SIZE_MAX`).
+    let mut list = vec![0; 1 << 16];
+    match rustix::fs::fgetxattr(file, LIST, list.as_mut_slice()) {
+        Ok(length) => {
+            list.truncate(length);
+            Ok(Some(list))
+        }
+        Err(Errno::NODATA | Errno::OPNOTSUPP) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Sets the ACL of a file, or removes the one that it has got from its directory. False if it has none afterwards.
+#[cfg(any(target_os = "linux", target_os = "android"))]
+fn set_list(file: &File, list: Option<&[u8]>) -> io::Result<bool> {
+    let flags = rustix::fs::XattrFlags::empty();
+    if let Some(list) = list
+        && rustix::fs::fsetxattr(file, LIST, list, flags).is_ok()
+    {
+        return Ok(true);
+    }
+    match rustix::fs::fremovexattr(file, LIST) {
+        Ok(()) | Err(Errno::NODATA | Errno::OPNOTSUPP) => Ok(false),
+        Err(error) => Err(error.into()),
+    }
+}
+
+#[cfg(not(any(target_os = "linux", target_os = "android")))]
+fn list_of(_file: &File) -> io::Result<Option<Vec<u8>>> {
+    Ok(None)
+}
+
+#[cfg(not(any(target_os = "linux", target_os = "android")))]
+fn set_list(_file: &File, _list: Option<&[u8]>) -> io::Result<bool> {
+    Ok(false)
 }
 
 impl Replacement {
     pub(super) fn give_to(&mut self, user: u32, group: Option<u32>) {
-        if self.rights.is_none() {
+        if self.old.is_none() {
             self.owner = Some((user, group));
         }
     }
@@ -303,12 +393,12 @@ impl Replacement {
             // Only root gives files away; others keep what they write.
             let _ = rustix::fs::fchown(&self.file, Some(Uid::from_raw(user)), group);
         }
-        if let Some(rights) = self.rights {
-            rustix::fs::fchmod(&self.file, rights)?;
+        if let Some(old) = &self.old {
+            old.hand_over(&self.file)?;
         }
         self.file.sync_all()?;
         if self.temporary.is_none() {
-            self.temporary = Some(self.place.give_name(&self.file)?);
+            self.temporary = self.place.give_name(&self.file)?;
         }
         let directory = &self.place.directory;
         if let Some(temporary) = &self.temporary {
@@ -451,6 +541,66 @@ mod tests {
         assert_eq!(fs::metadata(&other).expect("a file").uid(), 65534);
     }
 
+    /// An ACL as the system stores it: of each entry the kind, the rights, and the user.
+    #[cfg(target_os = "linux")]
+    fn list(entries: &[(u16, u16, u32)]) -> Vec<u8> {
+        let mut list = 2u32.to_le_bytes().to_vec();
+        for (kind, rights, user) in entries {
+            list.extend(kind.to_le_bytes());
+            list.extend(rights.to_le_bytes());
+            list.extend(user.to_le_bytes());
+        }
+        list
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_file_that_is_replaced_gives_no_user_more_rights() {
+        const UNUSED: u32 = u32::MAX;
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = |name: &str| folder.path().join(name);
+        let set = |path: &Path, name: &str, list: &[u8]| {
+            rustix::fs::setxattr(path, name, list, rustix::fs::XattrFlags::empty())
+        };
+        let get = |path: &Path| {
+            let file = File::open(path).expect("a file");
+            list_of(&file).expect("an attribute")
+        };
+        // The owner and one user may read and write, the group and others nothing.
+        let some = list(&[
+            (1, 6, UNUSED),
+            (2, 6, 4321),
+            (4, 0, UNUSED),
+            (16, 6, UNUSED),
+            (32, 0, UNUSED),
+        ]);
+        fs::write(path("listed"), "old").expect("written");
+        if set(&path("listed"), LIST, &some).is_err() {
+            let _ = writeln!(io::stderr(), "skipped: this file system has no ACLs");
+            return;
+        }
+        write(&path("listed")).expect("written");
+        assert_eq!(get(&path("listed")), Some(some));
+        // Of a directory that gives its new files an ACL, an old file may have none.
+        fs::write(path("plain"), "old").expect("written");
+        let mode = fs::Permissions::from_mode(0o640);
+        fs::set_permissions(path("plain"), mode).expect("a mode");
+        let usual = list(&[
+            (1, 7, UNUSED),
+            (2, 7, 4321),
+            (4, 5, UNUSED),
+            (16, 7, UNUSED),
+            (32, 0, UNUSED),
+        ]);
+        set(folder.path(), "system.posix_acl_default", &usual).expect("an attribute");
+        write(&path("plain")).expect("written");
+        assert_eq!(get(&path("plain")), None);
+        let mode = fs::metadata(path("plain")).expect("a file").mode();
+        assert_eq!(mode & 0o7777, 0o640);
+        write(&path("new")).expect("written");
+        assert!(get(&path("new")).is_some());
+    }
+
     fn place_of(path: &Path) -> FilePlace {
         match find(path).expect("found") {
             Found::File(place) => place,
@@ -503,6 +653,45 @@ mod tests {
             (count(), fs::read(&path).expect("a file")),
             (1, b"facts".to_vec())
         );
+    }
+
+    /// The names that come to be in a directory while `work` runs, in order.
+    #[cfg(target_os = "linux")]
+    fn names_during(folder: &Path, work: impl FnOnce()) -> Vec<String> {
+        use rustix::fs::inotify;
+        let flags = inotify::CreateFlags::NONBLOCK | inotify::CreateFlags::CLOEXEC;
+        let watch = inotify::init(flags).expect("a watch");
+        let events = inotify::WatchFlags::CREATE | inotify::WatchFlags::MOVED_TO;
+        inotify::add_watch(&watch, folder, events).expect("a watch");
+        work();
+        let mut buffer = [std::mem::MaybeUninit::uninit(); 4096];
+        let mut reader = inotify::Reader::new(watch, &mut buffer);
+        let mut names = Vec::new();
+        while let Ok(event) = reader.next() {
+            let name = event.file_name().map(|name| name.to_string_lossy());
+            names.extend(name.map(std::borrow::Cow::into_owned));
+        }
+        names
+    }
+
+    /// Else a process that is killed in between would leave another name.
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_new_file_has_no_other_name_before() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("out");
+        if place_of(&path).unnamed(Mode::RUSR).is_none() {
+            let _ = writeln!(
+                io::stderr(),
+                "skipped: this file system has no files without a name"
+            );
+            return;
+        }
+        let write = || assert_eq!(write(&path).expect("written"), 5);
+        assert_eq!(names_during(folder.path(), write), ["out"]);
+        // A file that is there can only be replaced by one with a name.
+        let names = names_during(folder.path(), write);
+        assert!(names.len() == 2 && names[1] == "out", "{names:?}");
     }
 
     #[test]

@@ -133,7 +133,8 @@ impl MysqlServer {
     pub fn open(process: Process, symbols: Option<&Path>) -> Result<MysqlServer, CaptureError> {
         let program_name = process.program()?;
         let exe = process.path("exe");
-        let file = ProgramFile::open(&exe).map_err(CaptureError::read(exe))?;
+        let file =
+            ProgramFile::open(&exe, &process.path("mountinfo")).map_err(CaptureError::read(exe))?;
         let program = ElfProgram::of_file(&file, &program_name)?;
         let separate = match symbols {
             Some(path) => Some(debug_symbols(path, &program)?),

@@ -115,7 +115,8 @@ impl PostgresServer {
             ));
         };
         let exe = process.path("exe");
-        let file = ProgramFile::open(&exe).map_err(CaptureError::read(exe))?;
+        let file =
+            ProgramFile::open(&exe, &process.path("mountinfo")).map_err(CaptureError::read(exe))?;
         let program = ElfProgram::of_file(&file, &program_name)?;
         let displacement = process
             .displacement(&program, &program_name)

@@ -215,7 +215,7 @@ impl SqliteSource {
     /// The captured trace, with the paths of the databases; without `names`, databases are called by numbers. The page size is that
     /// of the database with most references.
     pub fn trace(&mut self, mut recorder: Recorder, names: bool) -> CapturedTrace {
-        self.look_at_files(&open_files(self.process));
+        self.look_at_files(&self.open_files());
         self.look_at_closed_files();
         let first = self.databases.first_of_paths();
         recorder.rename(|key| {
@@ -258,6 +258,18 @@ impl SqliteSource {
             objects: objects.collect(),
             recorder,
         }
+    }
+
+    /// The files that the process has open, by the paths that it has for them: in a root directory of its own (chroot) these are others
+    /// than the kernel's.
+    fn open_files(&self) -> Vec<OpenFile> {
+        let mut files = open_files(self.process);
+        if let Ok(root) = self.process.directory("root") {
+            for file in &mut files {
+                file.path = root.below(&file.path).to_owned();
+            }
+        }
+        files
     }
 
     /// A pager begins or ends; `copy` is its memory at that time.
@@ -436,7 +448,7 @@ impl Source for SqliteSource {
         // Another file's path may be at the address of one that was closed.
         self.roles.clear();
         self.has_become_another = self.is_unmapped();
-        let files = open_files(self.process);
+        let files = self.open_files();
         // Where pagers are seen to end, what is in memory now may be younger than the events that are read next.
         let pagers = match self.shows_lifetimes {
             true => self.databases.unnamed(),
@@ -446,6 +458,12 @@ impl Source for SqliteSource {
             self.look_at(pager, &files);
         }
         self.look_at_files(&files);
+    }
+
+    /// What was met since the last look has no name yet.
+    fn look_at_last(&mut self) {
+        self.looked = None;
+        self.look();
     }
 
     fn is_alive(&self) -> bool {
