@@ -629,6 +629,36 @@ fn ebb_in_few_frames_follows_pages_that_change() {
     }
 }
 
+/// Pages that have lain long, while others were hit, are given up soon when the workload changes.
+#[test]
+fn ebb_after_a_long_calm() {
+    for (hits, left_out) in [(0, 0), (1_000_000, 0), (0, 1 << 31), (0, 3 << 30)] {
+        let misses = |spec| {
+            let mut buffer = Buffer::new(spec, 1000);
+            let mut random = workload::RandomWorkload::new(7);
+            let read = |buffer: &mut Buffer, page| {
+                let unknown = FutureUse::default();
+                let events = buffer.reference(page, false, None, unknown, &BTreeSet::new());
+                !events.is_empty()
+            };
+            for _ in 0..20_000 {
+                read(&mut buffer, random.below_skewed(4000));
+            }
+            for _ in 0..hits {
+                read(&mut buffer, random.below(10));
+            }
+            buffer.policy.left_out(left_out);
+            let after = (0..50_000).filter(|_| read(&mut buffer, 10_000 + random.below(800)));
+            after.count()
+        };
+        let (ebb, lru) = (misses("ebb"), misses("lru"));
+        assert!(
+            ebb < 4 * lru,
+            "{ebb} and {lru} misses after {hits} hits and {left_out} that were left out"
+        );
+    }
+}
+
 /// At this size the models take most of the time, so that one run has all disturbances, and two
 /// tests divide the policies between them.
 fn a_thousand_frames<'a>(specs: impl Iterator<Item = &'a &'a str>) {

@@ -131,8 +131,9 @@ pub(crate) struct Ebb {
     groups: Groups,
     duel: Duel,
     now: u64,
-    /// When a search last made all slots due.
+    /// When a search last made all slots due, and the searches since then.
     all_due: u64,
+    searches: usize,
     asymmetry: f64,
     misses: u64,
     next_round: u64,
@@ -207,6 +208,7 @@ impl Ebb {
             duel: Duel::new(m, parameters.lru_begins),
             now: 0,
             all_due: 0,
+            searches: 0,
             asymmetry: 1.0,
             misses: 0,
             next_round: 64,
@@ -458,13 +460,18 @@ impl Ebb {
         }
     }
 
+    fn make_all_due(&mut self) {
+        self.searches = 0;
+        self.all_due = self.now;
+        for resident in self.slots.iter_mut().flatten() {
+            resident.review = self.now;
+        }
+    }
+
     /// Compares the next groups of slots with the candidates.
     fn search(&mut self, pinned: &BTreeSet<u64>) {
         if self.now >= self.all_due + (1 << 30) {
-            self.all_due = self.now;
-            for resident in self.slots.iter_mut().flatten() {
-                resident.review = self.now;
-            }
+            self.make_all_due();
         }
         let mut slots = Vec::new();
         for _ in 0..self.groups.searched {
@@ -575,6 +582,10 @@ impl Policy for Ebb {
             }
             self.candidates[least].1 = found;
         };
+        self.searches += 1;
+        if self.searches > self.m / 2 {
+            self.make_all_due();
+        }
         self.resident_at(slot).page
     }
 

@@ -21,6 +21,9 @@ pub(super) struct Reviews {
     groups: Vec<GroupReviews>,
     /// No review is at an earlier time.
     since: u64,
+    /// Searches since all frames were due, and how many there are at most.
+    searches: u32,
+    most_searches: u32,
 }
 
 /// The reviews of a group, within a line of the processor's cache.
@@ -34,6 +37,8 @@ impl Reviews {
         Reviews {
             groups: vec![group; frames.div_ceil(GROUP) as usize],
             since: 0,
+            searches: 0,
+            most_searches: frames / 2,
         }
     }
 
@@ -46,10 +51,22 @@ impl Reviews {
         }
     }
 
+    /// A search has found a victim. Makes all frames due after so many that the workload may have changed: a page was compared
+    /// with candidates of its time, and may be worth less than those of now. Where pages have lain for long, nearly all frames
+    /// would be passed over for as long again, and new pages would evict each other.
+    #[inline]
+    pub(super) fn end_search(&mut self, now: u64) {
+        self.searches += 1;
+        if self.searches > self.most_searches {
+            self.make_all_due(now);
+        }
+    }
+
     #[cold]
     fn make_all_due(&mut self, now: u64) {
         self.groups.fill(GroupReviews([now as u32; GROUP as usize]));
         self.since = now;
+        self.searches = 0;
     }
 
     #[inline]
@@ -125,6 +142,16 @@ mod tests {
     }
 
     #[test]
+    fn all_are_due_after_half_as_many_searches_as_there_are_frames() {
+        let mut reviews = Reviews::new(8);
+        for at in 0..20 {
+            reviews.put_off(3, 3.0, 1.0, 1000, 100);
+            reviews.end_search(100);
+            assert_eq!(reviews.due(0, 100) & 8 != 0, at % 5 == 4, "search {at}");
+        }
+    }
+
+    #[test]
     fn what_is_long_past_is_due() {
         let mut reviews = Reviews::new(2);
         reviews.admit(0, 1000);
@@ -133,6 +160,8 @@ mod tests {
             let mut reviews = Reviews {
                 groups: reviews.groups.clone(),
                 since: 1000,
+                searches: 0,
+                most_searches: 1,
             };
             reviews.begin_search(1000 + wait);
             assert_eq!(reviews.due(0, 1000 + wait) & 1, 1, "{wait}");
