@@ -98,9 +98,9 @@ def test_a_stream_whose_batches_lack_columns_is_refused(columns: int) -> None:
             stream.get_next = ctypes.cast(kept[-1], ctypes.c_void_p).value
             return capsule
 
-    with pytest.raises(ebbpool.TraceError):
+    with pytest.raises(ebbpool.TraceError, match="not of the type that the stream states"):
         ebbpool.Trace(Lying())
-    with pytest.raises(ebbpool.TraceError):
+    with pytest.raises(ebbpool.TraceFileError, match="not of the type that the stream states"):
         ebbpool.Trace(lambda: Lying()).info()
 
 
