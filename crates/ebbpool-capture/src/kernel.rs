@@ -5,7 +5,7 @@
 
 #![allow(unsafe_code)]
 
-use std::ffi::CString;
+use std::ffi::{CStr, CString};
 use std::fs;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
@@ -338,13 +338,31 @@ pub(crate) fn probe(
     if !matches!(refused, CaptureError::Privilege { .. }) {
         return Err(refused);
     }
-    let linked = load_program(ProgramKind::LinkedUprobe, code).and_then(|program| {
-        Ok(Probe {
-            _attached: uprobe_link(path, offset, &program, pid)?,
+    let Ok(program) = load_program(ProgramKind::LinkedUprobe, code) else {
+        return Err(refused);
+    };
+    if pid.is_some() && !links_see_all_threads(&program) {
+        return Err(CaptureError::Kernel {
+            attempt: "probe another program without root".into(),
+            detail: "this kernel's links of probes see one thread of a process only, as Linux before 6.10 does and its \
+                     first versions of 6.6 and 6.9; run it as root"
+                .into(),
+        });
+    }
+    match uprobe_link(path, offset, &program, pid) {
+        Ok(attached) => Ok(Probe {
+            _attached: attached,
             _program: program,
-        })
-    });
-    linked.map_err(|_| refused)
+        }),
+        Err(_) => Err(refused),
+    }
+}
+
+/// False on kernels whose links of uprobes compare the number of a process with that of a thread. These look for the process
+/// -1, and the others refuse the number before they look at the path, which is no program; libbpf asks so, too.
+fn links_see_all_threads(program: &OwnedFd) -> bool {
+    let asked = create_uprobe_link(c"/", 0, program, u32::MAX);
+    asked.is_err_and(|error| error.raw_os_error() == Some(libc::EINVAL))
 }
 
 /// The same as [`perf_event`] by a link of BPF.
@@ -356,10 +374,21 @@ fn uprobe_link(
 ) -> Result<OwnedFd, CaptureError> {
     let name = CString::new(path).map_err(|_| CaptureError::malformed(path, "a NUL in a path"))?;
     let process = pid.map_or(0, |pid| pid as u32);
+    create_uprobe_link(&name, offset, program, process)
+        .map_err(|error| CaptureError::of_kernel("probe another program", error))
+}
+
+/// The process 0 stands for all processes.
+fn create_uprobe_link(
+    path: &CStr,
+    offset: u64,
+    program: &OwnedFd,
+    process: u32,
+) -> io::Result<OwnedFd> {
     let mut attributes = [
         program.as_raw_fd() as u64,
         UPROBE_MULTI,
-        name.as_ptr() as u64,
+        path.as_ptr() as u64,
         &raw const offset as u64,
         0,
         0,
@@ -367,9 +396,7 @@ fn uprobe_link(
         1,
         u64::from(process),
     ];
-    bpf(Command::LinkCreate, &mut attributes)
-        .map(owned)
-        .map_err(|error| CaptureError::of_kernel("probe another program", error))
+    bpf(Command::LinkCreate, &mut attributes).map(owned)
 }
 
 /// Runs `program` whenever a process gets to the instruction at `offset` of the file `path`: in the process `pid`, or in
