@@ -51,7 +51,7 @@ impl Reviews {
         }
     }
 
-    /// A search has found a victim. Makes all frames due after so many that the workload may have changed: a page was compared
+    /// A search has found a victim. Makes all frames due once their number lets the workload have changed: a page was compared
     /// with candidates of its time, and may be worth less than those of now. Where pages have lain for long, nearly all frames
     /// would be passed over for as long again, and new pages would evict each other.
     #[inline]
