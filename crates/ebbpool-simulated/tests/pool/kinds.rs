@@ -328,8 +328,12 @@ pub fn busy_page(case: &Case) -> Tally {
         let begin = Instant::now();
         drop(pool.fix_read(1).expect("nothing goes wrong"));
         let waited = begin.elapsed();
-        // The writers that were elders before it, and what the simulation adds to each pause.
-        let longest = Duration::from_millis(50);
+        // The writers that were elders before it, and what the simulation adds to each pause. Where pages are evicted, these are
+        // the holder, the writer that fixes the page again, and once more that one if the page is evicted in between.
+        let longest = match evicts {
+            true => Duration::from_micros(3 * hold + 5000),
+            false => Duration::from_millis(50),
+        };
         assert!(waited < longest, "a reader waited for {waited:?}");
         thread::sleep(Duration::from_millis(random() % 20));
     }
