@@ -14,6 +14,7 @@ function summarySection({ sentence, heads, rows, notes }) {
       { class: "scroll tall", tabindex: 0, role: "region", "aria-labelledby": "all-traces-name" },
       element("table", { class: "results" }, element("thead", {}, element("tr", {}, ...head)), element("tbody", {}, ...rows.map(row))),
     ),
-    ...notes.map((note) => element("p", { class: "lead" }, `${note.charAt(0).toUpperCase()}${note.slice(1)}.`)),
+    // They name traces, such as generators with many parameters.
+    ...notes.map((note) => element("p", { class: "lead" }, ...breakable(`${note.charAt(0).toUpperCase()}${note.slice(1)}.`))),
   );
 }
