@@ -62,6 +62,16 @@ impl Capabilities {
         .union(Capabilities::WRITES_UNTIMED)
         .union(Capabilities::CHECKPOINTS);
 
+    /// What a wrapper of one policy serves that calls the wrapped policy's methods of the same names.
+    pub(crate) const FORWARDED: Capabilities = Capabilities::LEAVES_HITS_OUT
+        .union(Capabilities::EVICTS_MORE)
+        .union(Capabilities::PADDING)
+        .union(Capabilities::WRITES_TOGETHER)
+        .union(Capabilities::COSTS)
+        .union(Capabilities::ERASE_COUNTS)
+        .union(Capabilities::CLASSES)
+        .union(Capabilities::OFFLINE);
+
     /// How much of the future is required.
     pub fn foresight(self) -> Foresight {
         let levels = [

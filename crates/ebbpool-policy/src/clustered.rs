@@ -47,14 +47,7 @@ impl<P: Policy> Clustered<P> {
 }
 
 /// The capabilities of the wrapped policy that are forwarded.
-pub(crate) const SERVES: Capabilities = Capabilities::LEAVES_HITS_OUT
-    .union(Capabilities::EVICTS_MORE)
-    .union(Capabilities::PADDING)
-    .union(Capabilities::WRITES_TOGETHER)
-    .union(Capabilities::COSTS)
-    .union(Capabilities::ERASE_COUNTS)
-    .union(Capabilities::CLASSES)
-    .union(Capabilities::OFFLINE);
+pub(crate) const SERVES: Capabilities = Capabilities::FORWARDED;
 
 impl<P: Policy> Policy for Clustered<P> {
     const CAPABILITIES: Capabilities = P::CAPABILITIES;

@@ -28,14 +28,7 @@ pub struct Ace {
 }
 
 /// The capabilities of the wrapped policy that are forwarded.
-const SERVES: Capabilities = Capabilities::LEAVES_HITS_OUT
-    .union(Capabilities::EVICTS_MORE)
-    .union(Capabilities::PADDING)
-    .union(Capabilities::WRITES_TOGETHER)
-    .union(Capabilities::COSTS)
-    .union(Capabilities::ERASE_COUNTS)
-    .union(Capabilities::CLASSES)
-    .union(Capabilities::OFFLINE);
+const SERVES: Capabilities = Capabilities::FORWARDED;
 
 #[derive(Clone, Copy, PartialEq)]
 enum State {
