@@ -4,12 +4,11 @@ use std::collections::HashMap;
 
 use ebbpool_device::changing::AsymmetrySpec;
 use ebbpool_lab::{MemorySize, Pricing};
-use ebbpool_policy::PolicySpec;
 use ebbpool_sim::Size;
 use ebbpool_trace::Source;
 
 use super::parsed::Parsed;
-use super::plan::{Cell, CellPolicy, NamedGuest, PseudoPolicy, RunConfig, RunDevice};
+use super::plan::{Cell, CellPolicy, PseudoPolicy, RunConfig, RunDevice};
 use super::runner::pricing_of;
 use super::work::WorkKind;
 use crate::error::ExperimentError;
@@ -24,22 +23,22 @@ pub(crate) struct CellGroup {
 
 /// The policies of a group of cells, or the bound that takes their place.
 pub(crate) enum GroupPolicies {
-    Policies(Vec<Parsed<PolicySpec>>),
+    /// No pseudo-policy is among them.
+    Simulated(Vec<CellPolicy>),
     Pseudo(PseudoPolicy),
-    Guest(NamedGuest),
 }
 
 impl CellGroup {
     /// The number of simulations. A policy that does not look at costs has one for all asymmetries.
     pub(crate) fn simulations(&self) -> f64 {
         let asymmetries = self.asymmetries.len();
-        let of_policy = |policy: &Parsed<PolicySpec>| match policy.get().looks_at_costs() {
+        let of_policy = |policy: &CellPolicy| match policy.looks_at_costs() {
             true => asymmetries,
             false => asymmetries.min(1),
         };
         let each = match &self.policies {
-            GroupPolicies::Policies(policies) => policies.iter().map(of_policy).sum(),
-            GroupPolicies::Pseudo(_) | GroupPolicies::Guest(_) => asymmetries,
+            GroupPolicies::Simulated(policies) => policies.iter().map(of_policy).sum(),
+            GroupPolicies::Pseudo(_) => asymmetries,
         };
         (each * self.frames.len()) as f64
     }
@@ -84,11 +83,8 @@ impl CellGroup {
     #[cfg(unix)]
     pub(crate) fn all(&self) -> impl Iterator<Item = Cell> {
         let policies: Vec<CellPolicy> = match &self.policies {
-            GroupPolicies::Policies(policies) => {
-                policies.iter().cloned().map(CellPolicy::Policy).collect()
-            }
+            GroupPolicies::Simulated(policies) => policies.clone(),
             GroupPolicies::Pseudo(pseudo) => vec![CellPolicy::Pseudo(*pseudo)],
-            GroupPolicies::Guest(guest) => vec![CellPolicy::Guest(guest.clone())],
         };
         policies.into_iter().flat_map(move |policy| {
             self.frames.iter().flat_map(move |frames| {
@@ -108,9 +104,8 @@ impl CellGroup {
         CellGroup {
             config: cell.config.clone(),
             policies: match &cell.policy {
-                CellPolicy::Policy(policy) => GroupPolicies::Policies(vec![policy.clone()]),
                 CellPolicy::Pseudo(pseudo) => GroupPolicies::Pseudo(*pseudo),
-                CellPolicy::Guest(guest) => GroupPolicies::Guest(guest.clone()),
+                policy => GroupPolicies::Simulated(vec![policy.clone()]),
             },
             frames: vec![cell.frames.clone()],
             asymmetries: vec![cell.asymmetry.clone()],
@@ -141,14 +136,14 @@ pub(crate) fn groups(cells: &[Cell]) -> Vec<CellGroup> {
     }
     let mut groups: Vec<CellGroup> = Vec::new();
     for group in of_policies {
-        let GroupPolicies::Policies(policies) = &group.policies else {
+        let GroupPolicies::Simulated(policies) = &group.policies else {
             groups.push(group);
             continue;
         };
         let same = groups
             .iter_mut()
             .find_map(|other| match &mut other.policies {
-                GroupPolicies::Policies(same)
+                GroupPolicies::Simulated(same)
                     if other.config == group.config
                         && other.frames == group.frames
                         && other.asymmetries == group.asymmetries =>

@@ -146,14 +146,14 @@ impl Runner<'_> {
             return Err(unsuitable(&spec.to_string()));
         }
         let sim_cell = SimCell {
-            policy: spec.clone(),
+            policy: spec.clone().into(),
             frames,
             asymmetry: pricing.asymmetry.ratio(),
         };
         let store = self.store(&source);
         let key = format!(
-            "estimates of {spec} {sim_cell:?} warmup={}",
-            resolved.warmup
+            "estimates of {spec} frames={frames} R={:?} warmup={}",
+            sim_cell.asymmetry, resolved.warmup
         );
         let stored = store.get(&key);
         let stored = stored.and_then(|json| serde_json::from_slice::<EstimateErrors>(&json).ok());

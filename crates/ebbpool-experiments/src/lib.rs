@@ -13,7 +13,6 @@ mod error;
 mod estimates;
 mod files;
 mod format;
-mod guest_runs;
 mod json;
 mod listener;
 mod lower;

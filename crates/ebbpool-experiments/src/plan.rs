@@ -7,7 +7,7 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 use ebbpool_device::changing::AsymmetrySpec;
-use ebbpool_lab::{MemorySize, PricingRequest, parse_warmup};
+use ebbpool_lab::{DeviceFeatures, MemorySize, PricingRequest, parse_warmup};
 use ebbpool_policy::PolicySpec;
 use ebbpool_sim::{AtEnd, GuestPolicy, SimPolicy, Warmup};
 
@@ -17,6 +17,7 @@ use super::ordered::Text;
 use super::parsed::Parsed;
 #[cfg(unix)]
 use super::real;
+use super::runner::supported;
 use crate::error::ExperimentError;
 
 /// One simulation.
@@ -108,6 +109,34 @@ impl CellPolicy {
         match PseudoPolicy::named(text) {
             Some(pseudo) => Ok(CellPolicy::Pseudo(pseudo)),
             None => Ok(CellPolicy::Policy(Parsed::new(text, str::parse)?)),
+        }
+    }
+
+    /// The policy on a device with these features.
+    ///
+    /// # Errors
+    ///
+    /// If the device lacks what the policy needs; for a bound, which is no policy.
+    pub(crate) fn supported(
+        &self,
+        features: &DeviceFeatures,
+    ) -> Result<SimPolicy, ExperimentError> {
+        match self {
+            CellPolicy::Policy(policy) => Ok(supported(policy.get(), features)?.into()),
+            CellPolicy::Guest(guest) => Ok(SimPolicy::Guest(Arc::clone(&guest.0))),
+            CellPolicy::Pseudo(pseudo) => Err(ExperimentError::Invalid(format!(
+                "{} is no policy",
+                pseudo.name()
+            ))),
+        }
+    }
+
+    /// True if costs may change its choices, so that it has one simulation for each asymmetry.
+    pub(crate) fn looks_at_costs(&self) -> bool {
+        match self {
+            CellPolicy::Policy(policy) => policy.get().looks_at_costs(),
+            CellPolicy::Guest(guest) => guest.0.looks_at_costs(),
+            CellPolicy::Pseudo(_) => true,
         }
     }
 

@@ -12,7 +12,7 @@ use ebbpool_lab::{DeviceFeatures, Pricing, Settings, TraceSummary};
 use ebbpool_policy::PolicySpec;
 use ebbpool_sim::{
     Cell as SimCell, Moment, NoObserver, NoStore, Progress, ResolvedSweep, SimError, SimOptions,
-    Store, Sweep, SweepResult, SweepRow, simulate_one,
+    SimPolicy, Store, Sweep, SweepResult, SweepRow, simulate_one,
 };
 use ebbpool_trace::{Batch, Source};
 
@@ -36,7 +36,7 @@ pub(crate) struct CellResult {
     pub(crate) moments: Vec<Moment>,
     /// The policy in canonical spelling, or the name of what takes its place.
     pub(crate) spec: String,
-    /// The policy, if the simulator computed the result.
+    /// The policy, if the simulator computed the result and the policy is one of the registry.
     pub(crate) simulated: Option<PolicySpec>,
     pub(crate) frames: u64,
     /// The initial cost of a write for the policies, in page reads.
@@ -117,11 +117,8 @@ impl<'a> Runner<'a> {
                 continue;
             }
             match &group.policies {
-                GroupPolicies::Policies(policies) => {
+                GroupPolicies::Simulated(policies) => {
                     self.run_group(&group, policies, time_lines, &mut measured)?;
-                }
-                GroupPolicies::Guest(guest) => {
-                    self.run_guest(&group, guest, time_lines, &mut measured)?;
                 }
                 GroupPolicies::Pseudo(PseudoPolicy::Optimum) => {
                     self.run_optimum(&group, &mut measured)?;
@@ -137,7 +134,7 @@ impl<'a> Runner<'a> {
     fn run_group(
         &self,
         group: &CellGroup,
-        policies: &[Parsed<PolicySpec>],
+        policies: &[CellPolicy],
         time_lines: bool,
         measured: &mut HashMap<Cell, CellResult>,
     ) -> Result<(), ExperimentError> {
@@ -147,12 +144,12 @@ impl<'a> Runner<'a> {
         let Some(first) = pricings.first() else {
             return Ok(());
         };
-        let specs = policies
+        let simulated = policies
             .iter()
-            .map(|policy| supported(policy.get(), &first.capabilities))
-            .collect::<Result<Vec<PolicySpec>, _>>()?;
+            .map(|policy| policy.supported(&first.capabilities))
+            .collect::<Result<Vec<SimPolicy>, _>>()?;
         let sweep = Sweep {
-            policies: specs.clone(),
+            policies: simulated.clone(),
             sizes: group.sizes(),
             asymmetries: pricings.iter().map(|pricing| pricing.asymmetry).collect(),
             warmup: *config.warmup.get(),
@@ -178,14 +175,14 @@ impl<'a> Runner<'a> {
                 at_end: *config.at_end.get(),
                 checkpoints: None,
             };
-            let spec = &specs[row.policy];
+            let policy = &simulated[row.policy];
             let result = CellResult {
-                simulated: Some(spec.clone()),
-                ..self.measured(&of_trace, spec.to_string(), pricing, &row)
+                simulated: policy.registered().cloned(),
+                ..self.measured(&of_trace, policy.to_string(), pricing, &row)
             };
             let cell = Cell {
                 config: config.clone(),
-                policy: CellPolicy::Policy(policies[row.policy].clone()),
+                policy: policies[row.policy].clone(),
                 frames: group.frames[row.size].clone(),
                 asymmetry: group.asymmetries[row.asymmetry].clone(),
             };
@@ -282,7 +279,7 @@ impl<'a> Runner<'a> {
             let config = &cell.config;
             let source = self.traces.source(&config.trace)?;
             let sim_cell = SimCell {
-                policy,
+                policy: policy.into(),
                 frames: result.frames,
                 asymmetry: result.asymmetry,
             };

@@ -8,7 +8,8 @@ use ebbpool_device::changing::AsymmetrySpec;
 use ebbpool_policy::PolicySpec;
 use ebbpool_sim::bound::BoundQuestion;
 use ebbpool_sim::{
-    GuestPolicy, Progress, ResolvedSweep, SimError, Store, Sweep, SweepResult, SweepRow, TraceFacts,
+    GuestPolicy, Progress, ResolvedSweep, SimError, SimPolicy, Store, Sweep, SweepResult, SweepRow,
+    TraceFacts,
 };
 use ebbpool_trace::stats::TraceStatistics;
 use ebbpool_trace::{Metadata, Source};
@@ -235,8 +236,10 @@ impl Lab<'_> {
             .for_each(|pricing| self.notes(&pricing.notes));
         let capabilities = pricings.first().map(|pricing| &pricing.capabilities);
         let policies = request.registered(capabilities.unwrap_or(&Default::default()))?;
+        let registered = policies.into_iter().map(SimPolicy::from);
+        let guests = request.guests.iter().cloned().map(SimPolicy::Guest);
         let sweep = Sweep {
-            policies,
+            policies: registered.chain(guests).collect(),
             sizes: request.sizes.iter().map(|size| size.size).collect(),
             asymmetries: Vec::new(),
             warmup: request.counting.warmup,
@@ -246,13 +249,7 @@ impl Lab<'_> {
             device: None,
         };
         let store = self.store(source);
-        let mut swept = match sweep.policies.is_empty() {
-            true => self.without_policies(&sweep, source, &*store)?,
-            false => self.sweep_all(&sweep, &pricings, source, &*store)?,
-        };
-        if !request.guests.is_empty() && !swept.interrupted {
-            self.add_guests(request, &sweep, &pricings, source, &mut swept)?;
-        }
+        let swept = self.sweep_all(&sweep, &pricings, source, &*store)?;
         let bounds = match request.bound && !swept.interrupted {
             true => self.lower_bounds(request, &pricings, &swept.resolved, source, &*store)?,
             false => None,
@@ -269,9 +266,7 @@ impl Lab<'_> {
             true => self.stored_info(source, &*store)?,
             false => None,
         };
-        let registered = sweep.policies.iter().map(ToString::to_string);
-        let guests = request.guests.iter().map(|guest| guest.name().to_string());
-        let policies: Vec<String> = registered.chain(guests).collect();
+        let policies: Vec<String> = sweep.policies.iter().map(ToString::to_string).collect();
         Ok(self.comparison(request, policies, pricings, source, swept, bounds, info))
     }
 
@@ -448,7 +443,7 @@ fn add_part(all: &mut Option<SweepResult>, swept: SweepResult, part: &[usize]) {
 
 /// Groups of prices, as indices, that one sweep serves. The constant asymmetries form one group, because a
 /// policy that ignores costs runs once for all of them. Each other price is a group of its own.
-pub(crate) fn parts(pricings: &[Pricing]) -> Vec<Vec<usize>> {
+fn parts(pricings: &[Pricing]) -> Vec<Vec<usize>> {
     let (plain, served): (Vec<usize>, Vec<usize>) =
         (0..pricings.len()).partition(|&at| pricings[at].device.is_none());
     let mut parts = vec![plain];

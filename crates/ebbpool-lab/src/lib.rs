@@ -35,7 +35,6 @@ pub mod diff;
 pub mod dirty_end;
 mod error;
 mod events;
-mod guests;
 mod knee;
 mod lab;
 pub mod lifetime;

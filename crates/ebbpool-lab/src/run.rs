@@ -166,7 +166,7 @@ impl Lab<'_> {
         let done = self.with_progress(&policy.to_string(), |progress| {
             let (frames, warmup) = extent(source, request, &metadata, stated, progress)?;
             let cell = Cell {
-                policy,
+                policy: policy.into(),
                 frames,
                 asymmetry: pricing.asymmetry.ratio(),
             };

@@ -2,20 +2,16 @@
 
 use std::error::Error;
 use std::fmt;
+use std::str::FromStr;
 use std::sync::Arc;
 
-use ebbpool_device::AnyDevice;
-use ebbpool_policy::{Capabilities, DynPolicy, Foresight, Policy, PolicySpec};
-use ebbpool_trace::{OptionalColumns, Source};
+use ebbpool_policy::{Capabilities, DynPolicy, Policy, PolicySpec, SpecError};
+use ebbpool_trace::OptionalColumns;
 
 use crate::engine::{Chunk, Counts, Drive, Engine, Setup};
 use crate::error::SimError;
 use crate::listener::{DynObserver, Listener};
-use crate::observer::{NoObserver, Observer};
-use crate::on_device::{DeviceObserver, DeviceOutcome};
-use crate::stream::{
-    Progress, Sampled, SimOptions, SimOutcome, drive, online_setup, scan_for, workers,
-};
+use crate::observer::NoObserver;
 use crate::time_line::TimeLine;
 
 /// A policy from outside the registry. It knows nothing of the future, and its results are not stored, because its name
@@ -77,6 +73,35 @@ impl SimPolicy {
         }
     }
 
+    /// What it asks of the simulator: nothing if it is a guest, whose [host](GuestHost::run) refuses what no guest gets.
+    pub fn capabilities(&self) -> Capabilities {
+        match self {
+            SimPolicy::Registered(policy) => policy.capabilities(),
+            SimPolicy::Guest(_) => Capabilities::empty(),
+        }
+    }
+
+    /// True if it needs nothing of the future.
+    pub fn online(&self) -> bool {
+        self.registered().is_none_or(PolicySpec::online)
+    }
+
+    /// True if costs may change its choices; otherwise one run per size serves all asymmetries.
+    pub fn looks_at_costs(&self) -> bool {
+        match self {
+            SimPolicy::Registered(policy) => policy.looks_at_costs(),
+            SimPolicy::Guest(guest) => guest.looks_at_costs(),
+        }
+    }
+
+    /// An error if it is a guest of which a policy has failed since the last call.
+    pub(crate) fn check(&self) -> Result<(), SimError> {
+        match self {
+            SimPolicy::Registered(_) => Ok(()),
+            SimPolicy::Guest(guest) => check_guest(&**guest),
+        }
+    }
+
     /// True if a sample of the pages estimates its bill without bias.
     pub fn has_miniature(&self) -> bool {
         match self {
@@ -92,6 +117,15 @@ impl fmt::Display for SimPolicy {
             SimPolicy::Registered(policy) => policy.fmt(f),
             SimPolicy::Guest(guest) => f.write_str(guest.name()),
         }
+    }
+}
+
+impl FromStr for SimPolicy {
+    type Err = SpecError;
+
+    /// A policy of the registry.
+    fn from_str(text: &str) -> Result<Self, SpecError> {
+        text.parse().map(SimPolicy::Registered)
     }
 }
 
@@ -207,17 +241,6 @@ pub(crate) fn engine_of_guest<'o>(
     }
 }
 
-/// A guest over a number of frames, with one asymmetry.
-#[derive(Clone, Debug)]
-pub struct GuestCell {
-    /// The policy.
-    pub policy: Arc<dyn GuestPolicy>,
-    /// Frames, at least 1.
-    pub frames: u64,
-    /// Cost of a page write in page reads.
-    pub asymmetry: f64,
-}
-
 /// An engine that does its work as the guest requires.
 struct HostedEngine<'o> {
     engine: Box<dyn Drive + 'o>,
@@ -250,94 +273,4 @@ impl Drive for HostedEngine<'_> {
         self.guest.around(&mut || counts = engine.finish(pages));
         counts
     }
-}
-
-impl GuestCell {
-    fn engine<'o>(
-        &self,
-        setup: Setup,
-        observer: Option<&'o mut dyn DynObserver>,
-    ) -> Result<Box<dyn Drive + 'o>, SimError> {
-        engine_of_guest(&self.policy, setup, observer)
-    }
-
-    fn check(&self) -> Result<(), SimError> {
-        check_guest(&*self.policy)
-    }
-}
-
-/// What a pass yields for each cell besides its counts: the time line, and the device's outcome if there is a device.
-pub type GuestExtras = (TimeLine, Option<DeviceOutcome>);
-
-/// Runs guests through one pass of the trace, each on a copy of `device` if there is one, whose costs overrule the
-/// asymmetries. Returns the counts of each cell, its time line, and its device's outcome, in the order given.
-///
-/// # Errors
-///
-/// [`SimError::Guest`] if a guest cannot make its policy or a policy fails, unless the caller has stopped the pass: a guest may
-/// end a call because of that, and then the error is [`SimError::Interrupted`]. Otherwise as [`simulate`](crate::simulate).
-pub fn simulate_guests(
-    source: &Source,
-    cells: &[GuestCell],
-    device: Option<&AnyDevice>,
-    options: &SimOptions,
-    progress: &Progress,
-) -> Result<(SimOutcome, Vec<GuestExtras>), SimError> {
-    let passed = pass_of_guests(source, cells, device, options, progress);
-    passed.map_err(|error| match error {
-        SimError::Guest { .. } if progress.stopped() => SimError::Interrupted,
-        error => error,
-    })
-}
-
-fn pass_of_guests(
-    source: &Source,
-    cells: &[GuestCell],
-    device: Option<&AnyDevice>,
-    options: &SimOptions,
-    progress: &Progress,
-) -> Result<(SimOutcome, Vec<GuestExtras>), SimError> {
-    let frames = cells.iter().map(|cell| cell.frames).max();
-    let scan = scan_for(
-        source,
-        Foresight::Nothing,
-        frames.unwrap_or_default(),
-        progress,
-    )?;
-    let setup = |cell: &GuestCell| online_setup(cell.frames, cell.asymmetry, options, &scan);
-    let workers = workers(options.threads)?;
-    let pass = |engines: Vec<Box<dyn Drive + '_>>| {
-        let ahead = vec![false; engines.len()];
-        let check = || cells.iter().try_for_each(GuestCell::check);
-        drive(
-            source, &scan, engines, &ahead, &workers, options, progress, check,
-        )
-    };
-    if let Some(device) = device {
-        let served = |_| DeviceObserver::new(device.clone(), options.rate, TimeLine::default());
-        let mut served: Vec<DeviceObserver<TimeLine>> = cells.iter().map(served).collect();
-        let engines = cells.iter().zip(&mut served);
-        let engines = engines.map(|(cell, served)| cell.engine(setup(cell), Some(served)));
-        let outcome = pass(engines.collect::<Result<_, _>>()?)?;
-        let extras = served.into_iter().zip(&outcome.counts);
-        let extras = extras.map(|(served, counts)| {
-            let (of_device, line) = served.finish(counts, options.at_end);
-            (line, Some(of_device))
-        });
-        let extras = extras.collect();
-        return Ok((outcome, extras));
-    }
-    let mut lines: Vec<TimeLine> = cells.iter().map(|_| TimeLine::default()).collect();
-    if options.warmup == 0 {
-        lines.iter_mut().for_each(Observer::counting);
-    }
-    let engines = cells.iter().zip(&mut lines).map(|(cell, line)| {
-        let engine = cell.engine(setup(cell), None)?;
-        Ok(Box::new(Sampled { engine, line }) as Box<dyn Drive + '_>)
-    });
-    let outcome = pass(engines.collect::<Result<_, SimError>>()?)?;
-    Ok((
-        outcome,
-        lines.into_iter().map(|line| (line, None)).collect(),
-    ))
 }

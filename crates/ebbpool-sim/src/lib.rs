@@ -29,10 +29,7 @@ pub use curve::{
 };
 pub use engine::{AtEnd, Counts};
 pub use error::SimError;
-pub use guest::{
-    GuestCell, GuestEngine, GuestExtras, GuestHost, GuestPolicy, SimPolicy, check_guest,
-    guest_policy, simulate_guests,
-};
+pub use guest::{GuestEngine, GuestHost, GuestPolicy, SimPolicy, check_guest, guest_policy};
 pub use observer::{EventLog, NoObserver, Observer, Recorder, Sample, Series};
 pub use on_device::{DeviceAtStart, DeviceObserver, DeviceOutcome};
 pub use probabilities::check_policies;

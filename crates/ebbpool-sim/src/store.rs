@@ -104,7 +104,8 @@ impl<'a> StoredResults<'a> {
         self.put(&facts_key(options), facts);
     }
 
-    /// The cell's result, with a time line if `time_line`; a stored one serves both requests.
+    /// The cell's result, with a time line if `time_line`; a stored one serves both requests. None is stored of a policy from
+    /// outside the registry, whose name does not identify its code.
     pub(crate) fn result(
         &self,
         cell: &Cell,
@@ -112,7 +113,7 @@ impl<'a> StoredResults<'a> {
         time_line: bool,
     ) -> Option<CellResult> {
         let stored = |with_line| {
-            let result: CellResult = self.get(&self.cell_key(cell, options, with_line))?;
+            let result: CellResult = self.get(&self.cell_key(cell, options, with_line)?)?;
             let whole = result.time_line.is_some() == with_line
                 && result.device.is_some() == self.device.is_some();
             whole.then_some(result)
@@ -128,8 +129,9 @@ impl<'a> StoredResults<'a> {
     }
 
     pub(crate) fn put_result(&self, cell: &Cell, options: &SimOptions, result: &CellResult) {
-        let key = self.cell_key(cell, options, result.time_line.is_some());
-        self.put(&key, result);
+        if let Some(key) = self.cell_key(cell, options, result.time_line.is_some()) {
+            self.put(&key, result);
+        }
     }
 
     /// LRU at every size.
@@ -148,7 +150,7 @@ impl<'a> StoredResults<'a> {
         options: &SimOptions,
         sample: &PageSample,
     ) -> Option<Vec<PartTraffic>> {
-        let parts: Vec<PartTraffic> = self.get(&of_parts_key(cell, options, sample))?;
+        let parts: Vec<PartTraffic> = self.get(&of_parts_key(cell, options, sample)?)?;
         (parts.len() as u64 == sample.parts()).then_some(parts)
     }
 
@@ -159,15 +161,17 @@ impl<'a> StoredResults<'a> {
         sample: &PageSample,
         parts: &[PartTraffic],
     ) {
-        self.put(&of_parts_key(cell, options, sample), &parts);
+        if let Some(key) = of_parts_key(cell, options, sample) {
+            self.put(&key, &parts);
+        }
     }
 
-    fn cell_key(&self, cell: &Cell, options: &SimOptions, time_line: bool) -> String {
-        let cell = cell_key(cell, options, time_line);
-        match &self.device {
+    fn cell_key(&self, cell: &Cell, options: &SimOptions, time_line: bool) -> Option<String> {
+        let cell = cell_key(cell, options, time_line)?;
+        Some(match &self.device {
             Some(device) => format!("{cell} on {device} rate={:?}", options.rate),
             None => cell,
-        }
+        })
     }
 }
 
@@ -187,10 +191,10 @@ fn lru_curve_key(options: &SimOptions) -> String {
     )
 }
 
-fn of_parts_key(cell: &Cell, options: &SimOptions, sample: &PageSample) -> String {
+fn of_parts_key(cell: &Cell, options: &SimOptions, sample: &PageSample) -> Option<String> {
     let PageSample { rate, grain } = sample;
-    let cell = cell_key(cell, options, false);
-    format!("parts of {cell} sample={rate:?} grain={grain}")
+    let cell = cell_key(cell, options, false)?;
+    Some(format!("parts of {cell} sample={rate:?} grain={grain}"))
 }
 
 fn facts_key(options: &SimOptions) -> String {
@@ -205,7 +209,8 @@ fn facts_key(options: &SimOptions) -> String {
     format!("facts warmup={warmup} cluster={cluster_size}")
 }
 
-fn cell_key(cell: &Cell, options: &SimOptions, time_line: bool) -> String {
+/// `None` of a policy from outside the registry.
+fn cell_key(cell: &Cell, options: &SimOptions, time_line: bool) -> Option<String> {
     let Cell {
         policy,
         frames,
@@ -219,15 +224,16 @@ fn cell_key(cell: &Cell, options: &SimOptions, time_line: bool) -> String {
         rate: _,
         checkpoints,
     } = options;
+    let policy = policy.registered()?;
     let asymmetry = match policy.looks_at_costs() {
         true => format!(" R={asymmetry:?}"),
         false => String::new(),
     };
-    format!(
+    Some(format!(
         "cell {policy} frames={frames}{asymmetry} warmup={warmup} at-end={} cluster={cluster_size} time-line={time_line}{}",
         at_end.name(),
         of_checkpoints(checkpoints)
-    )
+    ))
 }
 
 /// The part of a key for checkpoints.

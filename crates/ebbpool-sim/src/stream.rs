@@ -8,7 +8,7 @@ use std::thread;
 use ebbpool_device::AnyDevice;
 use ebbpool_device::arrivals::Rate;
 use ebbpool_policy::{
-    Capabilities, Foresight, PageClass, PageProbabilities, Policy, PolicySpec, Request, registry,
+    Capabilities, Foresight, PageClass, PageProbabilities, Policy, Request, registry,
 };
 use ebbpool_trace::{Batch, OptionalColumns, Reader, RequestDetail, Source};
 use rayon::prelude::*;
@@ -19,6 +19,7 @@ use crate::checkpoints::{CheckpointClock, CheckpointIntervals};
 use crate::engine::{AtEnd, Chunk, Counts, Drive, Engine, Setup};
 use crate::error::SimError;
 use crate::future::{Future, MOST_REFERENCES};
+use crate::guest::{SimPolicy, engine_of_guest};
 use crate::ids::{Ids, MOST_PAGES};
 use crate::listener::{DynObserver, Listener};
 use crate::observer::{NoObserver, Observer};
@@ -38,11 +39,33 @@ const FRAMES_WITHOUT_SCAN: u64 = 1 << 20;
 #[derive(Clone, Debug)]
 pub struct Cell {
     /// The policy.
-    pub policy: PolicySpec,
+    pub policy: SimPolicy,
     /// Frames, at least 1.
     pub frames: u64,
     /// Cost of a page write in page reads.
     pub asymmetry: f64,
+}
+
+impl Cell {
+    /// The engine, without an observer or with one.
+    pub(crate) fn engine<'o>(
+        &self,
+        setup: Setup,
+        observer: Option<&'o mut dyn DynObserver>,
+    ) -> Result<Box<dyn Drive + 'o>, SimError> {
+        let frames = setup.frames;
+        match (&self.policy, observer) {
+            (SimPolicy::Guest(guest), observer) => engine_of_guest(guest, setup, observer),
+            (SimPolicy::Registered(policy), None) => {
+                Ok(registry::visit(policy, frames, EngineVisitor(setup)))
+            }
+            (SimPolicy::Registered(policy), Some(observer)) => {
+                let listener = Listener(observer);
+                let visitor = ObservedEngineVisitor { setup, listener };
+                Ok(registry::visit(policy, frames, visitor))
+            }
+        }
+    }
 }
 
 /// The options of all cells of a simulation.
@@ -415,6 +438,12 @@ pub(crate) fn record(source: &Source, progress: &Progress) -> Result<RecordedTra
 ///
 /// Frames beyond the trace's pages are not used, so that a cell may have more frames than memory
 /// could hold. Policies that need the future take a first pass and 4 bytes per reference.
+///
+/// # Errors
+///
+/// If the trace cannot be read or is too large for a policy. [`SimError::Guest`] if a policy from outside the registry cannot
+/// be made or fails, unless the caller has stopped the pass: such a policy may end a call because of that, and then the error
+/// is [`SimError::Interrupted`].
 pub fn simulate(
     source: &Source,
     cells: &[Cell],
@@ -424,7 +453,7 @@ pub fn simulate(
     let engines = |setups: Vec<Setup>| {
         let engines = cells.iter().zip(setups);
         engines
-            .map(|(cell, setup)| unobserved(cell, setup))
+            .map(|(cell, setup)| cell.engine(setup, None))
             .collect()
     };
     pass(source, cells, options, progress, engines)
@@ -445,8 +474,8 @@ pub fn simulate_with_time_lines(
     let engines = move |setups: Vec<Setup>| {
         let engines = cells.iter().zip(setups).zip(sampled);
         let sampled = engines.map(|((cell, setup), line)| {
-            let engine = unobserved(cell, setup);
-            Box::new(Sampled { engine, line }) as Box<dyn Drive + '_>
+            let engine = cell.engine(setup, None)?;
+            Ok(Box::new(Sampled { engine, line }) as Box<dyn Drive + '_>)
         });
         sampled.collect()
     };
@@ -456,9 +485,9 @@ pub fn simulate_with_time_lines(
 
 /// An engine whose state goes to a time line every 1,000 references. It takes no longer than without one, while
 /// an observer sees each reference.
-pub(crate) struct Sampled<'l> {
-    pub(crate) engine: Box<dyn Drive + 'l>,
-    pub(crate) line: &'l mut TimeLine,
+struct Sampled<'l> {
+    engine: Box<dyn Drive + 'l>,
+    line: &'l mut TimeLine,
 }
 
 impl Drive for Sampled<'_> {
@@ -516,7 +545,7 @@ fn pass_observed<O: Observer>(
     let engines = |setups: Vec<Setup>| {
         let engines = cells.iter().zip(setups).zip(observers);
         engines
-            .map(|((cell, setup), observer)| observed(cell, setup, observer))
+            .map(|((cell, setup), observer)| cell.engine(setup, Some(observer)))
             .collect()
     };
     pass(source, cells, options, progress, engines)
@@ -539,8 +568,22 @@ fn pass<'o>(
     cells: &[Cell],
     options: &SimOptions,
     progress: &Progress,
-    engines: impl FnOnce(Vec<Setup>) -> Vec<Box<dyn Drive + 'o>>,
+    engines: impl FnOnce(Vec<Setup>) -> Result<Vec<Box<dyn Drive + 'o>>, SimError>,
 ) -> Result<SimOutcome, SimError> {
+    drive(source, cells, options, progress, engines).map_err(|error| match error {
+        SimError::Guest { .. } if progress.stopped() => SimError::Interrupted,
+        error => error,
+    })
+}
+
+fn drive<'o>(
+    source: &Source,
+    cells: &[Cell],
+    options: &SimOptions,
+    progress: &Progress,
+    engines: impl FnOnce(Vec<Setup>) -> Result<Vec<Box<dyn Drive + 'o>>, SimError>,
+) -> Result<SimOutcome, SimError> {
+    let check = || cells.iter().try_for_each(|cell| cell.policy.check());
     let scan = scan_if_needed(source, cells, progress)?;
     let workers = workers(options.threads)?;
     let setups: Result<Vec<Setup>, SimError> = workers.install(|| {
@@ -549,54 +592,28 @@ fn pass<'o>(
             .map(|cell| setup(cell, options, &scan, progress))
             .collect()
     });
-    let ahead: Vec<bool> = cells.iter().map(|c| !c.policy.online()).collect();
-    let engines = engines(setups?);
-    drive(
-        source,
-        &scan,
-        engines,
-        &ahead,
-        &workers,
-        options,
-        progress,
-        || Ok(()),
-    )
-}
-
-/// Drives engines through the trace chunk by chunk; `ahead` has those that need the future. After each chunk `check`
-/// may end the pass.
-#[expect(clippy::too_many_arguments, reason = "the parts of one pass")]
-pub(crate) fn drive<'o>(
-    source: &Source,
-    scan: &TraceScan,
-    mut engines: Vec<Box<dyn Drive + 'o>>,
-    ahead: &[bool],
-    workers: &rayon::ThreadPool,
-    options: &SimOptions,
-    progress: &Progress,
-    check: impl Fn() -> Result<(), SimError>,
-) -> Result<SimOutcome, SimError> {
+    let mut engines = engines(setups?)?;
     let mut pages = DistinctPages::new(columns_of(&engines));
-    let facts = for_each_chunk(source, options, scan, progress, &mut pages, |chunk| {
+    let facts = for_each_chunk(source, options, &scan, progress, &mut pages, |chunk| {
         let blind = Chunk {
             future: None,
             ..*chunk
         };
-        let advance = |(engine, &ahead): (&mut Box<dyn Drive + 'o>, &bool)| {
+        let advance = |(engine, cell): (&mut Box<dyn Drive + 'o>, &Cell)| {
             // Many cells take seconds for a chunk; the results of a stopped pass are not used.
             if progress.stopped() {
                 return;
             }
-            engine.advance(if ahead { chunk } else { &blind });
+            engine.advance(if cell.policy.online() { &blind } else { chunk });
         };
         if engines.len() == 1 {
-            engines.iter_mut().zip(ahead).for_each(advance);
+            engines.iter_mut().zip(cells).for_each(advance);
         } else {
             workers.install(|| {
                 engines
                     .par_iter_mut()
                     .with_max_len(1)
-                    .zip(ahead)
+                    .zip(cells)
                     .for_each(advance);
             });
         }
@@ -606,12 +623,6 @@ pub(crate) fn drive<'o>(
     let counts = engines.iter_mut().map(|e| e.finish(&pages.pages)).collect();
     check()?;
     Ok(SimOutcome { counts, facts })
-}
-
-/// The engine of a cell without an observer.
-pub(crate) fn unobserved(cell: &Cell, setup: Setup) -> Box<dyn Drive> {
-    let frames = setup.frames;
-    registry::visit(&cell.policy, frames, EngineVisitor(setup))
 }
 
 /// Runs one cell with `observer`.
@@ -625,33 +636,17 @@ pub fn simulate_one<O: Observer + 'static>(
     let scan = scan_if_needed(source, std::slice::from_ref(cell), progress)?;
     let setup = setup(cell, options, &scan, progress)?;
     let mut observer = observer;
-    let mut engine = match O::LISTENS {
-        true => observed(cell, setup, &mut observer),
-        false => unobserved(cell, setup),
-    };
+    let listens = O::LISTENS.then_some(&mut observer as &mut dyn DynObserver);
+    let mut engine = cell.engine(setup, listens)?;
     let mut pages = DistinctPages::new(engine.columns());
     let facts = for_each_chunk(source, options, &scan, progress, &mut pages, |chunk| {
         engine.advance(chunk);
-        Ok(())
+        cell.policy.check()
     })?;
     let counts = engine.finish(&pages.pages);
+    cell.policy.check()?;
     drop(engine);
     Ok((counts, facts, observer))
-}
-
-/// The engine of a cell with an observer.
-fn observed<'o>(
-    cell: &Cell,
-    setup: Setup,
-    observer: &'o mut dyn DynObserver,
-) -> Box<dyn Drive + 'o> {
-    let frames = setup.frames;
-    let listener = Listener(observer);
-    registry::visit(
-        &cell.policy,
-        frames,
-        ObservedEngineVisitor { setup, listener },
-    )
 }
 
 struct EngineVisitor(Setup);
@@ -684,7 +679,7 @@ fn scan_if_needed(
         .iter()
         .map(|cell| cell.policy.capabilities().foresight());
     let foresight = foresight.max().unwrap_or_default();
-    let policies = cells.iter().map(|cell| &cell.policy);
+    let policies = cells.iter().filter_map(|cell| cell.policy.registered());
     let probabilities = probabilities::for_policies(source, policies)?;
     let frames = cells.iter().map(|cell| cell.frames).max();
     Ok(TraceScan {
@@ -694,7 +689,7 @@ fn scan_if_needed(
 }
 
 /// Scans the trace if that foresight or the largest number of frames requires it.
-pub(crate) fn scan_for(
+fn scan_for(
     source: &Source,
     foresight: Foresight,
     frames: u64,
@@ -750,33 +745,17 @@ pub(crate) fn setup(
         }
         _ => None,
     };
-    let plain = online_setup(frames, cell.asymmetry, options, scan);
     let probabilities = scan.probabilities.clone();
     Ok(Setup {
         frames: frames as u32,
-        prices,
-        probabilities: probabilities.filter(|_| asked.contains(Capabilities::PROBABILITIES)),
-        ..plain
-    })
-}
-
-/// The setup of a policy that knows neither prices nor probabilities. Frames beyond the scanned pages are left out.
-pub(crate) fn online_setup(
-    frames: u64,
-    asymmetry: f64,
-    options: &SimOptions,
-    scan: &TraceScan,
-) -> Setup {
-    Setup {
-        frames: frames.min(scan.distinct_pages).clamp(1, MOST_PAGES) as u32,
-        asymmetry,
+        asymmetry: cell.asymmetry,
         warmup: options.warmup,
         cluster_size: options.cluster_size,
         at_end: options.at_end,
         pages: scan.database_pages.unwrap_or(u64::MAX),
-        prices: None,
-        probabilities: None,
-    }
+        prices,
+        probabilities: probabilities.filter(|_| asked.contains(Capabilities::PROBABILITIES)),
+    })
 }
 
 /// Decodes in a thread of its own while `consume` works on the chunk before. An error of `consume` ends the work.

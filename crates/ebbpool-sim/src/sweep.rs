@@ -5,11 +5,12 @@ use std::sync::Arc;
 
 use ebbpool_cost::{Asymmetry, ByteSize, Decimal};
 use ebbpool_device::AnyDevice;
-use ebbpool_policy::{Foresight, PolicySpec};
+use ebbpool_policy::Foresight;
 use ebbpool_trace::{Metadata, Source};
 
 use crate::engine::Counts;
 use crate::error::SimError;
+use crate::guest::SimPolicy;
 use crate::on_device::{DeviceAtStart, DeviceOutcome};
 use crate::probabilities::check_policies;
 use crate::store::{CellResult, Store, StoredResults, TraceExtent};
@@ -87,7 +88,7 @@ impl Warmup {
 #[derive(Clone, Debug)]
 pub struct Sweep {
     /// The policies, one per row of a table.
-    pub policies: Vec<PolicySpec>,
+    pub policies: Vec<SimPolicy>,
     /// The sizes, one per column.
     pub sizes: Vec<Size>,
     /// The asymmetries, one table each.
@@ -185,7 +186,8 @@ impl Sweep {
         store: &dyn Store,
         progress: &Progress,
     ) -> Result<SweepResult, SimError> {
-        check_policies(source, &self.policies)?;
+        let registered = self.policies.iter().filter_map(SimPolicy::registered);
+        check_policies(source, registered)?;
         let stored = StoredResults::new(store, self.device.as_ref());
         let mut resolved = self.resolve(source, &stored, progress)?;
         let options = SimOptions {
@@ -199,7 +201,7 @@ impl Sweep {
         let mut interrupted = false;
         let mut device = None;
         while !todo.is_empty() || facts.is_none() {
-            let count = self.wave(&resolved).min(todo.len());
+            let count = alike(&todo).min(self.wave(&resolved));
             let wave: Vec<PlannedCell> = todo.drain(..count).collect();
             let report = |share: f64| {
                 let cells_done = done as f64 + share * count as f64;
@@ -429,6 +431,15 @@ impl Sweep {
             extent,
         })
     }
+}
+
+/// How many cells at the front may share a pass. Policies from outside the registry follow in passes of their own, so that one
+/// that fails leaves the results of the others in the store.
+fn alike(todo: &VecDeque<PlannedCell>) -> usize {
+    let is_registered = |planned: &PlannedCell| planned.cell.policy.registered().is_some();
+    let first = todo.front().map(is_registered);
+    let differs = |planned: &PlannedCell| Some(is_registered(planned)) != first;
+    todo.iter().position(differs).unwrap_or(todo.len())
 }
 
 fn rows(results: Vec<CellWithResult>) -> Vec<SweepRow> {

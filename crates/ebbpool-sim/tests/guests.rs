@@ -8,9 +8,9 @@ use std::sync::{Arc, Mutex};
 use ebbpool_device::{AnyDevice, DeviceProfile};
 use ebbpool_policy::{Access, Capabilities, Frame, Page, Policy};
 use ebbpool_sim::{
-    AtEnd, Cell, CurveOptions, Curves, GuestCell, GuestEngine, GuestHost, GuestPolicy, NoStore,
-    Progress, SimError, SimOptions, SimPolicy, Warmup, check_guest, guest_policy, simulate,
-    simulate_guests, simulate_on_device,
+    AtEnd, Cell, CurveOptions, Curves, GuestEngine, GuestHost, GuestPolicy, NoStore, Progress,
+    SimError, SimOptions, SimPolicy, Warmup, check_guest, guest_policy, simulate,
+    simulate_on_device, simulate_with_time_lines,
 };
 use ebbpool_trace::Source;
 
@@ -112,10 +112,10 @@ fn source() -> Source {
     Source::parse("zipf:pages=1000,refs=20000,write=0.3", None).expect("a generator")
 }
 
-fn cells(guest: QueueGuest) -> Vec<GuestCell> {
-    let policy: Arc<dyn GuestPolicy> = Arc::new(guest);
-    let cell = |frames| GuestCell {
-        policy: Arc::clone(&policy),
+fn cells(guest: QueueGuest) -> Vec<Cell> {
+    let policy = SimPolicy::Guest(Arc::new(guest));
+    let cell = |frames| Cell {
+        policy: policy.clone(),
         frames,
         asymmetry: 8.0,
     };
@@ -149,17 +149,16 @@ fn a_guest_has_the_counts_of_the_same_policy_in_the_registry() {
             ..SimOptions::default()
         };
         let ours = run(|progress| simulate(&source(), &fifo(), &options, progress));
-        let (guests, extras) = run(|progress| {
+        let (guests, lines) = run(|progress| {
             let cells = cells(QueueGuest::default());
-            simulate_guests(&source(), &cells, None, &options, progress)
+            simulate_with_time_lines(&source(), &cells, &options, progress)
         })
         .expect("guests run");
         let ours = ours.expect("policies run");
         assert_eq!(guests.counts, ours.counts);
         assert_eq!(guests.facts, ours.facts);
-        assert!(extras.iter().all(|(line, device)| {
-            device.is_none() && line.moments().count() >= (20_000 - warmup as usize) / 1000
-        }));
+        let least = (20_000 - warmup as usize) / 1000;
+        assert!(lines.iter().all(|line| line.moments().count() >= least));
     }
 }
 
@@ -173,12 +172,11 @@ fn a_guest_runs_on_a_device() {
             .expect("policies run");
     let (guests, extras) = run(|progress| {
         let cells = cells(QueueGuest::default());
-        simulate_guests(&source(), &cells, Some(&device), &options, progress)
+        simulate_on_device(&source(), &cells, &device, &options, progress)
     })
     .expect("guests run");
     assert_eq!(guests.counts, ours.counts);
     for ((_, ours), (_, guests)) in on_device.iter().zip(&extras) {
-        let guests = guests.as_ref().expect("a device's outcome");
         assert_eq!(guests.report.bill().amount, ours.report.bill().amount);
     }
 }
@@ -285,9 +283,8 @@ fn a_guest_that_asks_for_what_no_guest_gets_is_refused() {
             ..QueueGuest::default()
         };
         let cells = cells(guest());
-        let failed = run(|progress| {
-            simulate_guests(&source(), &cells, None, &SimOptions::default(), progress)
-        });
+        let options = SimOptions::default();
+        let failed = run(|progress| simulate(&source(), &cells, &options, progress));
         let text = failed.err().map(|error| error.to_string());
         assert!(
             text.as_ref().is_some_and(|text| text.contains(why)),
@@ -305,7 +302,7 @@ fn a_guest_that_fails_ends_the_pass() {
     let failed = |guest| {
         let cells = cells(guest);
         let options = SimOptions::default();
-        let result = run(|progress| simulate_guests(&source(), &cells, None, &options, progress));
+        let result = run(|progress| simulate(&source(), &cells, &options, progress));
         match result.expect_err("it fails") {
             SimError::Guest { policy, source } => format!("{policy}: {source}"),
             other => panic!("{other}"),
@@ -335,6 +332,6 @@ fn a_guest_that_fails_because_the_caller_has_stopped_is_interrupted() {
         ..QueueGuest::default()
     });
     let options = SimOptions::default();
-    let stopped = simulate_guests(&source(), &cells, None, &options, &progress);
+    let stopped = simulate(&source(), &cells, &options, &progress);
     assert!(matches!(stopped, Err(SimError::Interrupted)));
 }

@@ -47,7 +47,7 @@ fn simulated(policy: &PolicySpec, frames: u32) -> Run {
         stop: &stop,
     };
     let cell = Cell {
-        policy: policy.clone(),
+        policy: policy.clone().into(),
         frames: frames.into(),
         asymmetry: ASYMMETRY,
     };

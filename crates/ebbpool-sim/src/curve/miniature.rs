@@ -1,8 +1,6 @@
 //! A policy in miniature: how to scale a buffer down so that over a sample it behaves as the
 //! full-size one does over the trace (Waldspurger et al. 2017).
 
-use ebbpool_policy::PolicySpec;
-
 use super::shards::PageSample;
 use crate::guest::SimPolicy;
 
@@ -48,16 +46,20 @@ pub(crate) fn frames(sample: PageSample, frames: u64) -> u64 {
 }
 
 /// The policy with its parameters in numbers of pages, or per reference, scaled to a part of the
-/// sample.
-pub(crate) fn policy(policy: &PolicySpec, sample: PageSample) -> PolicySpec {
-    match sample.is_all() {
-        true => policy.clone(),
-        false => policy.in_miniature(sample.part_rate()),
+/// sample. A guest states no parameters.
+pub(crate) fn policy(policy: &SimPolicy, sample: PageSample) -> SimPolicy {
+    match policy {
+        SimPolicy::Registered(policy) if !sample.is_all() => {
+            policy.in_miniature(sample.part_rate()).into()
+        }
+        policy => policy.clone(),
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use ebbpool_policy::PolicySpec;
+
     use super::*;
 
     fn spec(text: &str) -> PolicySpec {
@@ -98,7 +100,7 @@ mod tests {
                 rate: 0.4,
                 grain: 1,
             };
-            policy(&spec(text), tenth).to_string()
+            policy(&spec(text).into(), tenth).to_string()
         };
         assert_eq!(scaled("fd-buffer:group=64"), "fd-buffer:group=6");
         assert_eq!(scaled("fd-static:clean=200"), "fd-static:clean=20");

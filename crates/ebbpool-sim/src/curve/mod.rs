@@ -22,7 +22,7 @@ use crate::error::SimError;
 use crate::guest::SimPolicy;
 use crate::store::{Store, StoredResults, TraceExtent};
 use crate::stream::{
-    DistinctPages, Progress, SimOptions, TraceFacts, TraceScan, for_each_chunk, usable_frames,
+    Cell, DistinctPages, Progress, SimOptions, TraceFacts, TraceScan, for_each_chunk, usable_frames,
 };
 use crate::sweep::{Size, Sweep, Warmup};
 
@@ -36,7 +36,7 @@ pub use target::SmallestMemory;
 
 use errors::scaled_up;
 use lru::LruStack;
-use run::{MiniatureJob, MiniaturePolicy, Wave};
+use run::{MiniatureJob, Wave};
 
 /// The share of the pages that is sampled by default.
 const USUAL_RATE: f64 = 0.01;
@@ -226,11 +226,10 @@ impl<'a> Curves<'a> {
                 continue;
             }
             let job = self.job(policy, frames);
-            let stored = job
-                .policy
-                .cell()
-                .and_then(|cell| self.stored.part_traffic(cell, &self.options, &job.sample));
-            match stored {
+            match self
+                .stored
+                .part_traffic(&job.cell, &self.options, &job.sample)
+            {
                 Some(parts) => {
                     let estimate = self.estimate(&job, &parts);
                     self.estimates.insert(key, estimate);
@@ -295,7 +294,11 @@ impl<'a> Curves<'a> {
         let in_miniature = miniature::frames(sample, frames);
         MiniatureJob {
             stands_for,
-            policy: MiniaturePolicy::new(policy, sample, in_miniature, self.asymmetry),
+            cell: Cell {
+                policy: miniature::policy(policy, sample),
+                frames: in_miniature,
+                asymmetry: self.asymmetry,
+            },
             sample,
         }
     }
@@ -314,10 +317,8 @@ impl<'a> Curves<'a> {
             };
             let found = wave.run(self.source, &self.options, &self.metadata, &progress)?;
             for (job, parts) in wave.jobs.into_iter().zip(found) {
-                if let Some(cell) = job.policy.cell() {
-                    let stored = &self.stored;
-                    stored.put_part_traffic(cell, &self.options, &job.sample, &parts);
-                }
+                let stored = &self.stored;
+                stored.put_part_traffic(&job.cell, &self.options, &job.sample, &parts);
                 let estimate = self.estimate(&job, &parts);
                 self.estimates.insert(job.stands_for, estimate);
             }

@@ -1,8 +1,6 @@
 //! Runs the miniatures of many policies and sizes in one pass of a trace.
 
-use std::sync::Arc;
-
-use ebbpool_policy::{Foresight, PolicySpec};
+use ebbpool_policy::Foresight;
 use ebbpool_trace::{Metadata, OptionalColumns, Source};
 use hashbrown::HashMap;
 use rayon::prelude::*;
@@ -10,96 +8,23 @@ use rayon::prelude::*;
 use super::errors::PartTraffic;
 use super::lru::{LruCurve, LruStack, Traffic};
 use super::shards::{PageSample, Sampler};
-use super::{TraceStep, for_each_part, miniature};
+use super::{TraceStep, for_each_part};
 use crate::engine::{AtEnd, Chunk, Drive};
 use crate::error::SimError;
-use crate::guest::{GuestPolicy, SimPolicy, check_guest, engine_of_guest};
+use crate::guest::SimPolicy;
 use crate::probabilities;
 use crate::stream::{
     Cell, FutureNotes, Progress, SimOptions, TraceFacts, TraceScan, check_references, columns_of,
-    online_setup, setup, unobserved, workers,
+    setup, workers,
 };
 use crate::sweep::{ENTRIES_PER_WAVE, LEAST_CELLS_PER_THREAD, STEPS_PER_WAVE};
 
 /// A policy over a sample, and the policy and frames that it stands for.
 pub(super) struct MiniatureJob {
     pub(super) stands_for: (String, u64),
-    pub(super) policy: MiniaturePolicy,
+    /// The policy with a number of frames, in proportion to the sample.
+    pub(super) cell: Cell,
     pub(super) sample: PageSample,
-}
-
-/// A policy with a number of frames, in proportion to a sample.
-pub(super) enum MiniaturePolicy {
-    /// A policy of the registry, whose results are stored.
-    Registered(Cell),
-    /// A policy from outside.
-    Guest {
-        guest: Arc<dyn GuestPolicy>,
-        frames: u64,
-        asymmetry: f64,
-    },
-}
-
-impl MiniaturePolicy {
-    pub(super) fn new(policy: &SimPolicy, sample: PageSample, frames: u64, asymmetry: f64) -> Self {
-        match policy {
-            SimPolicy::Registered(policy) => MiniaturePolicy::Registered(Cell {
-                policy: miniature::policy(policy, sample),
-                frames,
-                asymmetry,
-            }),
-            SimPolicy::Guest(guest) => MiniaturePolicy::Guest {
-                guest: Arc::clone(guest),
-                frames,
-                asymmetry,
-            },
-        }
-    }
-
-    /// The cell of a policy of the registry.
-    pub(super) fn cell(&self) -> Option<&Cell> {
-        match self {
-            MiniaturePolicy::Registered(cell) => Some(cell),
-            MiniaturePolicy::Guest { .. } => None,
-        }
-    }
-
-    fn spec(&self) -> Option<&PolicySpec> {
-        self.cell().map(|cell| &cell.policy)
-    }
-
-    fn frames(&self) -> u64 {
-        match self {
-            MiniaturePolicy::Registered(cell) => cell.frames,
-            MiniaturePolicy::Guest { frames, .. } => *frames,
-        }
-    }
-
-    fn foresight(&self) -> Foresight {
-        self.spec()
-            .map_or(Foresight::Nothing, |spec| spec.capabilities().foresight())
-    }
-
-    fn engine(
-        &self,
-        options: &SimOptions,
-        scan: &TraceScan,
-        progress: &Progress,
-    ) -> Result<Box<dyn Drive>, SimError> {
-        match self {
-            MiniaturePolicy::Registered(cell) => {
-                Ok(unobserved(cell, setup(cell, options, scan, progress)?))
-            }
-            MiniaturePolicy::Guest {
-                guest,
-                frames,
-                asymmetry,
-            } => {
-                let setup = online_setup(*frames, *asymmetry, options, scan);
-                engine_of_guest(guest, setup, None)
-            }
-        }
-    }
 }
 
 /// Jobs that share a pass.
@@ -180,10 +105,8 @@ impl Wave {
     }
 
     fn check_guests(&self) -> Result<(), SimError> {
-        self.jobs.iter().try_for_each(|job| match &job.policy {
-            MiniaturePolicy::Registered(_) => Ok(()),
-            MiniaturePolicy::Guest { guest, .. } => check_guest(&**guest),
-        })
+        let mut policies = self.jobs.iter().map(|job| &job.cell.policy);
+        policies.try_for_each(SimPolicy::check)
     }
 
     /// A run for each part of each job's sample, which the job takes `from` a sampler.
@@ -206,12 +129,13 @@ impl Wave {
         };
         let parts: Vec<(usize, PartIndex)> = from.iter().enumerate().flat_map(parts_of).collect();
         let run = |(job, from): (usize, PartIndex)| {
-            let policy = &self.jobs[job].policy;
+            let cell = &self.jobs[job].cell;
+            let setup = setup(cell, &uncut, &scans[from.0][from.1], progress)?;
             Ok(PartRun {
                 job,
                 from,
-                ahead: policy.spec().is_some_and(|spec| !spec.online()),
-                engine: policy.engine(&uncut, &scans[from.0][from.1], progress)?,
+                ahead: !cell.policy.online(),
+                engine: cell.engine(setup, None)?,
             })
         };
         parts.into_par_iter().with_max_len(1).map(run).collect()
@@ -235,7 +159,7 @@ impl Wave {
             let counts = run.engine.finish(samplers[sampler].part_chunk(part).pages);
             let lru = curves.get(&run.from);
             let lru = lru.map_or_else(Traffic::default, |lru| {
-                lru.at(self.jobs[run.job].policy.frames())
+                lru.at(self.jobs[run.job].cell.frames)
             });
             traffic[run.job].push((Traffic::of(&counts), lru));
         }
@@ -258,7 +182,7 @@ impl Wave {
                 .iter()
                 .zip(from)
                 .filter(|&(_, &from)| from == sampler);
-            let foresight = jobs.map(|(job, _)| job.policy.foresight());
+            let foresight = jobs.map(|(job, _)| job.cell.policy.capabilities().foresight());
             foresight.max().unwrap_or_default()
         };
         let mut ahead: Vec<(Sampler, Vec<FutureNotes>)> = Vec::new();
@@ -291,7 +215,10 @@ impl Wave {
             })?;
             check_references(source, references)?;
         }
-        let policies = self.jobs.iter().filter_map(|job| job.policy.spec());
+        let policies = self
+            .jobs
+            .iter()
+            .filter_map(|job| job.cell.policy.registered());
         let probabilities = probabilities::for_policies(source, policies)?;
         let scan = |notes: FutureNotes| {
             let (future, recorded) = notes.finish();
