@@ -3,7 +3,7 @@
 //! - [`DatabaseOptions`] and [`Database`] open, read, load, check and checkpoint a database.
 //! - [`Transaction`]: changes that take effect together or not at all.
 //! - [`ebbpool`]: the pool, whose options, storages and errors are part of this crate's interface.
-//! - `docs/btree.md` describes the design and its reasons.
+//! - `docs/database.md` describes the guarantees and the design.
 //!
 //! With the feature `test-kit` a database can be stored on the disk of `ebbpool` that fails on demand.
 

@@ -23,7 +23,7 @@ pub(crate) struct DevicesArgs {
     /// Output format; toml, for one device, is a starting point for your own profile
     #[arg(long, value_enum, default_value_t = DevicesFormat::Table)]
     pub(crate) format: DevicesFormat,
-    /// Print Markdown, as in docs/devices.md
+    /// Print Markdown, as in docs/generated/devices.md
     #[arg(long, conflicts_with_all = ["device", "format"])]
     pub(crate) markdown: bool,
 }
@@ -280,7 +280,7 @@ fn lines(mut table: comfy_table::Table) -> String {
     text
 }
 
-/// The text before the table of figures in `docs/devices.md`.
+/// The text before the table of figures in `docs/generated/devices.md`.
 const INTRODUCTION: &str = "# Devices
 
 Look up here what a page read and a page write cost on each device that `ebbpool` has a profile of, with the source of
@@ -358,7 +358,7 @@ The energy of a run is `idle_w` for the whole run, plus the difference between `
 busy (`active_read_w` and `active_write_w` where the profile has them). A host draws `host_active_w` for the whole run. A run lasts as long as the device is busy, or with `--rate` until the
 last reference has arrived and has been served.
 
-The chips at the end of the list are those of the [flash model](flash-model.md). Named without `flash:`, they are devices
+The chips at the end of the list are those of the [flash model](../flash-model.md). Named without `flash:`, they are devices
 without cleaning.
 
 ## All devices

@@ -13,12 +13,12 @@ pub(crate) struct PoliciesArgs {
     /// Explain this policy; it may have parameters, or be an alias such as fd-exact
     #[arg(value_name = "NAME")]
     pub(crate) policy: Option<String>,
-    /// Print Markdown, as in docs/policies.md
+    /// Print Markdown, as in docs/generated/policies.md
     #[arg(long, conflicts_with = "policy")]
     pub(crate) markdown: bool,
 }
 
-/// The end of docs/policies.md: published policies that the registry does not have.
+/// The end of docs/generated/policies.md: published policies that the registry does not have.
 const NOT_HERE: &str = "
 ## Not here
 

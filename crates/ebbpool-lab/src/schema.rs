@@ -1,6 +1,6 @@
 //! Declares each field of a result once: its name, type, unit and meaning.
 //!
-//! JSON, CSV, Parquet, the JSON Schemas ([`ResultSchema`]) and `docs/results.md` all follow from this declaration.
+//! JSON, CSV, Parquet, the JSON Schemas ([`ResultSchema`]) and `docs/generated/results.md` all follow from this declaration.
 //! Results that only have JSON are structs that derive [`JsonSchema`](schemars::JsonSchema); their comments are the
 //! meaning of their fields, and `x-role` states what [`FieldRole`] states here.
 
@@ -308,7 +308,7 @@ fn columns(fields: &[Field], rows: &[Vec<FieldValue>]) -> Result<Vec<u8>, Parque
     file.into_inner()
 }
 
-/// A Markdown table of a result's fields, for `docs/results.md`.
+/// A Markdown table of a result's fields, for `docs/generated/results.md`.
 pub fn markdown<R: ResultRow>() -> String {
     let mut text = format!(
         "{}\n\n| field | type | unit | meaning |\n| --- | --- | --- | --- |\n",

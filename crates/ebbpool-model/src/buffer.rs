@@ -1,4 +1,4 @@
-//! The part that all policies share: the introduction of `policies.md`, and write clustering.
+//! The part that all policies share: the introduction of `docs/generated/policies.md`, and write clustering.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,4 +1,4 @@
-//! A slow simulator that counts reads, write-backs and the pages dirty at the end from the trace alone (`docs/results.md`).
+//! A slow simulator that counts reads, write-backs and the pages dirty at the end from the trace alone (`docs/generated/results.md`).
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,13 +1,13 @@
 //! Slow, simple models of Ebbpool's replacement policies, to test the fast ones against.
 //!
-//! Each model is written from `policies.md` alone and shares nothing with the fast implementations
+//! Each model is written from `docs/generated/policies.md` alone and shares nothing with the fast implementations
 //! that are checked against it: pages instead of frames, plain vectors, positions found by
 //! searching, everything recomputed from its definition. There is one file per policy, to be
 //! compared with the policy's paragraph line by line. `buffer.rs` has the part that every policy
 //! shares (filling the buffer first, the order of a miss, write clustering).
 //!
 //! [`workload`](mod@workload) makes traces on which different policies behave differently;
-//! [`count`] is an independent simulator, which counts the fields of `docs/results.md`.
+//! [`count`] is an independent simulator, which counts the fields of `docs/generated/results.md`.
 
 use std::collections::{BTreeMap, BTreeSet};
 

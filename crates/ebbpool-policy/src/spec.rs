@@ -10,7 +10,7 @@ use ebbpool_cost::{Decimal, did_you_mean, one_line};
 use crate::policy::Capabilities;
 use crate::registry;
 
-/// The description of a policy, from which the registry, `--help`, `docs/policies.md` and error
+/// The description of a policy, from which the registry, `--help`, `docs/generated/policies.md` and error
 /// messages are made.
 #[derive(Debug)]
 pub struct Entry {

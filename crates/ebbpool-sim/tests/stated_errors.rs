@@ -7,7 +7,7 @@
 //! cargo test -p ebbpool-sim --test stated_errors -- --ignored --nocapture table
 //! ```
 //!
-//! prints the table of docs/curves.md; the variable EBBPOOL_SEEDS is the number of traces drawn, each of which has two
+//! prints the table that docs/curves.md sums up; the variable EBBPOOL_SEEDS is the number of traces drawn, each of which has two
 //! sizes of every policy.
 
 #[allow(
@@ -346,7 +346,7 @@ fn no_policy_is_off_on_one_side() {
 }
 
 #[test]
-#[ignore = "prints the table of docs/curves.md"]
+#[ignore = "prints the table that docs/curves.md sums up"]
 fn table() {
     let seeds = env::var("EBBPOOL_SEEDS").ok();
     let traces = seeds.map_or(40, |seeds| seeds.parse().expect("a number of traces"));

@@ -186,10 +186,10 @@ fn unknown_devices_are_refused() {
 #[test]
 fn the_page_on_devices_is_current() {
     let ebbpool = Ebbpool::in_repository();
-    let written = fs::read_to_string(format!("{ROOT}/docs/devices.md"));
+    let written = fs::read_to_string(format!("{ROOT}/docs/generated/devices.md"));
     assert_eq!(
-        written.expect("docs/devices.md"),
+        written.expect("docs/generated/devices.md"),
         ebbpool.stdout(&["devices", "--markdown"]),
-        "run: cargo run --release -- devices --markdown > docs/devices.md"
+        "run: cargo run --release -- devices --markdown > docs/generated/devices.md"
     );
 }

@@ -56,11 +56,11 @@ const RENDERINGS: &[(&str, Rendering)] = &[
     ("best two by cost against ", best_two),
 ];
 
-/// README.md, its neighbours, and the pages in docs/.
+/// README.md, its neighbours, and the pages in docs/ and docs/generated/.
 fn documents() -> Vec<PathBuf> {
     let mut paths = Vec::new();
-    for directory in [Path::new(ROOT).into(), Path::new(ROOT).join("docs")] {
-        let entries = fs::read_dir(&directory).expect("a directory");
+    for directory in ["", "docs", "docs/generated"] {
+        let entries = fs::read_dir(Path::new(ROOT).join(directory)).expect("a directory");
         let all = entries.map(|entry| entry.expect("an entry").path());
         paths.extend(all.filter(|path| path.extension().is_some_and(|it| it == "md")));
     }

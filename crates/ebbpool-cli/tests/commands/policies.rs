@@ -30,11 +30,11 @@ fn compared(ebbpool: &Ebbpool, args: &[&str]) -> Vec<String> {
 #[test]
 fn the_page_on_policies_is_current() {
     let ebbpool = Ebbpool::in_repository();
-    let written = fs::read_to_string(format!("{ROOT}/docs/policies.md"));
+    let written = fs::read_to_string(format!("{ROOT}/docs/generated/policies.md"));
     assert_eq!(
-        written.expect("docs/policies.md"),
+        written.expect("docs/generated/policies.md"),
         ebbpool.stdout(&["policies", "--markdown"]),
-        "run: cargo run --release -- policies --markdown > docs/policies.md"
+        "run: cargo run --release -- policies --markdown > docs/generated/policies.md"
     );
 }
 

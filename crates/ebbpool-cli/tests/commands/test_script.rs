@@ -13,6 +13,7 @@ use tempfile::TempDir;
 
 use crate::harness::ROOT;
 
+const TESTS: &str = "quick_tests_of_rust";
 /// After all tests have passed, leaves a line without an end.
 const UNFINISHED: &str = r#"
 unsafe extern "C" { fn atexit(at_exit: extern "C" fn()) -> i32; }
@@ -47,7 +48,7 @@ impl Workspace {
         for directory in ["tests", "crate/src", "crate/tests"] {
             fs::create_dir_all(root.join(directory)).expect("a directory");
         }
-        for name in ["test", "tests/beside"] {
+        for name in ["test", "tests/beside", "tests/words"] {
             fs::copy(Path::new(ROOT).join(name), root.join(name)).expect("a copy");
         }
         let workspace = Workspace {
@@ -74,9 +75,9 @@ impl Workspace {
         fs::write(self.root.join(name), text).expect("a file is written");
     }
 
-    fn start(&self) -> Child {
+    fn start(&self, step: &str) -> Child {
         let mut command = Command::new("./test");
-        command.arg("quick_tests_of_rust").current_dir(&self.root);
+        command.arg(step).current_dir(&self.root);
         for name in ["CI", "CARGO_TARGET_DIR", "EBBPOOL_BESIDE"] {
             command.env_remove(name);
         }
@@ -85,8 +86,8 @@ impl Workspace {
         command.spawn().expect("./test starts")
     }
 
-    fn run(&self) -> Output {
-        self.start().wait_with_output().expect("./test ends")
+    fn run(&self, step: &str) -> Output {
+        self.start(step).wait_with_output().expect("./test ends")
     }
 }
 
@@ -118,7 +119,7 @@ fn each_program_that_fails_is_named() {
         ("d_ends", ENDS),
         ("e_passes", PASSES),
     ]);
-    let output = Workspace::new(&tests).run();
+    let output = Workspace::new(&tests).run(TESTS);
     let messages = messages(&output);
     let failed = messages
         .lines()
@@ -138,7 +139,7 @@ fn what_is_no_text_hides_nothing() {
     if !has_python() {
         return;
     }
-    let output = Workspace::new(&[("bytes", BYTES), ("passes", PASSES)]).run();
+    let output = Workspace::new(&[("bytes", BYTES), ("passes", PASSES)]).run(TESTS);
     let printed = String::from_utf8_lossy(&output.stdout);
     let messages = messages(&output);
     assert!(messages.contains("\n  a test: needs root"), "{messages}");
@@ -161,7 +162,7 @@ fn a_run_that_is_interrupted_has_not_passed() {
     }
     for (signal, code) in [("-INT", 130), ("-TERM", 143)] {
         let workspace = Workspace::new(&[("waits", WAITS)]);
-        let child = workspace.start();
+        let child = workspace.start(TESTS);
         let begin = Instant::now();
         while !workspace.root.join("waits").exists() {
             assert!(
@@ -179,4 +180,38 @@ fn a_run_that_is_interrupted_has_not_passed() {
         assert!(!printed.contains("all passed"), "{signal}: {printed}");
         assert_eq!(output.status.code(), Some(code), "{signal}: {printed}");
     }
+}
+
+#[test]
+fn words_by_hand_have_a_bar() {
+    if !has_python() {
+        return;
+    }
+    let workspace = Workspace::new(&[]);
+    fs::create_dir_all(workspace.root.join("docs/generated")).expect("a directory");
+    let words = |number: usize| "word ".repeat(number);
+    workspace.file("docs/generated/long.md", &words(50_000));
+    let block = format!(
+        "\n<!-- output of: ebbpool schema -->\n{}\n<!-- end -->\n",
+        words(50_000)
+    );
+    for (number, code, says) in [
+        (39_000, 0, "./test: 40,000 words of Markdown by hand"),
+        (39_001, 1, "./test: that is 1 too many"),
+    ] {
+        workspace.file("README.md", &(words(number) + &block));
+        workspace.file("docs/page.md", &words(1000));
+        let output = workspace.run("words_by_hand");
+        let printed = [&output.stdout[..], &output.stderr[..]].concat();
+        let printed = String::from_utf8_lossy(&printed);
+        assert!(printed.contains(says), "{printed}");
+        assert_eq!(output.status.code(), Some(code), "{printed}");
+    }
+    for page in ["README.md", "docs/page.md"] {
+        fs::remove_file(workspace.root.join(page)).expect("a page is removed");
+    }
+    let output = workspace.run("words_by_hand");
+    let messages = messages(&output);
+    assert!(messages.contains("there is no page"), "{messages}");
+    assert_eq!(output.status.code(), Some(1));
 }

@@ -37,34 +37,36 @@ fn calls_in(text: &str) -> usize {
         .count()
 }
 
+/// README.md and the pages in docs/ and docs/generated/.
+fn pages_of_docs() -> Vec<String> {
+    let mut names = vec!["README.md".to_string()];
+    for directory in ["docs", "docs/generated"] {
+        for entry in fs::read_dir(Path::new(ROOT).join(directory)).expect("a directory") {
+            let name = entry.expect("an entry").file_name();
+            let name = name.to_str().expect("a name in UTF-8");
+            if name.ends_with(".md") {
+                names.push(format!("{directory}/{name}"));
+            }
+        }
+    }
+    names.sort();
+    names
+}
+
 /// The crate of the command depends on itself for its tests, and cargo takes `ebbpool-cli/all` for a feature of that
 /// dependency: it builds the command without it, and says nothing.
 #[test]
 fn documents_enable_features_of_the_command_by_their_names_alone() {
-    let docs = fs::read_dir(Path::new(ROOT).join("docs")).expect("docs/");
-    let docs = docs.map(|entry| entry.expect("an entry").path());
-    let others = ["README.md", "CONTRIBUTING.md"].map(|name| Path::new(ROOT).join(name));
-    for path in docs.filter(|path| path.is_file()).chain(others) {
-        let text = fs::read(&path).expect("a document");
-        let text = String::from_utf8_lossy(&text);
-        let path = path.display();
-        assert!(!text.contains("--features ebbpool-cli/"), "{path}");
+    for name in pages_of_docs().iter().chain([&"CONTRIBUTING.md".into()]) {
+        let text = document(name);
+        assert!(!text.contains("--features ebbpool-cli/"), "{name}");
     }
 }
 
 #[test]
 fn commands_of_the_documents_work() {
-    let mut names = vec!["README.md".to_string()];
-    for entry in fs::read_dir(Path::new(ROOT).join("docs")).expect("docs/") {
-        let name = entry.expect("an entry").file_name();
-        let name = name.to_str().expect("a name in UTF-8");
-        if name.ends_with(".md") {
-            names.push(format!("docs/{name}"));
-        }
-    }
-    names.sort();
     let mut failures = Vec::new();
-    for name in names {
+    for name in pages_of_docs() {
         let text = document(&name);
         let commands = of_markdown(&name, &text);
         let calls = commands
