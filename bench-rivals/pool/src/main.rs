@@ -3,7 +3,7 @@
 //! Arguments: how often everything is built anew (5), rounds with each (3), references a thread in each
 //! (1000000), then words: only rivals whose name contains one of them. Hash tables, the pool's too, draw
 //! another key each time they are built. With `throttle` as the first argument the program measures the
-//! pool's dirty budget instead: see `throttle/mod.rs`.
+//! pool's dirty budget instead: see `throttle.rs`.
 
 mod measure;
 mod references;

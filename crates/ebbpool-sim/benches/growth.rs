@@ -47,7 +47,7 @@ fn row(
     let mut row = nanoseconds(cpu::seconds()? - start);
     for policy in policies {
         let cell = Cell {
-            policy: policy.clone(),
+            policy: policy.clone().into(),
             frames,
             asymmetry: 32.0,
         };

@@ -84,7 +84,7 @@ fn measure(source: &Source, references: u64, specs: &[PolicySpec]) -> Result<Vec
     for _ in 0..RUNS {
         for (speed, spec) in speeds.iter_mut().zip(specs) {
             let cell = Cell {
-                policy: spec.clone(),
+                policy: spec.clone().into(),
                 frames: FRAMES,
                 asymmetry: 32.0,
             };

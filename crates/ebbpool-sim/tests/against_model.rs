@@ -182,7 +182,9 @@ fn all_policies_are_compared() {
     let mut specs_by_policy = BTreeMap::new();
     for spec in SPECS {
         let Cell { policy, .. } = cell(spec, 1, 1.0);
-        *specs_by_policy.entry(policy.entry().name).or_insert(0) += 1;
+        *specs_by_policy
+            .entry(policy.registered().expect("of the registry").entry().name)
+            .or_insert(0) += 1;
     }
     // The model of price-guided has no prices here; tests/bound.rs tests its bill. That of informed has no
     // probabilities; tests/informed.rs compares it.

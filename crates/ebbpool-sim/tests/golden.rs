@@ -17,7 +17,6 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
 use ebbpool_device::{AnyDevice, DeviceProfile};
-use ebbpool_policy::PolicySpec;
 use ebbpool_sim::{
     CurveOptions, Curves, DeviceAtStart, Estimate, NoStore, Progress, SimOptions, SimPolicy, Size,
     Store, Sweep, SweepRow, Warmup,
@@ -59,7 +58,7 @@ fn source() -> Source {
     Source::parse("zipf:pages=40,refs=2000,write=0.3,seed=3", None).expect("a trace")
 }
 
-fn policy(spec: &str) -> PolicySpec {
+fn policy(spec: &str) -> SimPolicy {
     spec.parse().expect("a policy")
 }
 
@@ -89,7 +88,7 @@ fn estimates(store: &dyn Store) -> Vec<Estimate> {
     };
     let source = source();
     let mut curves = Curves::new(&source, store, &curve_options, &QUIET).expect("curves");
-    let policies = [policy("lru"), policy("cflru")].map(SimPolicy::from);
+    let policies = [policy("lru"), policy("cflru")];
     let requests: Vec<(&SimPolicy, u64)> = policies.iter().map(|policy| (policy, 12)).collect();
     curves.at(&requests, &QUIET).expect("estimates")
 }

@@ -7,7 +7,6 @@ use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 
-use ebbpool_policy::PolicySpec;
 use ebbpool_sim::{Cell, Progress, SimOptions, simulate};
 use ebbpool_trace::{ReadOptions, Source};
 
@@ -101,7 +100,7 @@ fn goldens() -> BTreeMap<String, Vec<Golden>> {
 fn cells(goldens: &[Golden]) -> Vec<(&Golden, Cell)> {
     let cell = |golden: &Golden| {
         Some(Cell {
-            policy: golden.policy.parse::<PolicySpec>().ok()?,
+            policy: golden.policy.parse().ok()?,
             frames: golden.frames,
             asymmetry: 1.0,
         })
@@ -129,7 +128,12 @@ fn misses_agree_with_libcachesim() {
         let counts = outcome.expect("a simulation").counts;
         for ((golden, cell), ours) in goldens.into_iter().zip(cells).zip(counts) {
             assert_eq!(ours.references, golden.references, "{trace}");
-            let name = cell.policy.entry().name;
+            let name = cell
+                .policy
+                .registered()
+                .expect("of the registry")
+                .entry()
+                .name;
             compared.insert(name);
             let (ours, theirs) = (ours.misses, golden.misses);
             if !agreeing(name, &trace, theirs).contains(&ours) {

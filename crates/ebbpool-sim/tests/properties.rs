@@ -95,7 +95,7 @@ fn no_page_is_evicted_while_there_is_room() {
     let outcome = simulate(&source, &cells, &ends_free(), &QUIET).expect("a simulation");
     for (counts, cell) in outcome.counts.iter().zip(&cells) {
         // SQLite leaves one frame empty.
-        if cell.policy.entry().name == "sqlite" && cell.frames == pages {
+        if cell.policy.to_string().starts_with("sqlite") && cell.frames == pages {
             continue;
         }
         assert_eq!(counts.misses, pages, "{cell:?}");

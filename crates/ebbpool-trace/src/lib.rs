@@ -20,9 +20,9 @@
 //! # Ok::<(), ebbpool_trace::TraceError>(())
 //! ```
 //!
-//! A new format is one file in `formats/` and one line in `formats/mod.rs`; a
+//! A new format is one file in `formats/` and one line in `formats.rs`; a
 //! new generator is one file in `generators/` and one line in
-//! `generators/mod.rs`.
+//! `generators.rs`.
 
 mod arrivals;
 mod bad_lines;

@@ -78,7 +78,7 @@ fn simulated_on(
         stop: &stop,
     };
     let cell = Cell {
-        policy: policy.clone(),
+        policy: policy.clone().into(),
         frames: frames.into(),
         asymmetry: 8.0,
     };

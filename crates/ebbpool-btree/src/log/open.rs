@@ -77,7 +77,7 @@ pub(super) fn find(
     }
     let witnesses = witnesses(files, &younger)?;
     let seed = older.identity.number;
-    // The older file was synced whole before the younger one's header was written (`log/mod.rs`, 3).
+    // The older file was synced whole before the younger one's header was written (`log.rs`, 3).
     let records = RecordReader::new(&*files[1 - current], seed, older.start).map_err(unreadable)?;
     let (end, _) = walk(&mut records.up_to(younger.start)).map_err(unreadable)?;
     if end != younger.start {

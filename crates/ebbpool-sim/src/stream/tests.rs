@@ -82,7 +82,9 @@ fn misses(source: &Source, asks: bool) -> Vec<(Page, Option<PageClass>)> {
     };
     let engines = |mut setups: Vec<Setup>| {
         let setup = setups.remove(0);
-        vec![Box::new(Engine::new(policy, NoObserver, setup)) as Box<dyn Drive>]
+        Ok(vec![
+            Box::new(Engine::new(policy, NoObserver, setup)) as Box<dyn Drive>
+        ])
     };
     let options = SimOptions::default();
     pass(source, &[cell], &options, &progress, engines).expect("a run");

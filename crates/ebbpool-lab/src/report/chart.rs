@@ -39,7 +39,7 @@ pub use svg::{in_page, svg};
 
 /// Draws the charts of a page whose axes change with the reader's choices.
 pub(super) const SCRIPT: &str = concat!(
-    include_str!("axes.js"),
-    include_str!("marks.js"),
-    include_str!("chart.js"),
+    include_str!("chart/axes.js"),
+    include_str!("chart/marks.js"),
+    include_str!("chart/chart.js"),
 );

@@ -26,35 +26,35 @@ pub(crate) use curves::{CellErrors, Curve, Limit};
 pub use origin::ReportOptions;
 
 pub(crate) const STYLE: &str = concat!(
-    include_str!("report.css"),
-    include_str!("figure/figure.css")
+    include_str!("report/report.css"),
+    include_str!("report/figure/figure.css")
 );
 
 /// The parts of the script. To add a section, write its file, name it here, and in `SECTIONS` of main.js.
 const SCRIPTS: [&str; 23] = [
-    include_str!("script/elements.js"),
-    include_str!("script/numbers.js"),
-    include_str!("script/results.js"),
-    include_str!("script/view.js"),
-    include_str!("figure/saving.js"),
-    include_str!("figure/zooming.js"),
-    include_str!("figure/part.js"),
+    include_str!("report/script/elements.js"),
+    include_str!("report/script/numbers.js"),
+    include_str!("report/script/results.js"),
+    include_str!("report/script/view.js"),
+    include_str!("report/figure/saving.js"),
+    include_str!("report/figure/zooming.js"),
+    include_str!("report/figure/part.js"),
     chart::SCRIPT,
-    include_str!("script/memory.js"),
-    include_str!("script/legend.js"),
-    include_str!("script/facts.js"),
-    include_str!("script/summary.js"),
-    include_str!("script/best.js"),
-    include_str!("script/ranking.js"),
-    include_str!("script/bill.js"),
-    include_str!("script/curves.js"),
-    include_str!("script/trade_off.js"),
-    include_str!("script/day.js"),
-    include_str!("script/wear.js"),
-    include_str!("script/time.js"),
-    include_str!("script/nature.js"),
-    include_str!("script/table.js"),
-    include_str!("script/main.js"),
+    include_str!("report/script/memory.js"),
+    include_str!("report/script/legend.js"),
+    include_str!("report/script/facts.js"),
+    include_str!("report/script/summary.js"),
+    include_str!("report/script/best.js"),
+    include_str!("report/script/ranking.js"),
+    include_str!("report/script/bill.js"),
+    include_str!("report/script/curves.js"),
+    include_str!("report/script/trade_off.js"),
+    include_str!("report/script/day.js"),
+    include_str!("report/script/wear.js"),
+    include_str!("report/script/time.js"),
+    include_str!("report/script/nature.js"),
+    include_str!("report/script/table.js"),
+    include_str!("report/script/main.js"),
 ];
 
 /// The style and the script that give the pictures of any page their tools: zoom, a series alone on a click, and the
@@ -67,13 +67,13 @@ const SCRIPTS: [&str; 23] = [
 pub const fn figure_tools() -> (&'static str, &'static str) {
     const SCRIPT: &str = concat!(
         "(() => {\n\"use strict\";\n",
-        include_str!("script/elements.js"),
-        include_str!("figure/saving.js"),
-        include_str!("figure/zooming.js"),
-        include_str!("figure/static.js"),
+        include_str!("report/script/elements.js"),
+        include_str!("report/figure/saving.js"),
+        include_str!("report/figure/zooming.js"),
+        include_str!("report/figure/static.js"),
         "})();\n",
     );
-    (include_str!("figure/figure.css"), SCRIPT)
+    (include_str!("report/figure/figure.css"), SCRIPT)
 }
 
 /// What the page says below the results.

@@ -462,13 +462,14 @@ mod tests {
 
     #[test]
     fn a_run_on_all_pages_is_more_work_than_one_on_a_sample() {
-        let job = |sample: PageSample| {
-            let lru: ebbpool_policy::PolicySpec = "lru".parse().expect("a policy");
-            MiniatureJob {
-                stands_for: ("lru".into(), 1000),
-                policy: MiniaturePolicy::new(&lru.into(), sample, 10, 1.0),
-                sample,
-            }
+        let job = |sample: PageSample| MiniatureJob {
+            stands_for: ("lru".into(), 1000),
+            cell: Cell {
+                policy: "lru".parse().expect("a policy"),
+                frames: 10,
+                asymmetry: 1.0,
+            },
+            sample,
         };
         let quarter = PageSample {
             rate: 0.25,
