@@ -2,10 +2,10 @@
 """Measures what a capture costs PostgreSQL: processor time of the server per transaction without and with it, in pairs.
 
     cargo build --release --features all
-    sudo python3 bench-rivals/postgres/overhead.py DIRECTORY [--pairs 40] [--write docs/capture.md]
+    sudo python3 bench-rivals/postgres/overhead.py DIRECTORY [--pairs 40] [--beside PROGRAM] [--write docs/capture.md]
 
 Transactions per second say little on a machine with few processors or other work, so they are not compared. Run it on an
-idle machine nevertheless.
+idle machine nevertheless. `--beside` measures another build of ebbpool in turn with this one, by the same server.
 """
 
 from __future__ import annotations
@@ -44,23 +44,34 @@ def run(server: Server, options: list[str], transactions: int) -> float:
     return 1e6 * (processor_time(server.pid()) - before) / (8 * transactions)
 
 
-def pairs(server: Server, options: list[str], transactions: int, count: int) -> list[tuple[float, float]]:
-    found = []
+def captured(server: Server, program: Path, options: list[str], transactions: int) -> float:
+    """The same while `program` captures the server."""
+    trace = server.directory / "overhead.parquet"
+    captures.EBBPOOL = program
+    capture = captures.start("postgres", server.pid(), trace)
+    found = run(server, options, transactions)
+    capture.send_signal(signal.SIGINT)
+    _, errors = capture.communicate(timeout=600)
+    if capture.returncode:
+        sys.exit(f"the capture failed: {errors}")
+    lost = json.loads(trace.with_suffix(".json").read_text())["lost"]
+    if lost:
+        sys.exit(f"{lost} events were lost")
+    return found
+
+
+def rounds(server: Server, programs: list[Path], load: tuple[list[str], int], count: int) -> list[list[float]]:
+    """For each round the time without a capture, and with one by each program. The order turns, so that none is always first."""
+    options, transactions = load
     run(server, options, transactions)
-    for _ in range(count):
-        without = run(server, options, transactions)
-        trace = server.directory / "overhead.parquet"
-        capture = captures.start("postgres", server.pid(), trace)
-        with_capture = run(server, options, transactions)
-        capture.send_signal(signal.SIGINT)
-        _, errors = capture.communicate(timeout=600)
-        if capture.returncode:
-            sys.exit(f"the capture failed: {errors}")
-        lost = json.loads(trace.with_suffix(".json").read_text())["lost"]
-        if lost:
-            sys.exit(f"{lost} events were lost")
-        found.append((without, with_capture))
-        print(f"{without:.1f} us without, {with_capture:.1f} us with", flush=True)
+    found = []
+    for at in range(count):
+        times = [0.0] * (1 + len(programs))
+        for turn in range(len(times)):
+            of = (at + turn) % len(times)
+            times[of] = run(server, *load) if of == 0 else captured(server, programs[of - 1], *load)
+        found.append(times)
+        print(f"{times[0]:.1f} us without, {' and '.join(f'{time:.1f}' for time in times[1:])} us with", flush=True)
     return found
 
 
@@ -68,6 +79,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("directory", type=Path)
     parser.add_argument("--pairs", type=int, default=40)
+    parser.add_argument("--beside", type=Path, metavar="PROGRAM")
     parser.add_argument("--write", type=Path, metavar="FILE.md")
     arguments = parser.parse_args()
     directory = arguments.directory.resolve()
@@ -77,20 +89,24 @@ def main() -> None:
     server.make(WORKLOADS[0])
     server.restore()
     server.start("shared_buffers=128MB", "max_wal_size=10GB")
+    programs = [captures.EBBPOOL] + ([arguments.beside.resolve()] if arguments.beside else [])
     rows = []
     for name, options, transactions in LOADS:
-        found = pairs(server, options, transactions, arguments.pairs)
-        shares = sorted(100 * (with_capture / without - 1) for without, with_capture in found)
-        rows.append(
-            [
+        found = rounds(server, programs, (options, transactions), arguments.pairs)
+        for at, program in enumerate(programs, 1):
+            shares = sorted(100 * (times[at] / times[0] - 1) for times in found)
+            row = [
                 name,
                 str(len(found)),
-                f"{statistics.median(one for one, _ in found):.1f} µs",
-                f"{statistics.median(other for _, other in found):.1f} µs",
+                f"{statistics.median(times[0] for times in found):.1f} µs",
+                f"{statistics.median(times[at] for times in found):.1f} µs",
                 f"{statistics.median(shares):+.1f} %",
                 f"{shares[0]:+.1f} to {shares[-1]:+.1f} %",
             ]
-        )
+            if at == 1:
+                rows.append(row)
+            else:
+                print(f"by {program}: " + ", ".join(row))
     server.stop()
     header = ["pgbench -c 8", "pairs", "a transaction without", "with a capture", "median of pairs", "all pairs"]
     text = (

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import html
 import json
-import math
 import os
 from typing import Any
 
@@ -23,6 +22,7 @@ class _Said:
     def __init__(self, native: _ebbpool.Comparison) -> None:
         self._json = native.json()
         self._answers = native.answers()
+        self._offline = native.offline()
         self._summary = Table(native.summary())
         self._text = native.text()
         self._page = native.page()
@@ -32,6 +32,9 @@ class _Said:
 
     def answers(self) -> list[tuple[str, list[str], list[tuple[str, int]]]]:
         return self._answers
+
+    def offline(self) -> list[str]:
+        return self._offline
 
     def summary(self) -> _ebbpool.Table:
         return self._summary._table
@@ -92,7 +95,8 @@ class Comparison(Table):
         return "\n".join(sentence for _, sentences, _ in self._native.answers() for sentence in sentences)
 
     def best(self, *, frames: int | str | None = None, asymmetry: float | None = None, trace: str | None = None) -> Row:
-        """The policy with the least bill, of those whose device has not failed.
+        """The policy to take: the one with the least bill, of those whose device has not failed. One that knows the future,
+        such as `belady`, is taken only among its like.
 
         With one cell left, that is its row. Over several, it is a row with `policy`, `cost` (the geometric mean of its
         bills), `above_least` (its largest bill over the least of the same cell, less 1) and `cells`.
@@ -113,20 +117,16 @@ class Comparison(Table):
             # The figures of a run whose device failed cover a part of the trace only.
             if row.failed is None:
                 cell[row.policy] = row
-        complete = [policy for policy in _names(rows) if all(policy in cell for cell in cells.values())]
-        if not complete:
+        names, offline = _names(rows), self._native.offline()
+        bills = [[cell[name].cost if name in cell else None for name in names] for cell in cells.values()]
+        best = _ebbpool.best([name not in offline for name in names], bills)
+        if best is None:
             raise UsageError("best(): no policy has finished in all cells; limit them by frames=, asymmetry= or trace=")
+        policy, cost, above = names[best[0]], best[1], max(best[2], default=1.0) - 1
         if len(cells) == 1:
             (cell,) = cells.values()
-            return min(cell.values(), key=lambda row: float(row.cost))
-        least = {at: min(row.cost for row in cell.values()) for at, cell in cells.items()}
-
-        def mean(policy: str) -> float:
-            return math.exp(math.fsum(math.log(max(cell[policy].cost, 1e-300)) for cell in cells.values()) / len(cells))
-
-        best = min(complete, key=mean)
-        ratios = [cell[best].cost / least[at] for at, cell in cells.items() if least[at] > 0]
-        return Row({"policy": best, "cost": mean(best), "above_least": max(ratios, default=1.0) - 1, "cells": len(cells)})
+            return cell[policy]
+        return Row({"policy": policy, "cost": cost, "above_least": above, "cells": len(cells)})
 
     def _is_in(self, row: Row, frames: int | str | None, asymmetry: float | None, trace: str | None) -> bool:
         if frames is not None:

@@ -151,6 +151,37 @@ def test_the_best_policy_over_cells_has_the_least_geometric_mean() -> None:
         answer.best(frames=7)
 
 
+def test_a_policy_that_knows_the_future_is_the_best_only_among_its_like() -> None:
+    trace = "zipf:pages=2000,refs=20000"
+    answer = ebbpool.compare(trace, ["belady", "lru", "ebb"], ["3%", "6%"], [1, 32])
+    assert answer.best(asymmetry=1, frames="3%").policy == answer.best(asymmetry=1).policy == answer.best().policy == "ebb"
+    assert "ebb is the one to take" in answer.advice and answer.best().above_least == 0
+    alone = ebbpool.compare(trace, ["belady", "cost-belady"], ["3%"], 32)
+    assert alone.best().cost == min(row.cost for row in alone)
+    # A policy of the caller knows nothing of the future, whatever its name.
+    answer = ebbpool.compare(trace, [belady, "cost-belady"], ["3%"], 32)
+    assert answer.best().policy == "belady"
+
+
+class belady:  # noqa: N801
+    """A queue with the name of another policy."""
+
+    def __init__(self, frames: int) -> None:
+        self.queue: dict[int, None] = {}
+
+    def hit(self, frame: int, write: bool) -> None:
+        pass
+
+    def victim(self) -> int:
+        return next(iter(self.queue))
+
+    def admit(self, frame: int, page: int, write: bool) -> None:
+        self.queue[frame] = None
+
+    def evicted(self, frame: int) -> None:
+        del self.queue[frame]
+
+
 def test_the_bill_of_a_run_whose_device_failed_is_not_shown(tmp_path: Any) -> None:
     chip = tmp_path / "weak.toml"
     chip.write_text(

@@ -2,6 +2,7 @@
 
 use ebbpool_policy::PolicySpec;
 
+use crate::best::{BestPolicy, Bills};
 use crate::compare::{Comparison, PriceBlock};
 use crate::numbers::{self, bytes, digits, frames_and_bytes, less_or_more};
 use crate::policy_selection::BASELINE;
@@ -60,13 +61,12 @@ pub fn sentence(comparison: &Comparison) -> String {
         return String::new();
     };
     let size = usual_size(comparison);
-    let cheapest = |among_offline: bool| {
-        let all = block.column(size);
-        let all = all.filter(|result| among_offline || is_online(&result.policy));
-        all.min_by(|a, b| a.cost.total_cmp(&b.cost))
+    let cell = comparison.bills(&[*block]).swap_remove(size);
+    let Some(best) = best_of(comparison, &[cell]) else {
+        return String::new();
     };
-    let best = cheapest(false).or_else(|| cheapest(true));
-    let Some(best) = best else {
+    let row = block.rows().nth(best.policy);
+    let Some(best) = row.and_then(|row| row[size].as_ref()) else {
         return String::new();
     };
     let memory = memory(comparison, size);
@@ -88,9 +88,10 @@ pub fn sentence(comparison: &Comparison) -> String {
             less_or_more(best.cost, baseline.cost),
         ),
         Some(baseline) => {
-            let rivals = || block.column(size).filter(|it| it.policy != BASELINE);
-            let verdict = match rivals().any(|it| is_online(&it.policy)) {
-                true if rivals().all(|it| is_online(&it.policy)) => {
+            let named = || comparison.policies.iter().zip(&comparison.online);
+            let rivals = || named().filter(|(name, _)| *name != BASELINE);
+            let verdict = match rivals().any(|(_, online)| *online) {
+                true if rivals().all(|(_, online)| *online) => {
                     format!("no policy costs less than {BASELINE}")
                 }
                 true => format!("no online policy costs less than {BASELINE}"),
@@ -100,7 +101,8 @@ pub fn sentence(comparison: &Comparison) -> String {
                     in_unit(baseline.cost)
                 ),
             };
-            let offline = cheapest(true).filter(|it| it.cost < baseline.cost);
+            let cheapest = block.column(size).min_by(|a, b| a.cost.total_cmp(&b.cost));
+            let offline = cheapest.filter(|it| it.cost < baseline.cost);
             let offline = offline.map(|it| {
                 let (name, costs) = (&it.policy, less_or_more(it.cost, baseline.cost));
                 format!("; {name}, which knows {}, costs {costs}", foresight(name))
@@ -128,23 +130,23 @@ fn foresight(policy: &str) -> &'static str {
 pub fn advice(comparison: &Comparison) -> Option<String> {
     let blocks: Vec<PriceBlock> = comparison.blocks().collect();
     let cells = blocks.len() * comparison.sizes.len();
-    let has_rivals = online(comparison).any(|(_, name)| name != BASELINE);
+    let has_rivals = (comparison.policies.iter().zip(&comparison.online))
+        .any(|(name, online)| *online && name != BASELINE);
     if cells < 2 || comparison.policies.len() < 2 || !has_rivals || comparison.interrupted {
         return None;
     }
-    let (name, ratios) = online(comparison)
-        .filter_map(|(at, name)| Some((name, above_least(&blocks, at)?)))
-        .min_by(|(_, a), (_, b)| mean_log(a).total_cmp(&mean_log(b)))?;
+    let bills = comparison.bills(&blocks);
+    let best = best_of(comparison, &bills)?;
+    let name = &comparison.policies[best.policy];
     let dimensions = match blocks.len() {
         1 => "sizes",
         _ => "sizes and asymmetries",
     };
     let baseline = comparison.policies.iter().position(|it| it == BASELINE);
-    let baseline = baseline.and_then(|at| above_least(&blocks, at));
-    if let Some(baseline) = baseline.as_deref()
-        && mean_log(baseline) <= mean_log(&ratios)
-    {
-        let no_policy = match online(comparison).count() == comparison.policies.len() {
+    // What it saves against the baseline, over the cells in which both have a bill.
+    let saved = baseline.and_then(|baseline| mean_ratio(&bills, best.policy, baseline));
+    if saved.is_some_and(|saved| saved >= 1.0) {
+        let no_policy = match comparison.online.iter().all(|online| *online) {
             true => "no policy",
             false => "no online policy",
         };
@@ -152,7 +154,7 @@ pub fn advice(comparison: &Comparison) -> Option<String> {
             "over all {cells} {dimensions} {no_policy} costs less than {BASELINE} on average"
         ));
     }
-    let worst = ratios.iter().copied().fold(1.0, f64::max);
+    let worst = best.above_least.iter().copied().fold(1.0, f64::max);
     let above_the_best = match worst {
         1.0 => "the best of each".into(),
         _ => format!(
@@ -160,10 +162,8 @@ pub fn advice(comparison: &Comparison) -> Option<String> {
             100.0 * (worst - 1.0)
         ),
     };
-    let saved = baseline.map(|baseline| {
-        let ratio = (mean_log(&ratios) - mean_log(&baseline)).exp();
-        format!("{} than {BASELINE} on average, ", less_or_more(ratio, 1.0))
-    });
+    let saved =
+        saved.map(|ratio| format!("{} than {BASELINE} on average, ", less_or_more(ratio, 1.0)));
     Some(format!(
         "over all {cells} {dimensions} {name} is the one to take: {}{above_the_best}",
         saved.unwrap_or_default(),
@@ -176,17 +176,10 @@ pub fn distance_to_informed(comparison: &Comparison) -> Option<String> {
     let blocks: Vec<PriceBlock> = comparison.blocks().collect();
     let is_informed = |policy: &String| policy == INFORMED;
     let informed = comparison.policies.iter().position(is_informed)?;
-    let ratios = |policy: usize| {
-        above(&blocks, policy, |block, size| {
-            let results = block.rows().nth(informed)?.get(size)?.as_ref();
-            results
-                .filter(|result| result.failed.is_none())
-                .map(|result| result.cost)
-        })
-    };
-    let (name, ratios) = online(comparison)
-        .filter_map(|(at, name)| Some((name, ratios(at)?)))
-        .min_by(|(_, a), (_, b)| mean_log(a).total_cmp(&mean_log(b)))?;
+    let bills = comparison.bills(&blocks);
+    let best = best_of(comparison, &bills).filter(|best| comparison.online[best.policy])?;
+    let name = &comparison.policies[best.policy];
+    let ratios: Vec<f64> = ratios(&bills, best.policy, informed)?;
     let times = |ratio: f64| numbers::decimals(ratio, 3);
     let on_average = times(mean_log(&ratios).exp());
     let times = match ratios.len() {
@@ -201,40 +194,28 @@ pub fn distance_to_informed(comparison: &Comparison) -> Option<String> {
     ))
 }
 
-/// The online policies, with their indices.
-fn online(comparison: &Comparison) -> impl Iterator<Item = (usize, &String)> {
-    let policies = comparison.policies.iter().enumerate();
-    policies.filter(|(_, name)| is_online(name))
+fn best_of(comparison: &Comparison, cells: &[Vec<Option<f64>>]) -> Option<BestPolicy> {
+    let online = &comparison.online;
+    Bills { online, cells }.best()
 }
 
-/// True if a policy does not know the future; also of a guest.
+/// True if a policy of that name knows nothing of the future.
 pub(crate) fn is_online(policy: &str) -> bool {
     let spec: Option<PolicySpec> = policy.parse().ok();
     spec.is_none_or(|spec| spec.online())
 }
 
-/// A policy's bills over the least bill of each size and price; `None` if a bill is missing.
-fn above_least(blocks: &[PriceBlock], policy: usize) -> Option<Vec<f64>> {
-    above(blocks, policy, |block, size| Some(least(block, size)))
+/// A policy's bills over those of another, which are not 0; `None` if one of them is missing, or there is none.
+fn ratios(cells: &[Vec<Option<f64>>], policy: usize, other: usize) -> Option<Vec<f64>> {
+    let both = cells.iter().map(|cell| Some((cell[policy]?, cell[other]?)));
+    let both: Vec<(f64, f64)> = both.collect::<Option<_>>()?;
+    let ratios = both.into_iter().filter(|&(_, other)| other > 0.0);
+    let ratios: Vec<f64> = ratios.map(|(bill, other)| bill / other).collect();
+    (!ratios.is_empty()).then_some(ratios)
 }
 
-/// A policy's bills over another bill of the same price and size; `None` if one of them is missing.
-fn above(
-    blocks: &[PriceBlock],
-    policy: usize,
-    other: impl Fn(PriceBlock, usize) -> Option<f64>,
-) -> Option<Vec<f64>> {
-    let mut ratios = Vec::new();
-    for &block in blocks {
-        for (size, result) in block.rows().nth(policy)?.iter().enumerate() {
-            let result = result.as_ref().filter(|result| result.failed.is_none())?;
-            let other = other(block, size)?;
-            if other > 0.0 {
-                ratios.push(result.cost / other);
-            }
-        }
-    }
-    (!ratios.is_empty()).then_some(ratios)
+fn mean_ratio(cells: &[Vec<Option<f64>>], policy: usize, other: usize) -> Option<f64> {
+    Some(mean_log(&ratios(cells, policy, other)?).exp())
 }
 
 fn mean_log(ratios: &[f64]) -> f64 {

@@ -136,6 +136,8 @@ pub struct Comparison {
     pub frames: Vec<u64>,
     /// The policies in canonical spelling.
     pub policies: Vec<String>,
+    /// For each policy, whether it knows nothing of the future.
+    pub online: Vec<bool>,
     /// The prices.
     pub pricings: Vec<Pricing>,
     /// The finished results; `asymmetry` is an index into the prices.
@@ -169,6 +171,21 @@ impl Comparison {
     pub fn bound(&self, pricing: usize, size: usize) -> Option<f64> {
         let bounds = self.bounds.as_ref()?;
         bounds.get(pricing * self.sizes.len() + size).copied()
+    }
+
+    /// The bills of these blocks: for each block and size, one of each policy.
+    pub(crate) fn bills(&self, blocks: &[PriceBlock]) -> Vec<Vec<Option<f64>>> {
+        let bill = |result: &Option<RunResult>| {
+            let result = result.as_ref().filter(|result| result.failed.is_none());
+            result.map(|result| result.cost)
+        };
+        let cell =
+            |block: &PriceBlock, size: usize| block.rows().map(|row| bill(&row[size])).collect();
+        let sizes = 0..self.sizes.len();
+        let cells = blocks
+            .iter()
+            .flat_map(|block| sizes.clone().map(move |size| cell(block, size)));
+        cells.collect()
     }
 
     /// The finished results in their order.
@@ -266,7 +283,7 @@ impl Lab<'_> {
             true => self.stored_info(source, &*store)?,
             false => None,
         };
-        let policies: Vec<String> = sweep.policies.iter().map(ToString::to_string).collect();
+        let policies = &sweep.policies;
         Ok(self.comparison(request, policies, pricings, source, swept, bounds, info))
     }
 
@@ -274,7 +291,7 @@ impl Lab<'_> {
     fn comparison(
         &self,
         request: &CompareRequest,
-        policies: Vec<String>,
+        policies: &[SimPolicy],
         pricings: Vec<Pricing>,
         source: &Source,
         swept: SweepResult,
@@ -301,7 +318,7 @@ impl Lab<'_> {
         for row in &rows {
             let at = (row.asymmetry * policies.len() + row.policy) * sizes + row.size;
             let pricing = &pricings[row.asymmetry];
-            let policy = policies[row.policy].clone();
+            let policy = policies[row.policy].to_string();
             let asymmetry = pricing.asymmetry;
             let mut result = RunResult::new(&trace, policy, row.frames, asymmetry, &row.counts);
             if let Some(device) = &row.device {
@@ -333,7 +350,8 @@ impl Lab<'_> {
             page_size: resolved.metadata.page_size,
             rate: request.counting.rate,
             sizes: request.sizes.iter().map(ToString::to_string).collect(),
-            policies,
+            policies: policies.iter().map(ToString::to_string).collect(),
+            online: policies.iter().map(SimPolicy::online).collect(),
             pricings,
             results,
             interrupted: interrupted || request.bound && bounds.is_none(),

@@ -27,6 +27,7 @@
 
 pub mod advice;
 pub mod advise;
+pub mod best;
 mod bound;
 mod checkpoints;
 mod compare;

@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use ebbpool_trace::{ReadOptions, Source, TraceError};
 
-use crate::advice::is_online;
+use crate::best::Bills;
 use crate::compare::Comparison;
 use crate::numbers::{decimals, less_or_more};
 use crate::policy_selection::BASELINE;
@@ -192,6 +192,10 @@ result_row! {
 pub struct Summary {
     /// The rows.
     pub rows: Vec<SummaryRow>,
+    /// The names of the policies that are compared with each other.
+    rivals: Vec<String>,
+    /// Whether these know nothing of the future.
+    knows_nothing: bool,
     /// What was compared, in words: "3 traces, 5 seeds of 2 of them, 4 sizes and 4 asymmetries".
     pub over: String,
     /// What the intervals are of; `None` if there are none.
@@ -243,9 +247,21 @@ impl Summary {
             .iter()
             .map(|&at| first.policies[at].as_str())
             .collect();
+        let online: Vec<bool> = policies.iter().map(|&at| first.online[at]).collect();
+        let bills: Vec<Vec<Option<f64>>> = cells
+            .iter()
+            .map(|cell| cell.bills.iter().copied().map(Some).collect())
+            .collect();
+        let bills = Bills {
+            online: &online,
+            cells: &bills,
+        };
+        let rivals = bills.rivals();
         let name = |group: &&TraceGroup| Some((group.name.clone(), group.repeats.clone()?));
         Some(Summary {
-            rows: rows(&names, &cells, &units),
+            rows: rows(&names, &rivals, &cells, &units),
+            rivals: rivals.iter().map(|&at| names[at].to_owned()).collect(),
+            knows_nothing: rivals.iter().any(|&at| online[at]),
             over: over(first, &units.groups),
             resampled: units.resampled,
             repeats: repeated.iter().filter_map(name).collect(),
@@ -255,7 +271,11 @@ impl Summary {
 
     /// The answer in a sentence: the policy to take, and how sure that is.
     pub fn sentence(&self) -> String {
-        let Some(best) = self.rows.iter().find(|row| is_online(&row.policy)) else {
+        let mut online = self
+            .rows
+            .iter()
+            .filter(|row| self.knows_nothing && self.rivals.contains(&row.policy));
+        let Some(best) = online.next() else {
             return String::new();
         };
         let name = &best.policy;
@@ -270,11 +290,7 @@ impl Summary {
                 100.0 * (worst - 1.0)
             ),
         };
-        let next = self
-            .rows
-            .iter()
-            .find(|row| row.policy != *name && is_online(&row.policy));
-        if let Some(next) = next {
+        if let Some(next) = online.next() {
             text += &format!(
                 "; {} costs {} % more",
                 next.policy,
@@ -322,7 +338,7 @@ impl Summary {
 
     /// What the table's figures are, in sentences.
     pub fn notes(&self) -> Vec<String> {
-        let rivals = match self.rows.iter().any(|row| is_online(&row.policy)) {
+        let rivals = match self.knows_nothing {
             true => "an online policy",
             false => "a policy",
         };
@@ -526,15 +542,7 @@ fn seeds(groups: &[&TraceGroup]) -> usize {
     of_each.filter(|&seeds| seeds > 1).min().unwrap_or(1)
 }
 
-fn rows(names: &[&str], cells: &[Cell], units: &Units) -> Vec<SummaryRow> {
-    // The policies that know the future are compared with the others, which are not compared with them.
-    let online: Vec<usize> = (0..names.len())
-        .filter(|&at| is_online(names[at]))
-        .collect();
-    let rivals = match online.is_empty() {
-        true => (0..names.len()).collect(),
-        false => online,
-    };
+fn rows(names: &[&str], rivals: &[usize], cells: &[Cell], units: &Units) -> Vec<SummaryRow> {
     let least: Vec<f64> = cells
         .iter()
         .map(|cell| {

@@ -3,11 +3,13 @@
 use std::sync::{Arc, Mutex};
 use std::time::SystemTime;
 
+use ebbpool_lab::best::Bills;
 use ebbpool_lab::report::{self, ReportOptions};
 use ebbpool_lab::several::{Summary, TraceGroup, TraceSet};
 use ebbpool_lab::{CompareRequest, Lab, LabError, advice, dirty_end, schema};
 use ebbpool_trace::Source;
 use ebbpool_trace::output::OutputFile;
+use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
 use crate::calls::Calls;
@@ -66,6 +68,24 @@ impl Comparison {
 /// A title, sentences, and memory sizes as they are spelled and in frames.
 type TraceAnswer = (String, Vec<String>, Vec<(String, u64)>);
 
+/// The policy to take, by its index, with its mean bill and its bills over the least of each cell: see `ebbpool_lab::best`.
+/// `cells` has for each cell a bill for each policy, or none.
+#[pyfunction]
+pub(crate) fn best(
+    online: Vec<bool>,
+    cells: Vec<Vec<Option<f64>>>,
+) -> PyResult<Option<(usize, f64, Vec<f64>)>> {
+    if cells.iter().any(|cell| cell.len() != online.len()) {
+        return Err(PyValueError::new_err("a cell has a bill for each policy"));
+    }
+    let bills = Bills {
+        online: &online,
+        cells: &cells,
+    };
+    let best = bills.best();
+    Ok(best.map(|best| (best.policy, best.mean_bill, best.above_least)))
+}
+
 #[pymethods]
 impl Comparison {
     /// One row for each result.
@@ -98,6 +118,16 @@ impl Comparison {
                 (one.title.clone(), sentences.collect(), sizes.collect())
             };
             all.iter().map(answer).collect()
+        })
+    }
+
+    /// The policies that know the future.
+    fn offline(&self) -> Vec<String> {
+        self.with(|all| {
+            let first = all.iter().take(1);
+            let named = first.flat_map(|one| one.policies.iter().zip(&one.online));
+            let offline = named.filter(|(_, online)| !**online);
+            offline.map(|(name, _)| name.clone()).collect()
         })
     }
 

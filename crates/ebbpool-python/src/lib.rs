@@ -35,7 +35,7 @@ mod _ebbpool {
         canonical_policies, device_json, generators_json, policies_json, policy_json, split_list,
     };
     #[pymodule_export]
-    use super::compare::{Comparison, compare};
+    use super::compare::{Comparison, best, compare};
     #[pymodule_export]
     use super::curve::{Curve, bound, curve};
     #[pymodule_export]

@@ -65,6 +65,7 @@ pub(super) fn comparison(study: CurveStudy) -> Comparison {
         sizes: sizes.iter().map(u64::to_string).collect(),
         frames: sizes,
         policies: study.policies.iter().map(ToString::to_string).collect(),
+        online: study.policies.iter().map(SimPolicy::online).collect(),
         pricings: vec![Pricing::constant(study.asymmetry)],
         rows,
         results: Vec::new(),

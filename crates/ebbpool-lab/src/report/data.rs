@@ -69,6 +69,8 @@ struct Trace {
     database_pages: Option<u64>,
     page_size: Option<u64>,
     policies: Vec<String>,
+    /// The policies that know the future.
+    offline: Vec<String>,
     /// Of each policy, the index of its mark.
     marks: Vec<usize>,
     sizes: Vec<MemorySize>,
@@ -336,6 +338,10 @@ impl Trace {
             database_pages: comparison.database_pages,
             page_size: comparison.page_size,
             policies: comparison.policies.clone(),
+            offline: (comparison.policies.iter().zip(&comparison.online))
+                .filter(|(_, online)| !**online)
+                .map(|(name, _)| name.clone())
+                .collect(),
             marks: comparison
                 .policies
                 .iter()
@@ -393,6 +399,7 @@ pub(super) mod tests {
             sizes: vec!["8".into()],
             frames: vec![8],
             policies: vec![name.into()],
+            online: vec![true],
             pricings,
             rows,
             results: Vec::new(),

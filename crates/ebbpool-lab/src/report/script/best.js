@@ -18,7 +18,7 @@ function bestSection(choice) {
         class: "best",
         on: {
           click: () => choice.choose(size, asymmetry),
-          pointerenter: () => view.point(trace.ranking(size, asymmetry)[0]?.policy ?? null),
+          pointerenter: () => view.point(trace.best(size, asymmetry)?.policy ?? null),
           pointerleave: () => view.point(null),
         },
       });
@@ -29,7 +29,7 @@ function bestSection(choice) {
   });
   choice.on(() => {
     for (const { button, size, asymmetry } of cells) {
-      const [best] = trace.ranking(size, asymmetry);
+      const best = trace.best(size, asymmetry);
       const chosen = size === choice.size && asymmetry === choice.asymmetry;
       button.setAttribute("aria-pressed", String(chosen));
       if (best === undefined) {

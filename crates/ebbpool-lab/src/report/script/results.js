@@ -128,6 +128,15 @@ class Trace {
       .sort((a, b) => a.bill - b.bill);
   }
 
+  /**
+   * The best of the policies shown, as the sentences name it: one that knows the future is the best only among its like.
+   * Undefined if there is none.
+   */
+  best(size, asymmetry) {
+    const ranking = this.ranking(size, asymmetry);
+    return ranking.find((cell) => !this.offline.includes(cell.policy)) ?? ranking[0];
+  }
+
   /** All memory sizes and asymmetries, in pairs. */
   get fields() {
     return this.sizesInOrder.flatMap((size) => this.asymmetriesInOrder.map((asymmetry) => [size, asymmetry]));

@@ -116,7 +116,7 @@ function policiesInColour(traces) {
   const wins = new Map();
   for (const trace of traces) {
     for (const [size, asymmetry] of trace.fields) {
-      const winner = trace.ranking(size, asymmetry)[0]?.policy;
+      const winner = trace.best(size, asymmetry)?.policy;
       if (winner !== undefined) wins.set(winner, (wins.get(winner) ?? 0) + 1);
     }
   }
