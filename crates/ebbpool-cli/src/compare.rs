@@ -51,7 +51,7 @@ pub(crate) fn compare(args: &CompareArgs) -> Result<(), Failure> {
     match error {
         _ if interrupted => Err(Failure::Interrupted {
             done: finished().count(),
-            all: sources.len() * comparisons.last().map_or(0, |last| last.results.len()),
+            all: sources.len() * comparisons.last().map_or(0, |last| last.cells.len()),
             hint: match args.no_cache {
                 true => "",
                 false => "; the same command goes on from there",

@@ -66,7 +66,7 @@ pub fn sentence(comparison: &Comparison) -> String {
         return String::new();
     };
     let row = block.rows().nth(best.policy);
-    let Some(best) = row.and_then(|row| row[size].as_ref()) else {
+    let Some(best) = row.and_then(|row| row[size]) else {
         return String::new();
     };
     let memory = memory(comparison, size);

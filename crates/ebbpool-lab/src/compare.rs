@@ -111,6 +111,29 @@ pub fn constant_asymmetries<'a>(
     asymmetries.into_iter().map(constant).collect()
 }
 
+/// The result of a policy with a memory size at a price.
+#[derive(Clone, Debug)]
+pub struct ComparedCell {
+    /// What the run has counted, and where the cell is: `asymmetry` is an index into the prices.
+    pub row: SweepRow,
+    /// The result, priced.
+    pub result: RunResult,
+}
+
+/// The cells in their order: for each price, each policy, each size.
+pub(crate) fn in_order(
+    [pricings, policies, sizes]: [usize; 3],
+    found: impl IntoIterator<Item = ComparedCell>,
+) -> Vec<Option<ComparedCell>> {
+    let mut cells = vec![None; pricings * policies * sizes];
+    for cell in found {
+        let row = &cell.row;
+        let at = (row.asymmetry * policies + row.policy) * sizes + row.size;
+        cells[at] = Some(cell);
+    }
+    cells
+}
+
 /// All results over one trace: for each price, each policy, each size.
 #[derive(Debug)]
 pub struct Comparison {
@@ -140,10 +163,8 @@ pub struct Comparison {
     pub online: Vec<bool>,
     /// The prices.
     pub pricings: Vec<Pricing>,
-    /// The finished results; `asymmetry` is an index into the prices.
-    pub rows: Vec<SweepRow>,
     /// For each price, each policy, each size: the result, or `None` if an interruption has prevented it.
-    pub results: Vec<Option<RunResult>>,
+    pub cells: Vec<Option<ComparedCell>>,
     /// If the request asks for it, the bill per reference that no policy can undercut: for each price, each
     /// size.
     pub bounds: Option<Vec<f64>>,
@@ -158,11 +179,11 @@ pub struct Comparison {
 impl Comparison {
     /// The results of each price, policy by policy.
     pub fn blocks(&self) -> impl Iterator<Item = PriceBlock<'_>> {
-        let results = self.results.chunks(self.policies.len() * self.sizes.len());
-        let blocks = self.pricings.iter().zip(results);
-        blocks.map(|(pricing, results)| PriceBlock {
+        let cells = self.cells.chunks(self.policies.len() * self.sizes.len());
+        let blocks = self.pricings.iter().zip(cells);
+        blocks.map(|(pricing, cells)| PriceBlock {
             pricing,
-            results,
+            cells,
             sizes: self.sizes.len(),
         })
     }
@@ -175,12 +196,12 @@ impl Comparison {
 
     /// The bills of these blocks: for each block and size, one of each policy.
     pub(crate) fn bills(&self, blocks: &[PriceBlock]) -> Vec<Vec<Option<f64>>> {
-        let bill = |result: &Option<RunResult>| {
-            let result = result.as_ref().filter(|result| result.failed.is_none());
-            result.map(|result| result.cost)
+        let bill = |result: Option<&RunResult>| {
+            let whole = result.filter(|result| result.failed.is_none());
+            whole.map(|result| result.cost)
         };
         let cell =
-            |block: &PriceBlock, size: usize| block.rows().map(|row| bill(&row[size])).collect();
+            |block: &PriceBlock, size: usize| block.rows().map(|row| bill(row[size])).collect();
         let sizes = 0..self.sizes.len();
         let cells = blocks
             .iter()
@@ -190,15 +211,23 @@ impl Comparison {
 
     /// The finished results in their order.
     pub fn finished(&self) -> impl Iterator<Item = &RunResult> {
-        self.results.iter().flatten()
+        self.cells.iter().flatten().map(|cell| &cell.result)
+    }
+
+    /// What the finished runs have counted, in the same order.
+    pub fn rows(&self) -> impl Iterator<Item = &SweepRow> {
+        self.cells.iter().flatten().map(|cell| &cell.row)
     }
 
     /// The finished results with the figures of the device.
     pub fn detailed(&self) -> impl Iterator<Item = DetailedResult<'_>> {
-        self.rows.iter().zip(self.finished()).map(|(row, result)| {
-            let pricing = &self.pricings[row.asymmetry];
-            DetailedResult::new(result, pricing, row.device.as_ref())
-        })
+        self.cells
+            .iter()
+            .flatten()
+            .map(|ComparedCell { row, result }| {
+                let pricing = &self.pricings[row.asymmetry];
+                DetailedResult::new(result, pricing, row.device.as_ref())
+            })
     }
 
     /// The unit of all bills. Several prices are always asymmetries, which have the same unit.
@@ -214,20 +243,23 @@ impl Comparison {
 pub struct PriceBlock<'a> {
     /// The price.
     pub pricing: &'a Pricing,
-    results: &'a [Option<RunResult>],
+    cells: &'a [Option<ComparedCell>],
     sizes: usize,
 }
 
 impl<'a> PriceBlock<'a> {
     /// Each policy's results, size by size.
-    pub fn rows(&self) -> impl Iterator<Item = &'a [Option<RunResult>]> {
-        self.results.chunks(self.sizes)
+    pub fn rows(&self) -> impl Iterator<Item = Vec<Option<&'a RunResult>>> {
+        let result = |cell: &'a Option<ComparedCell>| cell.as_ref().map(|cell| &cell.result);
+        let rows = self.cells.chunks(self.sizes);
+        rows.map(move |row| row.iter().map(result).collect())
     }
 
     /// All results at the size of that index, except for those whose device failed.
     pub fn column(&self, size: usize) -> impl Iterator<Item = &'a RunResult> {
-        let column = self.results.iter().skip(size).step_by(self.sizes);
-        column.flatten().filter(|result| result.failed.is_none())
+        let column = self.cells.iter().skip(size).step_by(self.sizes).flatten();
+        let results = column.map(|cell| &cell.result);
+        results.filter(|result| result.failed.is_none())
     }
 }
 
@@ -314,9 +346,7 @@ impl Lab<'_> {
             checkpoints: request.counting.checkpoints,
         };
         let sizes = request.sizes.len();
-        let mut results = vec![None; pricings.len() * policies.len() * sizes];
-        for row in &rows {
-            let at = (row.asymmetry * policies.len() + row.policy) * sizes + row.size;
+        let priced = |row: SweepRow| {
             let pricing = &pricings[row.asymmetry];
             let policy = policies[row.policy].to_string();
             let asymmetry = pricing.asymmetry;
@@ -333,8 +363,12 @@ impl Lab<'_> {
             let bound = bounds.as_ref();
             result.lower_bound =
                 bound.and_then(|bounds| bounds.get(row.asymmetry * sizes + row.size).copied());
-            results[at] = Some(result);
-        }
+            ComparedCell { row, result }
+        };
+        let cells = in_order(
+            [pricings.len(), policies.len(), sizes],
+            rows.into_iter().map(priced),
+        );
         let name = resolved.metadata.name.as_deref().unwrap_or(source.label());
         let device = pricings
             .first()
@@ -353,13 +387,12 @@ impl Lab<'_> {
             policies: policies.iter().map(ToString::to_string).collect(),
             online: policies.iter().map(SimPolicy::online).collect(),
             pricings,
-            results,
+            cells,
             interrupted: interrupted || request.bound && bounds.is_none(),
             bounds,
             info,
             curve: None,
             frames: resolved.frames,
-            rows,
         }
     }
 

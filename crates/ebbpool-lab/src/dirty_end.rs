@@ -63,7 +63,7 @@ pub fn of_comparison(comparison: &Comparison) -> Option<String> {
     for block in comparison.blocks() {
         for row in block.rows() {
             for (size, result) in comparison.sizes.iter().zip(row) {
-                let Some(result) = result.as_ref().filter(|result| result.failed.is_none()) else {
+                let Some(result) = result.filter(|result| result.failed.is_none()) else {
                     continue;
                 };
                 let memory = match size.ends_with('%') {

@@ -57,7 +57,7 @@ mod trace_info;
 pub use advise::{Advice, AdviseError, AdviseRequest};
 pub use bound::{BoundRequest, BoundResult};
 pub use checkpoints::{CheckpointSchedule, NotACheckpointSchedule};
-pub use compare::{CompareRequest, Comparison, PriceBlock, constant_asymmetries};
+pub use compare::{CompareRequest, ComparedCell, Comparison, PriceBlock, constant_asymmetries};
 pub use curve::{CurveRequest, CurveRow, CurveStudy, Target};
 pub use error::{ErrorKind, LabError, RequestError};
 pub use events::{LabEvents, Note, Silent};

@@ -51,8 +51,7 @@ struct LifetimeComparison<'a> {
 impl<'a> LifetimeComparison<'a> {
     fn of(comparison: &'a Comparison, size: usize) -> Self {
         let rows: Vec<&SweepRow> = comparison
-            .rows
-            .iter()
+            .rows()
             .filter(|row| row.size == size && report(row).is_some())
             .collect();
         let baseline = comparison.policies.iter().position(|name| name == BASELINE);
@@ -86,7 +85,7 @@ pub fn lifetimes(comparison: &Comparison) -> Vec<Option<f64>> {
     let by_size: Vec<LifetimeComparison> = (0..comparison.sizes.len())
         .map(|size| LifetimeComparison::of(comparison, size))
         .collect();
-    let rows = comparison.rows.iter();
+    let rows = comparison.rows();
     rows.map(|row| by_size[row.size].relative_lifetime(row))
         .collect()
 }

@@ -147,10 +147,11 @@ fn result(
     (pricing, policy, size): (usize, usize, usize),
 ) -> Option<&RunResult> {
     let (policies, sizes) = (comparison.policies.len(), comparison.sizes.len());
-    let result = comparison
-        .results
+    let cell = comparison
+        .cells
         .get((pricing * policies + policy) * sizes + size)?;
-    result.as_ref().filter(|result| result.failed.is_none())
+    let result = cell.as_ref().map(|cell| &cell.result);
+    result.filter(|result| result.failed.is_none())
 }
 
 /// What an interval is of.
@@ -646,10 +647,8 @@ mod tests {
     }
 
     fn cost(comparison: &Comparison, policy: usize, size: usize) -> f64 {
-        comparison.results[policy * comparison.sizes.len() + size]
-            .as_ref()
-            .expect("a result")
-            .cost
+        let cell = &comparison.cells[policy * comparison.sizes.len() + size];
+        cell.as_ref().expect("a result").result.cost
     }
 
     /// The figures are those of their definitions, worked out from the bills one by one.

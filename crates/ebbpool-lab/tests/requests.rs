@@ -231,12 +231,12 @@ fn a_report_after_a_comparison_runs_no_policy_again() {
         let directory = tempfile::tempdir().expect("a directory");
         let mut request = request("lru,casa,belady", pricing);
         let (table, stored) = stored_results_of(&directory, |lab| lab.compare(&trace, &request));
-        assert_eq!((table.rows.len(), stored), (all, 0));
+        assert_eq!((table.rows().count(), stored), (all, 0));
         request.for_report = true;
         let (report, stored) = stored_results_of(&directory, |lab| lab.compare(&trace, &request));
         assert_eq!(stored, all, "{:?}", request.pricing);
         assert!(report.info.is_some());
-        for (row, before) in report.rows.iter().zip(&table.rows) {
+        for (row, before) in report.rows().zip(table.rows()) {
             assert_eq!(row.counts, before.counts);
             assert_eq!(row.device.is_some(), before.device.is_some());
             let line = row.time_line.as_ref().expect("a time line");

@@ -52,7 +52,7 @@ impl Comparison {
     ) -> Self {
         let traces = groups.len();
         let done = comparisons.iter().map(|one| one.finished().count()).sum();
-        let all = comparisons.first().map_or(0, |one| one.results.len()) * traces;
+        let all = comparisons.first().map_or(0, |one| one.cells.len()) * traces;
         let interrupted = comparisons.last().is_none_or(|last| last.interrupted);
         Comparison {
             comparisons: Mutex::new(comparisons),

@@ -63,7 +63,7 @@ pub(crate) fn of_comparison(comparison: &Comparison) -> String {
             }
             for (policy, row) in comparison.policies.iter().zip(block.rows()) {
                 let mut cells = vec![policy.clone()];
-                cells.extend(group.iter().map(|&(size, _)| match &row[size] {
+                cells.extend(group.iter().map(|&(size, _)| match row[size] {
                     Some(result) if result.failed.is_some() => "failed        ".into(),
                     Some(result) => cell(result, block, size, unit.factor),
                     None => "-        ".into(),
@@ -112,7 +112,7 @@ fn of_wear(comparison: &Comparison, usual_size: usize) -> String {
         return String::new();
     };
     let lifetimes = lifetime::lifetimes(comparison);
-    let with_lifetimes: Vec<_> = comparison.rows.iter().zip(lifetimes).collect();
+    let with_lifetimes: Vec<_> = comparison.rows().zip(lifetimes).collect();
     let mut text = format!(
         "\nblocks erased; lifetime of the device in that of {}, by pages programmed\n",
         lifetime::compared_with(comparison)
@@ -168,8 +168,7 @@ fn of_energy(comparison: &Comparison) -> String {
             for (policy, row) in comparison.policies.iter().zip(block.rows()) {
                 let mut cells = vec![policy.clone()];
                 cells.extend(group.iter().map(|&size| {
-                    let result = row.get(size).and_then(Option::as_ref);
-                    let joules = result.and_then(|result| result.joules_per_reference);
+                    let joules = row[size].and_then(|result| result.joules_per_reference);
                     joules.map_or("-".into(), millijoules)
                 }));
                 add_row(&mut table, cells);
@@ -203,7 +202,7 @@ fn of_distance(comparison: &Comparison) -> String {
             for (policy, row) in comparison.policies.iter().zip(block.rows()) {
                 let mut cells = vec![policy.clone()];
                 cells.extend(group.iter().map(|&size| {
-                    let above = row[size].as_ref().and_then(RunResult::above_bound);
+                    let above = row[size].and_then(RunResult::above_bound);
                     or_dash(above.map(|share| format!("{:.1}", 100.0 * share)))
                 }));
                 add_row(&mut table, cells);

@@ -51,11 +51,11 @@ impl Questioner<'_> {
         if comparison.interrupted {
             return Err(SimError::Interrupted.into());
         }
-        self.events.add_results(comparison.rows.len());
-        let rows = comparison.rows.iter().zip(comparison.finished());
-        let cells = rows.map(|(row, result)| SimulatedCell {
-            result: result.clone(),
-            device: row.device.clone(),
+        self.events.add_results(comparison.finished().count());
+        let cells = comparison.cells.into_iter().flatten();
+        let cells = cells.map(|cell| SimulatedCell {
+            result: cell.result,
+            device: cell.row.device,
         });
         Ok(cells.collect())
     }

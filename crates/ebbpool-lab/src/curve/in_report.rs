@@ -6,11 +6,12 @@
 use ebbpool_sim::{Counts, Estimate, SimPolicy, SmallestMemory, SweepRow, Traffic};
 
 use super::{CurveStudy, TargetAnswer, TargetFigure};
-use crate::compare::{Comparison, share_of};
+use crate::compare::{ComparedCell, Comparison, in_order, share_of};
 use crate::dirty_end;
 use crate::policy_selection::BASELINE;
 use crate::pricing::Pricing;
 use crate::report::{CellErrors, Curve, Limit};
+use crate::run_result::{RunResult, TraceSummary};
 
 pub(super) fn comparison(study: CurveStudy) -> Comparison {
     let (facts, metadata) = (study.facts, &study.metadata);
@@ -28,7 +29,15 @@ pub(super) fn comparison(study: CurveStudy) -> Comparison {
     sizes.extend(curve.mark.map(|(frames, _)| frames));
     sizes.sort_unstable();
     sizes.dedup();
-    let mut rows = Vec::new();
+    let trace = TraceSummary {
+        label: &study.label,
+        metadata,
+        facts,
+        warmup: study.warmup,
+        at_end: study.at_end,
+        checkpoints: study.checkpoints,
+    };
+    let mut found = Vec::new();
     for (policy, spec) in study.policies.iter().enumerate() {
         for (size, &frames) in sizes.iter().enumerate() {
             let Some((traffic, estimate)) = result(&study, answer, (policy, spec), frames) else {
@@ -37,7 +46,15 @@ pub(super) fn comparison(study: CurveStudy) -> Comparison {
             let errors = estimate.and_then(|estimate| estimate.errors.as_ref());
             let errors = errors.map(|errors| CellErrors::of(policy, size, errors));
             curve.errors.extend(errors);
-            rows.push(row((policy, size), frames, references, traffic));
+            let row = row((policy, size), frames, references, traffic);
+            let result = RunResult::new(
+                &trace,
+                spec.to_string(),
+                frames,
+                study.asymmetry,
+                &row.counts,
+            );
+            found.push(ComparedCell { row, result });
         }
     }
     curve.limit = study.answer.as_ref().map(|answer| {
@@ -53,6 +70,7 @@ pub(super) fn comparison(study: CurveStudy) -> Comparison {
         }
     });
     let name = metadata.name.as_deref().unwrap_or(&study.label);
+    let cells = in_order([1, study.policies.len(), sizes.len()], found);
     Comparison {
         name: name.into(),
         title: study.title(),
@@ -67,8 +85,7 @@ pub(super) fn comparison(study: CurveStudy) -> Comparison {
         policies: study.policies.iter().map(ToString::to_string).collect(),
         online: study.policies.iter().map(SimPolicy::online).collect(),
         pricings: vec![Pricing::constant(study.asymmetry)],
-        rows,
-        results: Vec::new(),
+        cells,
         interrupted: false,
         bounds: None,
         info: study.info,

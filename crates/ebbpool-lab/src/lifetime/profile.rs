@@ -132,7 +132,7 @@ pub fn sentence_on_profile(comparison: &Comparison, size: usize, memory: &str) -
     let pricing = comparison.pricings.first()?;
     let endurance = pricing.endurance.as_ref()?;
     let device_name = pricing.device_name.as_deref()?;
-    let rows = comparison.rows.iter();
+    let rows = comparison.rows();
     // The rows of other asymmetries are on a device of another speed.
     let rows = rows.filter(|row| row.size == size && row.asymmetry == 0);
     let served: Vec<(&SweepRow, &DeviceOutcome)> = rows

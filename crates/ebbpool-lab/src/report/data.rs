@@ -269,7 +269,7 @@ impl Report {
 fn cells(comparison: &Comparison) -> (Vec<Cell>, Vec<(&Arc<TimeLine>, &Pricing)>) {
     let mut lines: Vec<(&Arc<TimeLine>, &Pricing)> = Vec::new();
     let mut results = Vec::new();
-    for (row, life) in comparison.rows.iter().zip(lifetime::lifetimes(comparison)) {
+    for (row, life) in comparison.rows().zip(lifetime::lifetimes(comparison)) {
         let pricing = &comparison.pricings[row.asymmetry];
         let did = row.device.as_ref();
         // After a failure a time line has other moments than those of the other results.
@@ -381,12 +381,30 @@ impl Trace {
 #[cfg(test)]
 pub(super) mod tests {
     use ebbpool_policy::Gauges;
-    use ebbpool_sim::{Counts, Observer, Sample, TraceFacts};
+    use ebbpool_sim::{AtEnd, Counts, Observer, Sample, TraceFacts};
+    use ebbpool_trace::Metadata;
 
     use super::*;
+    use crate::compare::{ComparedCell, in_order};
+    use crate::run_result::{RunResult, TraceSummary};
 
     /// A comparison of one policy with one memory size, both called `name` where it matters.
     fn comparison(name: &str, pricings: Vec<Pricing>, rows: Vec<SweepRow>) -> Comparison {
+        let trace = TraceSummary {
+            label: name,
+            metadata: &Metadata::default(),
+            facts: TraceFacts::default(),
+            warmup: 0,
+            at_end: AtEnd::Flush,
+            checkpoints: None,
+        };
+        let priced = |row: SweepRow| {
+            let asymmetry = pricings[row.asymmetry].asymmetry;
+            let result = RunResult::new(&trace, name.into(), row.frames, asymmetry, &row.counts);
+            ComparedCell { row, result }
+        };
+        let found = rows.into_iter().map(priced);
+        let cells = in_order([pricings.len(), 1, 1], found);
         Comparison {
             name: name.into(),
             title: name.into(),
@@ -401,8 +419,7 @@ pub(super) mod tests {
             policies: vec![name.into()],
             online: vec![true],
             pricings,
-            rows,
-            results: Vec::new(),
+            cells,
             bounds: None,
             interrupted: false,
             info: None,

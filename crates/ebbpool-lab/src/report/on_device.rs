@@ -35,7 +35,7 @@ impl DeviceFacts {
     pub(super) fn of(comparison: &Comparison) -> Option<Self> {
         let on_device = |pricing: &&Pricing| pricing.device_name.is_some();
         let pricing = comparison.pricings.iter().find(on_device)?;
-        let devices = || comparison.rows.iter().filter_map(|row| row.device.as_ref());
+        let devices = || comparison.rows().filter_map(|row| row.device.as_ref());
         let endurance = pricing.endurance.as_ref();
         Some(DeviceFacts {
             references_per_second: comparison.rate.map(|rate| rate.per_second()),
