@@ -494,7 +494,10 @@ impl Ebb {
             });
             let rank = self.rank(slot);
             self.put_off(slot, f32::from_bits(rank.0), f32::from_bits(limit.0));
-            if rank < limit && self.candidates.iter().all(|(other, _)| *other != slot) {
+            let candidate = self.candidates.iter().position(|(other, _)| *other == slot);
+            if let Some(at) = candidate {
+                self.candidates[at].1 = rank;
+            } else if rank < limit {
                 if let Some(weakest) = weakest {
                     self.candidates.remove(weakest);
                 }

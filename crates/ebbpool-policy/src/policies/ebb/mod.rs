@@ -86,6 +86,9 @@ pub struct Ebb {
     asymmetry: f32,
 }
 
+/// The clock stops here for hits that are left out, whatever number of them a driver reports.
+const LATEST: u64 = 1 << 62;
+
 /// R, as far as single precision reaches.
 fn asymmetry(costs: Costs) -> f32 {
     (costs.finite_asymmetry() as f32).min(f32::MAX)
@@ -162,6 +165,7 @@ impl Build for Ebb {
         summary: "Learns how soon pages of a given history are used and written again, and keeps those that save most by staying.",
         how: "The record of a page, resident or a ghost, has the times of its last reference and write and the counts of both. Pages are divided into classes: those that the caller reports at misses, and where it reports none, regions of page numbers, the size of which is a power of 2. For every 32 frames, but at most for 11 classes (`classes`), one class has a slot of its own: those with most misses (a frequency count after Misra and Gries). The others share one. There are at most as many regions. For each class ebb learns how long pages waited for their next reference, by number of references, and in tables of their own for their next write, by number of writes, by how far references outnumber them, and by whether the page was, when it was missed, among the three highest of its class so far, where rows are appended. It learns in buckets of half a doubling of the wait; pages whose ghost was forgotten count as observed up to then, and pages that have a ghost as observed up to their eviction (the age of which is rounded down to the youngest of its bucket), until the ghost is referenced or forgotten. Where there are few observations, the usual ones of such counts in all classes are taken, times the ratio of the class's events to the usual ones; of references, the first pages of a row are taken to be like those of the next lower number of references in the class, from which they come. From this follows the density at each age: the highest rate of events per reference that keeping the page can yield, if it is evicted at the best moment. The value of a page is its density of references plus, if it is dirty, R times its density of writes. The victim is the page of least value of 8 candidates and those of the next 32 frames that are due for review, of equals the longest unreferenced; the 8 least stay candidates, in fewer than 16 frames half as many as these. A page that was found to be worth three times the weakest candidate is not due until its age has doubled, one that was worth less for a proportionally shorter time; all are due after half as many searches as there are frames, and after 2^30 references. Of the candidates only values that would be the least are computed anew. Frames are visited in groups of 8 neighbours, each 0.618 of all groups after the one before, rounded down and then up to a number without a common divisor with that of all groups, since neighbours hold pages of about one age. Half of the ghosts are for pages evicted dirty. Reference counts of pages without a ghost are stored in 4 bytes each, found by hashing the page's number at a miss without a ghost and when a ghost is forgotten, never at a hit. The rows of the tables are learned anew at misses, all of them in a round: of 64 misses at first, then of a quarter of all misses so far, and later of half a miss per frame or of eight per row, if that is more. Observations fade to 1/e in 100 misses per frame. A duel decides whether victims are chosen so, or as LRU does, by the least value of 1 / (1 + age): two miniatures of 128 frames, or of all if there are fewer, serve the pages whose hash (SplitMix64) is among the lowest, in their frames' share of all pages; one evicts the page of least value, the other one the longest unreferenced. They take each page's history from the pool. A miniature's bill is its misses, and R for each page that becomes dirty; at each event that costs one of them, bills and the sum of the squares of the events' differences fade by one part of 4 per frame of a miniature, but of 64 at least. LRU leads once ebb's bill is higher by more than 2 % of LRU's and 2 roots of the squares, until ebb's bill is the lower one. Nothing is random.",
         when: "Use it where no policy is known to suit the workload: it learns the workload and follows R, and on most workloads it costs no more than the best other online policy. Report the classes of pages if you know them (relations, or the leaves and inner pages of an index): on TPC-C that saves most. Take another policy where a page's neighbours predict its use better than its own past and its class do (policies by blocks, such as bplru), where writes cost much more than reads and go to the pages that are read most (h-arc), and where computing time counts, since a miss takes more of it than with other policies. It needs some thousand misses to learn. With `begin=lru` it chooses victims as LRU does until it is found to be cheaper: take that if the first minutes count and no page is read in loops.",
+        capabilities: Self::CAPABILITIES,
         memory: MemoryUse::of(32).with_ghosts(86),
         source: "this project",
     };
@@ -264,7 +268,12 @@ impl Ebb {
                 let age = self.now - history.referenced_at;
                 self.reviews.put_off(frame, value, limit, age, self.now);
                 let value = PageValue::new(value, history.referenced_at);
-                if value >= weakest.value || history.is(CANDIDATE) {
+                if history.is(CANDIDATE) {
+                    self.candidates.revalue_frame(frame, value);
+                    weakest = self.candidates.weakest();
+                    continue;
+                }
+                if value >= weakest.value {
                     continue;
                 }
                 history.set(CANDIDATE, true);
@@ -332,7 +341,7 @@ impl Policy for Ebb {
 
     #[inline]
     fn left_out(&mut self, hits: u64) {
-        self.now += hits;
+        self.now += hits.min(LATEST.saturating_sub(self.now));
     }
 
     #[inline]
