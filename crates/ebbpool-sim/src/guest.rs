@@ -109,6 +109,8 @@ enum HostKind<'o> {
     Simulator {
         setup: Setup,
         observer: Option<&'o mut dyn DynObserver>,
+        /// The observer knows how often blocks were erased.
+        counts_erases: bool,
     },
     /// Only hands it over.
     Caller,
@@ -133,15 +135,21 @@ impl<'o> GuestHost<'o> {
                 "it asks for the future, of which only policies of the registry learn",
             ));
         }
-        let has_device = !matches!(self.0, HostKind::Simulator { observer: None, .. });
-        if asked.contains(Capabilities::ERASE_COUNTS) && !has_device {
+        // A caller that runs the policy elsewhere asks itself.
+        let counts_erases = match self.0 {
+            HostKind::Simulator { counts_erases, .. } => counts_erases,
+            HostKind::Caller => true,
+        };
+        if asked.contains(Capabilities::ERASE_COUNTS) && !counts_erases {
             return GuestEngine(EngineKind::Refused(
                 "it asks how often blocks were erased, which only a simulated flash device reports",
             ));
         }
         GuestEngine(match self.0 {
             HostKind::Caller => EngineKind::Policy(Box::new(policy)),
-            HostKind::Simulator { setup, observer } => EngineKind::Simulator(match observer {
+            HostKind::Simulator {
+                setup, observer, ..
+            } => EngineKind::Simulator(match observer {
                 None => Box::new(Engine::new(policy, NoObserver, setup)),
                 Some(observer) => Box::new(Engine::new(policy, Listener(observer), setup)),
             }),
@@ -190,9 +198,14 @@ pub(crate) fn engine_of_guest<'o>(
     guest: &Arc<dyn GuestPolicy>,
     setup: Setup,
     observer: Option<&'o mut dyn DynObserver>,
+    counts_erases: bool,
 ) -> Result<Box<dyn Drive + 'o>, SimError> {
     let frames = setup.frames;
-    let host = GuestHost(HostKind::Simulator { setup, observer });
+    let host = GuestHost(HostKind::Simulator {
+        setup,
+        observer,
+        counts_erases,
+    });
     let made = guest.make(frames, host);
     match made.map_err(|source| failed(&**guest, source))? {
         GuestEngine(EngineKind::Simulator(engine)) => Ok(Box::new(HostedEngine {
@@ -257,8 +270,9 @@ impl GuestCell {
         &self,
         setup: Setup,
         observer: Option<&'o mut dyn DynObserver>,
+        counts_erases: bool,
     ) -> Result<Box<dyn Drive + 'o>, SimError> {
-        engine_of_guest(&self.policy, setup, observer)
+        engine_of_guest(&self.policy, setup, observer, counts_erases)
     }
 
     fn check(&self) -> Result<(), SimError> {
@@ -316,8 +330,10 @@ fn pass_of_guests(
     if let Some(device) = device {
         let served = |_| DeviceObserver::new(device.clone(), options.rate, TimeLine::default());
         let mut served: Vec<DeviceObserver<TimeLine>> = cells.iter().map(served).collect();
+        let counts_erases = matches!(device, AnyDevice::Flash(_));
         let engines = cells.iter().zip(&mut served);
-        let engines = engines.map(|(cell, served)| cell.engine(setup(cell), Some(served)));
+        let engines =
+            engines.map(|(cell, served)| cell.engine(setup(cell), Some(served), counts_erases));
         let outcome = pass(engines.collect::<Result<_, _>>()?)?;
         let extras = served.into_iter().zip(&outcome.counts);
         let extras = extras.map(|(served, counts)| {
@@ -332,7 +348,7 @@ fn pass_of_guests(
         lines.iter_mut().for_each(Observer::counting);
     }
     let engines = cells.iter().zip(&mut lines).map(|(cell, line)| {
-        let engine = cell.engine(setup(cell), None)?;
+        let engine = cell.engine(setup(cell), None, false)?;
         Ok(Box::new(Sampled { engine, line }) as Box<dyn Drive + '_>)
     });
     let outcome = pass(engines.collect::<Result<_, SimError>>()?)?;

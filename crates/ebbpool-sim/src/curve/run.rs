@@ -96,7 +96,7 @@ impl MiniaturePolicy {
                 asymmetry,
             } => {
                 let setup = online_setup(*frames, *asymmetry, options, scan);
-                engine_of_guest(guest, setup, None)
+                engine_of_guest(guest, setup, None, false)
             }
         }
     }
