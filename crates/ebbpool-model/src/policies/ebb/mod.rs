@@ -506,12 +506,12 @@ impl Ebb {
         }
     }
 
-    /// A page of three times the limit is not compared until its age has doubled, or for two references for each
+    /// A page of three times the limit is not compared until its age has doubled, or for four references for each
     /// frame, one of twice the limit until half of that time has passed.
     fn put_off(&mut self, slot: usize, value: f32, limit: f32) {
         let (now, frames) = (self.now, self.m as u64);
         let resident = self.resident_at(slot);
-        let age = (now - resident.history.referenced_at).min(2 * frames);
+        let age = (now - resident.history.referenced_at).min(4 * frames);
         let excess = (value / limit - 1.0) / 2.0;
         let share = if excess > 0.0 { excess.min(1.0) } else { 0.0 };
         resident.review = now + ((age as f32 * share) as u64).min(1 << 30);

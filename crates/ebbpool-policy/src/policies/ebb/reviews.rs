@@ -10,7 +10,7 @@ pub(super) const GROUP: Frame = 8;
 /// less for a proportionally shorter time.
 const CERTAIN: f32 = 3.0;
 /// The longest time for which a page is passed over, in references for each frame.
-const REFERENCES_PER_FRAME: u64 = 2;
+const REFERENCES_PER_FRAME: u64 = 4;
 /// The same in any pool, and the time after which all are due.
 const LONGEST: u64 = 1 << 30;
 
@@ -138,8 +138,8 @@ mod tests {
     }
 
     #[test]
-    fn no_page_is_passed_over_for_more_than_two_references_for_each_frame() {
-        let mut reviews = Reviews::new(100);
+    fn no_page_is_passed_over_for_more_than_four_references_for_each_frame() {
+        let mut reviews = Reviews::new(50);
         reviews.put_off(0, 6.0, 1.0, 1_000_000, 1000);
         reviews.put_off(1, 6.0, 4.0, 1_000_000, 1000);
         let due = [1000, 1049, 1050, 1199, 1200].map(|now| reviews.due(0, now) & 3);
