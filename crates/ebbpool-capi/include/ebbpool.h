@@ -414,8 +414,8 @@ ebbpool_status ebbpool_pool_downgrade(struct ebbpool_pool *pool,
                                       uint64_t token);
 
 // Makes a policy for frames 0 to `frames` - 1, all empty. `spec` names it with its parameters, such as `ebb` or
-// `cflru:window=0.3`: any online policy of `ebbpool policies` that needs no erase counts. Stores the policy, or null after
-// an error.
+// `cflru:window=0.3`: any online policy of `ebbpool policies` that needs no erase counts, and no parameters that ask for
+// checkpoints or commits. Stores the policy, or null after an error.
 //
 // Errors: `EBBPOOL_NOT_FOUND`, `EBBPOOL_INVALID`, `EBBPOOL_NO_MEMORY`.
 ebbpool_status ebbpool_policy_new(const char *spec,

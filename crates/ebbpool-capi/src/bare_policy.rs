@@ -70,8 +70,15 @@ impl BarePolicy {
         }
         check_memory(&spec, frames)?;
         let policy = registry::boxed(&spec, frames);
+        let capabilities = policy.capabilities();
+        if capabilities.contains(Capabilities::CHECKPOINTS) {
+            return Err(Failure::invalid(format!(
+                "{spec} makes checkpoints or commits, and a program makes its own; leave these parameters of {} out",
+                spec.entry().name
+            )));
+        }
         Ok(BarePolicy {
-            capabilities: policy.capabilities(),
+            capabilities,
             spec,
             policy,
             frames: vec![None; frames as usize],

@@ -102,8 +102,8 @@ fn access_of(access: u32) -> Result<Access, Failure> {
 }
 
 /// Makes a policy for frames 0 to `frames` - 1, all empty. `spec` names it with its parameters, such as `ebb` or
-/// `cflru:window=0.3`: any online policy of `ebbpool policies` that needs no erase counts. Stores the policy, or null after
-/// an error.
+/// `cflru:window=0.3`: any online policy of `ebbpool policies` that needs no erase counts, and no parameters that ask for
+/// checkpoints or commits. Stores the policy, or null after an error.
 ///
 /// Errors: `EBBPOOL_NOT_FOUND`, `EBBPOOL_INVALID`, `EBBPOOL_NO_MEMORY`.
 #[unsafe(no_mangle)]

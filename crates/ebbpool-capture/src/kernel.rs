@@ -341,14 +341,8 @@ pub(crate) fn probe(
     let Ok(program) = load_program(ProgramKind::LinkedUprobe, code) else {
         return Err(refused);
     };
-    if pid.is_some() && !links_see_all_threads(&program) {
-        return Err(CaptureError::Kernel {
-            attempt: "probe another program without root".into(),
-            detail: "this kernel's links of probes see one thread of a process only, as Linux before 6.10 does and its \
-                     first versions of 6.6 and 6.9; run it as root"
-                .into(),
-        });
-    }
+    // The file is none that has a program, so that no kernel makes the link.
+    check_links(pid, || create_uprobe_link(c"/", 0, &program, NO_PROCESS))?;
     match uprobe_link(path, offset, &program, pid) {
         Ok(attached) => Ok(Probe {
             _attached: attached,
@@ -358,11 +352,26 @@ pub(crate) fn probe(
     }
 }
 
-/// False on kernels whose links of uprobes compare the number of a process with that of a thread. These look for the process
-/// -1, and the others refuse the number before they look at the path, which is no program; libbpf asks so, too.
-fn links_see_all_threads(program: &OwnedFd) -> bool {
-    let asked = create_uprobe_link(c"/", 0, program, u32::MAX);
-    asked.is_err_and(|error| error.raw_os_error() == Some(libc::EINVAL))
+/// The number of a process that the kernel reads as -1.
+const NO_PROCESS: u32 = u32::MAX;
+
+/// Refuses a probe of one process on kernels whose links of uprobes compare the number of the process with that of a thread.
+/// These look at the file when `ask` asks for a link in the process -1, and the others refuse the number before that; libbpf
+/// asks so, too.
+fn check_links<L>(
+    pid: Option<i32>,
+    ask: impl FnOnce() -> io::Result<L>,
+) -> Result<(), CaptureError> {
+    let refuses = |error: io::Error| error.raw_os_error() == Some(libc::EINVAL);
+    if pid.is_none() || ask().is_err_and(refuses) {
+        return Ok(());
+    }
+    Err(CaptureError::Kernel {
+        attempt: "probe another program without root".into(),
+        detail: "this kernel's links of probes see one thread of a process only, as Linux before 6.10 does and its \
+                 first versions of 6.6 and 6.9; run it as root"
+            .into(),
+    })
 }
 
 /// The same as [`perf_event`] by a link of BPF.
@@ -452,4 +461,42 @@ pub(crate) fn raw_tracepoint(name: &str, program: &OwnedFd) -> Result<OwnedFd, C
     bpf(Command::RawTracepointOpen, &mut attributes)
         .map(owned)
         .map_err(|error| CaptureError::of_kernel(&format!("watch {name}"), error))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The check's answer where the kernel answers with this error, or makes a link.
+    fn checked(pid: Option<i32>, error: Option<i32>) -> Result<(), String> {
+        let answer = || match error {
+            Some(error) => Err(io::Error::from_raw_os_error(error)),
+            None => Ok(()),
+        };
+        check_links(pid, answer).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn links_that_see_one_thread_are_refused() {
+        // Linux before 6.10 does not get to the process, or does not find it.
+        for error in [Some(libc::EBADF), Some(libc::ESRCH), None] {
+            let refused = checked(Some(77), error).expect_err("one thread only");
+            assert!(
+                refused.contains("one thread of a process only"),
+                "{refused}"
+            );
+            assert!(refused.contains("run it as root"), "{refused}");
+        }
+    }
+
+    #[test]
+    fn links_that_see_all_threads_are_not_refused() {
+        assert_eq!(checked(Some(77), Some(libc::EINVAL)), Ok(()));
+    }
+
+    #[test]
+    fn a_link_in_all_processes_needs_no_question() {
+        let never = || -> io::Result<()> { panic!("it is not asked") };
+        assert!(check_links(None, never).is_ok());
+    }
 }

@@ -31,11 +31,7 @@ impl PolicyFamily {
         registry::entries()
             .iter()
             .filter(|entry| entry.online() && capabilities.supports(entry))
-            .filter(|entry| {
-                !entry
-                    .capabilities()
-                    .contains(Capabilities::BACKGROUND_WRITES)
-            })
+            .filter(|entry| !entry.capabilities.contains(Capabilities::BACKGROUND_WRITES))
             .filter(|entry| belongs(entry.source.starts_with(OWN_SOURCE)))
             .flat_map(|entry| {
                 let aliases = entry.aliases.iter().map(|(alias, _)| alias.to_string());

@@ -7,8 +7,8 @@ use crate::clusters::{Clusters, KEYS, PriorityUpdate};
 use crate::lists::Lists;
 use crate::parameters::parameters;
 use crate::policy::{
-    Access, Capabilities, Costs, Frame, Gauges, Ghost, NextUse, Page, PageClass, PageProbabilities,
-    Policy, forward,
+    Access, BackgroundWrite, Capabilities, Costs, Frame, Gauges, Ghost, NextUse, Page, PageClass,
+    PageProbabilities, Policy, Request, forward,
 };
 use crate::spec::CLUSTER;
 
@@ -46,9 +46,6 @@ impl<P: Policy> Clustered<P> {
     }
 }
 
-/// The capabilities of the wrapped policy that are forwarded.
-pub(crate) const SERVES: Capabilities = Capabilities::FORWARDED;
-
 impl<P: Policy> Policy for Clustered<P> {
     const CAPABILITIES: Capabilities = P::CAPABILITIES;
 
@@ -58,8 +55,8 @@ impl<P: Policy> Policy for Clustered<P> {
 
     forward! {
         self.policy:
-        left_out, miss, prefetch, prefetch_ghost, also_leaving, padding, refused,
-        remember, write_with, costs, erase_count, class, next_use, prices,
+        left_out, miss, prefetch, prefetch_ghost, also_leaving, padding, evicts_early, refused,
+        remember, write_with, costs, erase_count, class, request, background_writes, next_use, prices,
         probabilities, gauges
     }
 

@@ -124,13 +124,19 @@ fn replace<D: Driver>(
     let mut lists = mem::take(driver.companions()).0.unwrap_or_default();
     let most = driver.most_together();
     let CompanionLists { together, evicted } = &mut *lists;
-    driver.policy().write_with(victim, most, together);
+    if does.contains(Capabilities::WRITES_TOGETHER) {
+        driver.policy().write_with(victim, most, together);
+    }
     if !together.is_empty() {
         driver.write_together(victim, together);
     }
-    driver.policy().also_leaving(victim, evicted);
+    if does.contains(Capabilities::EVICTS_MORE) {
+        driver.policy().also_leaving(victim, evicted);
+    }
     evicted.retain(|&frame| frame != victim && driver.claim(frame));
-    if let Some(block) = driver.policy().padding(victim) {
+    if does.contains(Capabilities::PADDING)
+        && let Some(block) = driver.policy().padding(victim)
+    {
         driver.write_block(block.get(), victim, evicted);
     }
     driver.evict(victim);

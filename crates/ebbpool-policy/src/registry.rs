@@ -1,9 +1,9 @@
 //! All policies by name: one line each.
 
-use crate::clustered::{self, Clustered, ClusteredConfig};
+use crate::clustered::{Clustered, ClusteredConfig};
 use crate::parameters::PolicyConfig;
 use crate::policies;
-use crate::policy::{Capabilities, DynPolicy, Policy};
+use crate::policy::{DynPolicy, Policy};
 use crate::spec::{Entry, PolicySpec};
 
 /// A policy the registry can build.
@@ -52,12 +52,12 @@ macro_rules! registry {
             ENTRIES
         }
 
-        /// Calls `visitor` with the type of the policy of `entry`.
-        fn visit_type<V: TypeVisitor>(entry: &Entry, visitor: V) -> V::Out {
+        /// Calls `visitor` with the type of the policy of `entry`; `None` if the registry does not have it.
+        fn visit_type<V: TypeVisitor>(entry: &Entry, visitor: V) -> Option<V::Out> {
             $(if entry.name == <policies::$module::$policy as Build>::ENTRY.name {
-                return visitor.visit::<policies::$module::$policy>();
+                return Some(visitor.visit::<policies::$module::$policy>());
             })*
-            unreachable!("an entry that is not in the registry")
+            None
         }
 
         #[cfg(test)]
@@ -121,19 +121,11 @@ registry! {
     ace::Ace,
 }
 
-/// What the policy of `entry` asks and does, with any parameters, apart from policies that it wraps.
-pub(crate) fn itself_is_capable_of(entry: &Entry) -> Capabilities {
-    struct OfType;
-    impl TypeVisitor for OfType {
-        type Out = Capabilities;
-        fn visit<P: Build>(self) -> Capabilities {
-            P::CAPABILITIES
-        }
-    }
-    visit_type(entry, OfType)
-}
-
 /// Builds the policy of `spec` over `frames` frames (at least one) for `visitor`.
+///
+/// # Panics
+///
+/// If the entry of `spec` is the caller's own: a specification that was parsed has one of the registry.
 pub fn visit<V: Visitor>(spec: &PolicySpec, frames: u32, visitor: V) -> V::Out {
     struct Built<'s, V> {
         spec: &'s PolicySpec,
@@ -146,17 +138,18 @@ pub fn visit<V: Visitor>(spec: &PolicySpec, frames: u32, visitor: V) -> V::Out {
             build::<P, V>(self.spec, self.frames, self.visitor)
         }
     }
-    visit_type(
-        spec.entry,
-        Built {
-            spec,
-            frames,
-            visitor,
-        },
-    )
+    let built = Built {
+        spec,
+        frames,
+        visitor,
+    };
+    match visit_type(spec.entry, built) {
+        Some(out) => out,
+        None => panic!("{} is not in the registry", spec.entry.name),
+    }
 }
 
-/// True if miniatures of the policy of `spec` itself estimate its bill without bias.
+/// True if miniatures of the policy of `spec` itself are known to estimate its bill without bias.
 pub(crate) fn itself_has_miniature(spec: &PolicySpec) -> bool {
     struct OfType<'s>(&'s PolicySpec);
     impl TypeVisitor for OfType<'_> {
@@ -166,11 +159,11 @@ pub(crate) fn itself_has_miniature(spec: &PolicySpec) -> bool {
             P::HAS_MINIATURE && write_cluster::<P>(self.0).is_none()
         }
     }
-    visit_type(spec.entry, OfType(spec))
+    visit_type(spec.entry, OfType(spec)).unwrap_or(false)
 }
 
 fn build<P: Build, V: Visitor>(spec: &PolicySpec, frames: u32, visitor: V) -> V::Out {
-    const { assert!(!P::WRITE_CLUSTERING || clustered::SERVES.contains(P::CAPABILITIES)) };
+    const { assert!(P::ENTRY.capabilities.bits() == P::CAPABILITIES.bits()) };
     let policy = P::new(P::Config::from_spec(spec), frames);
     match write_cluster::<P>(spec) {
         Some(size) => {
@@ -191,6 +184,10 @@ fn write_cluster<P: Build>(spec: &PolicySpec) -> Option<u64> {
 }
 
 /// The policy of `spec` over `frames` frames (at least one), behind dynamic dispatch.
+///
+/// # Panics
+///
+/// As [`visit`].
 pub fn boxed(spec: &PolicySpec, frames: u32) -> Box<dyn DynPolicy + Send> {
     struct Boxed;
     impl Visitor for Boxed {

@@ -26,6 +26,8 @@ pub struct Entry {
     pub how: &'static str,
     /// When to use it, what it is good and bad at, and which paper says so.
     pub when: &'static str,
+    /// What it asks and does, with any parameters, apart from policies that it wraps.
+    pub capabilities: Capabilities,
     /// The memory that it takes.
     pub memory: MemoryUse,
     /// Where it was published, and which of the project's papers evaluate it.
@@ -331,19 +333,14 @@ impl Entry {
         })
     }
 
-    /// What the policy asks and does, with any parameters, apart from policies that it wraps.
-    pub fn capabilities(&'static self) -> Capabilities {
-        registry::itself_is_capable_of(self)
-    }
-
     /// False for policies that look into the future, or know probabilities that no program knows.
-    pub fn online(&'static self) -> bool {
-        !self.capabilities().intersects(Capabilities::OFFLINE)
+    pub fn online(&self) -> bool {
+        !self.capabilities.intersects(Capabilities::OFFLINE)
     }
 
     /// True if a policy may wrap this one that serves these capabilities: it has no others, and wraps none itself.
-    pub fn can_be_wrapped(&'static self, serves: Capabilities) -> bool {
-        !self.wraps_a_policy() && serves.contains(self.capabilities())
+    pub fn can_be_wrapped(&self, serves: Capabilities) -> bool {
+        !self.wraps_a_policy() && serves.contains(self.capabilities)
     }
 }
 
@@ -475,7 +472,7 @@ impl PolicySpec {
     /// What the policy asks and does, with any parameters, and what the policies ask and do that it wraps.
     pub fn capabilities(&self) -> Capabilities {
         let wrapped = self.wrapped().map(PolicySpec::capabilities);
-        wrapped.fold(self.entry.capabilities(), Capabilities::union)
+        wrapped.fold(self.entry.capabilities, Capabilities::union)
     }
 
     /// False if the policy, or one that it wraps, looks into the future, or knows probabilities that no program knows.

@@ -659,6 +659,78 @@ fn ebb_after_a_long_calm() {
     }
 }
 
+/// A page that no one needs any more is evicted soon, so that the others fit: else each would evict the one needed next.
+#[test]
+fn ebb_gives_up_a_page_in_whose_place_a_loop_would_fit() {
+    // Of two frames, one that is kept in vain is half of the pool, and it takes a while to learn that it is.
+    for frames in (3..24).chain([32, 48, 64]) {
+        for asymmetry in [1.0, 4.0, 32.0] {
+            let bill = |spec| {
+                let mut buffer = Buffer::new(spec, frames);
+                buffer.policy.costs(Costs::asymmetric(asymmetry));
+                let mut random = workload::RandomWorkload::new(7);
+                let rounds = u64::from(frames) * 60;
+                let pages = (0..20 * rounds)
+                    .map(|at| at / rounds * u64::from(frames) + at % u64::from(frames));
+                let events = pages.flat_map(|page| {
+                    let (unknown, write) = (FutureUse::default(), random.below(10) < 3);
+                    buffer.reference(page, write, None, unknown, &BTreeSet::new())
+                });
+                let costs = events.map(|event| match event {
+                    ModelEvent::Write(_) => asymmetry,
+                    ModelEvent::Read(_) => 1.0,
+                    _ => 0.0,
+                });
+                costs.sum::<f64>()
+            };
+            let (ebb, lru) = (bill("ebb"), bill("lru"));
+            assert!(
+                ebb < 1.5 * lru,
+                "{frames} frames, R {asymmetry}: {ebb}, {lru}"
+            );
+        }
+    }
+}
+
+/// Calms in which a few pages are hit, each followed by a burst of new pages that fit: the pages of the last burst are given
+/// up at once, although the calm has made them old.
+#[test]
+fn ebb_in_bursts_after_calms() {
+    const FRAMES: u64 = 300;
+    for calm in [5, 20, 100] {
+        for loops in [false, true] {
+            let reads = |spec| {
+                let mut buffer = Buffer::new(spec, FRAMES as u32);
+                let mut random = workload::RandomWorkload::new(7);
+                let mut reads = 0;
+                let mut read = |page| {
+                    let unknown = FutureUse::default();
+                    let events = buffer.reference(page, false, None, unknown, &BTreeSet::new());
+                    reads += u64::from(!events.is_empty());
+                };
+                for burst in 1..9 {
+                    (0..calm * FRAMES).for_each(|_| read(random.below(10)));
+                    let pages = FRAMES * 8 / 10;
+                    for at in 0..20 * FRAMES {
+                        let page = if loops {
+                            at % pages
+                        } else {
+                            random.below(pages)
+                        };
+                        read(burst * 1000 + page);
+                    }
+                }
+                reads
+            };
+            let (ebb, lru) = (reads("ebb"), reads("lru"));
+            assert!(
+                ebb < lru + lru / 2,
+                "calms of {calm}, loops {loops}: {ebb}, {lru}"
+            );
+        }
+    }
+}
+
 /// At this size the models take most of the time, so that one run has all disturbances, and two
 /// tests divide the policies between them.
 fn a_thousand_frames<'a>(specs: impl Iterator<Item = &'a &'a str>) {

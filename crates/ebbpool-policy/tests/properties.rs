@@ -21,11 +21,14 @@ mod spec {
 }
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use allocation_counter::measure;
 use ebbpool_policy::registry::{self, Build};
 use ebbpool_policy::{
-    Capabilities, Costs, DynPolicy, Entry, MAX_PAGES, MemoryUse, Param, ParameterKind, PolicySpec,
+    Access, BackgroundWrite, Capabilities, Clustered, Costs, DynPolicy, Entry, Frame, MAX_PAGES,
+    MemoryUse, Page, Param, ParameterKind, Policy, PolicySpec, PriorityUpdate, Request,
 };
 use proptest::prelude::*;
 use proptest::sample::Index;
@@ -440,7 +443,7 @@ fn policies_do_what_they_declare() {
             driver.done()
         });
         let done = done.fold(Capabilities::empty(), Capabilities::union);
-        let declared = entry.capabilities() & DONE;
+        let declared = entry.capabilities & DONE;
         assert_eq!(done & declared, declared, "{}", entry.name);
     }
 }
@@ -601,4 +604,57 @@ fn order_takes_at_most_32_bytes_per_frame() {
     for entry in registry::entries().iter().filter(|entry| entry.online()) {
         assert!(entry.memory.order <= 32, "{}", entry.name);
     }
+}
+
+#[test]
+fn an_entry_outside_the_registry_says_what_its_policy_is() {
+    let tested = tested_policies();
+    let tested = tested.iter().find(|tested| !tested.registered);
+    let entry = tested.expect("the example").entry;
+    let spec = PolicySpec::of(entry);
+    assert_eq!(entry.capabilities, CleanFirst::CAPABILITIES);
+    assert!(entry.online() && entry.can_be_wrapped(Capabilities::empty()));
+    assert!(spec.online() && !spec.looks_at_costs() && !spec.asks_erase_counts());
+    assert!(!spec.has_miniature() && spec.in_miniature(0.1) == spec);
+}
+
+/// A wrapper of the caller's, around any policy.
+#[test]
+fn write_clustering_serves_what_its_policy_asks() {
+    struct Counts(Arc<AtomicU32>);
+    impl Policy for Counts {
+        const CAPABILITIES: Capabilities = Capabilities::SERVER.union(Capabilities::EVICTS_EARLY);
+        fn hit(&mut self, _: Frame, _: Access) {}
+        fn victim<F: Fn(Frame) -> bool>(
+            &mut self,
+            _: Option<(Page, Access)>,
+            _: F,
+        ) -> Option<Frame> {
+            None
+        }
+        fn admit(&mut self, _: Frame, _: Page, _: Access) {}
+        fn evicted(&mut self, _: Frame) {}
+        fn cleaned(&mut self, _: Frame) {}
+        fn evicts_early(&mut self) -> bool {
+            self.0.fetch_add(1, Ordering::Relaxed) == 0
+        }
+        fn request(&mut self, request: Request) {
+            self.0.fetch_add(request.bypass, Ordering::Relaxed);
+        }
+        fn background_writes(&mut self, _: &mut Vec<BackgroundWrite>) {
+            self.0.fetch_add(100, Ordering::Relaxed);
+        }
+    }
+    let called = Arc::new(AtomicU32::new(0));
+    let policy = Counts(Arc::clone(&called));
+    let mut wrapper = Clustered::new(policy, 10, 4, PriorityUpdate::Now);
+    assert_eq!(DynPolicy::capabilities(&wrapper), Counts::CAPABILITIES);
+    assert!(DynPolicy::evicts_early(&mut wrapper));
+    let request = Request {
+        bypass: 10,
+        ..Request::default()
+    };
+    DynPolicy::request(&mut wrapper, request);
+    DynPolicy::background_writes(&mut wrapper, &mut Vec::new());
+    assert_eq!(called.load(Ordering::Relaxed), 111);
 }

@@ -25,7 +25,7 @@ pub(crate) fn policies_json(py: Python<'_>) -> PyResult<String> {
             "when": entry.when,
             "source": entry.source,
             "online": entry.online(),
-            "looks_at_costs": entry.capabilities().contains(Capabilities::COSTS),
+            "looks_at_costs": entry.capabilities.contains(Capabilities::COSTS),
         })
     });
     text_of(py, &all.collect())

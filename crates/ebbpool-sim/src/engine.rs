@@ -185,7 +185,9 @@ pub(crate) trait Drive: Send {
 
 impl<P: Policy, O: Observer> Engine<P, O> {
     pub(crate) fn new(mut policy: P, observer: O, setup: Setup) -> Self {
-        policy.costs(Costs::asymmetric(setup.asymmetry));
+        if policy.capabilities().contains(Capabilities::COSTS) {
+            policy.costs(Costs::asymmetric(setup.asymmetry));
+        }
         if let Some(prices) = &setup.prices {
             policy.prices(Arc::clone(prices));
         }
@@ -236,7 +238,9 @@ impl<P: Policy, O: Observer> Engine<P, O> {
             && let Some(costs) = self.observer.costs(self.served)
         {
             self.setup.asymmetry = costs.asymmetry();
-            self.policy.costs(costs);
+            if self.asks(Capabilities::COSTS) {
+                self.policy.costs(costs);
+            }
         }
         let entry = self.table[id as usize];
         if let Some(frame) = entry.frame() {
@@ -363,7 +367,7 @@ impl<P: Policy, O: Observer> Engine<P, O> {
     /// Writes what the policy's background processes write before the next reference.
     #[inline]
     fn write_in_background(&mut self, pages: &[u64]) {
-        if P::CAPABILITIES.contains(Capabilities::BACKGROUND_WRITES) {
+        if self.asks(Capabilities::BACKGROUND_WRITES) {
             self.policy.background_writes(&mut self.background);
             if !self.background.is_empty() {
                 self.serve_background(pages);

@@ -167,8 +167,14 @@ impl<'o> GuestHost<'o> {
                 "it asks for the future, of which only policies of the registry learn",
             ));
         }
-        let has_device = !matches!(self.0, HostKind::Simulator { observer: None, .. });
-        if asked.contains(Capabilities::ERASE_COUNTS) && !has_device {
+        // A caller that runs the policy elsewhere asks itself.
+        let counts_erases = match &self.0 {
+            HostKind::Simulator { observer, .. } => observer
+                .as_ref()
+                .is_some_and(|observer| observer.counts_erases()),
+            HostKind::Caller => true,
+        };
+        if asked.contains(Capabilities::ERASE_COUNTS) && !counts_erases {
             return GuestEngine(EngineKind::Refused(
                 "it asks how often blocks were erased, which only a simulated flash device reports",
             ));

@@ -13,6 +13,7 @@ pub(crate) trait DynObserver: Send {
     fn costs(&mut self, reference: u64) -> Option<Costs>;
     fn stopped(&self) -> bool;
     fn pages(&self) -> u64;
+    fn counts_erases(&self) -> bool;
     fn erases_of(&self, page: u64) -> u32;
     fn note_moves(&mut self);
     fn take_moved(&mut self, moved: &mut Vec<u64>);
@@ -64,5 +65,6 @@ forward! {
     ---
     stopped(&self) -> bool;
     pages(&self) -> u64;
+    counts_erases(&self) -> bool;
     erases_of(&self, page: u64) -> u32;
 }

@@ -52,6 +52,10 @@ pub trait Observer: Send {
     fn pages(&self) -> u64 {
         u64::MAX
     }
+    /// True if it knows how often blocks were erased.
+    fn counts_erases(&self) -> bool {
+        false
+    }
     /// How often the erase block that holds the page was erased; 0 if no block holds it.
     fn erases_of(&self, _page: u64) -> u32 {
         0

@@ -262,6 +262,10 @@ impl<O: Observer> Observer for DeviceObserver<O> {
         self.device.pages()
     }
 
+    fn counts_erases(&self) -> bool {
+        matches!(self.device, AnyDevice::Flash(_))
+    }
+
     #[inline]
     fn erases_of(&self, page: u64) -> u32 {
         self.device.erases_of(page)

@@ -2,11 +2,14 @@
 
 use std::collections::VecDeque;
 use std::error::Error;
+use std::num::NonZeroU64;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-use ebbpool_device::{AnyDevice, DeviceProfile};
-use ebbpool_policy::{Access, Capabilities, Frame, Page, Policy};
+use ebbpool_device::{AnyDevice, DeviceProfile, FlashDevice};
+use ebbpool_policy::{
+    Access, BackgroundWrite, Capabilities, Costs, Frame, NextUse, Page, PageClass, Policy, Request,
+};
 use ebbpool_sim::{
     AtEnd, Cell, CurveOptions, Curves, GuestEngine, GuestHost, GuestPolicy, NoStore, Progress,
     SimError, SimOptions, SimPolicy, Warmup, check_guest, guest_policy, simulate,
@@ -334,4 +337,171 @@ fn a_guest_that_fails_because_the_caller_has_stopped_is_interrupted() {
     let options = SimOptions::default();
     let stopped = simulate(&source(), &cells, &options, &progress);
     assert!(matches!(stopped, Err(SimError::Interrupted)));
+}
+
+/// First in, first out. It implements every method of a capability, whether it declares that or not, and notes those that
+/// are called.
+struct Noting {
+    declares: Capabilities,
+    called: Arc<Mutex<Capabilities>>,
+    queue: VecDeque<Frame>,
+}
+
+impl Noting {
+    fn note(&self, capability: Capabilities) {
+        *self.called.lock().unwrap() |= capability;
+    }
+
+    /// The frames that are evicted soon after the first one.
+    fn next(&self) -> impl Iterator<Item = Frame> + '_ {
+        self.queue.iter().copied().skip(1).take(2)
+    }
+}
+
+impl Policy for Noting {
+    const CAPABILITIES: Capabilities = Capabilities::empty();
+
+    fn capabilities(&self) -> Capabilities {
+        self.declares
+    }
+    fn hit(&mut self, _: Frame, _: Access) {}
+    fn left_out(&mut self, _: u64) {
+        self.note(Capabilities::LEAVES_HITS_OUT);
+    }
+    fn evicts_early(&mut self) -> bool {
+        self.note(Capabilities::EVICTS_EARLY);
+        false
+    }
+    fn victim<F: Fn(Frame) -> bool>(
+        &mut self,
+        _: Option<(Page, Access)>,
+        may_evict: F,
+    ) -> Option<Frame> {
+        self.queue.iter().copied().find(|&frame| may_evict(frame))
+    }
+    fn also_leaving(&self, _: Frame, leaving: &mut Vec<Frame>) {
+        self.note(Capabilities::EVICTS_MORE);
+        leaving.extend(self.next());
+    }
+    fn padding(&self, _: Frame) -> Option<NonZeroU64> {
+        self.note(Capabilities::PADDING);
+        NonZeroU64::new(4)
+    }
+    fn write_with(&self, _: Frame, _: usize, together: &mut Vec<Frame>) {
+        self.note(Capabilities::WRITES_TOGETHER);
+        together.extend(self.next());
+    }
+    fn admit(&mut self, frame: Frame, _: Page, _: Access) {
+        self.queue.push_back(frame);
+    }
+    fn evicted(&mut self, frame: Frame) {
+        self.queue.retain(|&other| other != frame);
+    }
+    fn cleaned(&mut self, _: Frame) {}
+    fn costs(&mut self, _: Costs) {
+        self.note(Capabilities::COSTS);
+    }
+    fn erase_count(&mut self, _: Frame, _: u32) {
+        self.note(Capabilities::ERASE_COUNTS);
+    }
+    fn class(&mut self, _: PageClass) {
+        self.note(Capabilities::CLASSES);
+    }
+    fn request(&mut self, _: Request) {
+        self.note(Capabilities::REQUESTS);
+    }
+    fn background_writes(&mut self, _: &mut Vec<BackgroundWrite>) {
+        self.note(Capabilities::BACKGROUND_WRITES);
+    }
+    fn next_use(&mut self, _: NextUse) {
+        self.note(Capabilities::NEXT_USES);
+    }
+}
+
+#[derive(Debug)]
+struct NotingGuest {
+    declares: Capabilities,
+    called: Arc<Mutex<Capabilities>>,
+}
+
+impl GuestPolicy for NotingGuest {
+    fn name(&self) -> &str {
+        "noting"
+    }
+
+    fn make<'o>(
+        &self,
+        _frames: u32,
+        host: GuestHost<'o>,
+    ) -> Result<GuestEngine<'o>, Box<dyn Error + Send + Sync>> {
+        Ok(host.run(Noting {
+            declares: self.declares,
+            called: Arc::clone(&self.called),
+            queue: VecDeque::new(),
+        }))
+    }
+}
+
+/// What the simulator calls of a guest that declares this.
+fn called(declares: Capabilities, device: Option<&AnyDevice>) -> Result<Capabilities, SimError> {
+    let called = Arc::new(Mutex::new(Capabilities::empty()));
+    let guest = NotingGuest {
+        declares,
+        called: Arc::clone(&called),
+    };
+    let cells = [Cell {
+        policy: SimPolicy::Guest(Arc::new(guest)),
+        frames: 100,
+        asymmetry: 8.0,
+    }];
+    // With classes, times and rings.
+    let source = Source::parse("tpcc:warehouses=1,refs=20000", None).expect("a generator");
+    let options = SimOptions::default();
+    run(|progress| match device {
+        None => simulate(&source, &cells, &options, progress).map(drop),
+        Some(device) => simulate_on_device(&source, &cells, device, &options, progress).map(drop),
+    })?;
+    let called = *called.lock().expect("no panic");
+    Ok(called)
+}
+
+#[test]
+fn the_simulator_calls_what_a_guest_declares_and_nothing_else() {
+    let served = Capabilities::all()
+        - Capabilities::OFFLINE
+        - Capabilities::ERASE_COUNTS
+        - Capabilities::LEAVES_HITS_OUT
+        - Capabilities::WRITES_UNTIMED
+        - Capabilities::CHECKPOINTS
+        - Capabilities::REQUESTS;
+    let profile = DeviceProfile::named("flash-136").expect("a device");
+    let device = AnyDevice::from(profile.device());
+    for device in [None, Some(&device)] {
+        for declares in served.iter() {
+            let called = called(declares, device).expect("a run");
+            assert_eq!(called, declares);
+        }
+        assert_eq!(called(served, device).expect("a run"), served);
+        let none = Capabilities::empty();
+        assert_eq!(called(none, device).expect("a run"), none);
+    }
+}
+
+#[test]
+fn erase_counts_are_for_guests_on_devices_that_have_them() {
+    let config = "flash:slc-mt29f4g08aaa,blocks=400,pages_per_block=64,rho=0.6,precondition=full";
+    let flash = FlashDevice::new(&config.parse().expect("a device"), None, Some(12_000));
+    let flash = AnyDevice::from(flash.expect("it can be made"));
+    for declares in [Capabilities::ERASE_COUNTS, Capabilities::empty()] {
+        let called = called(declares, Some(&flash)).expect("a run");
+        assert_eq!(called, declares);
+    }
+    let profile = DeviceProfile::named("flash-136").expect("a device");
+    let device = AnyDevice::from(profile.device());
+    let refused = called(Capabilities::ERASE_COUNTS, Some(&device)).map_err(|e| e.to_string());
+    let refused = refused.expect_err("it has none");
+    assert!(
+        refused.contains("how often blocks were erased"),
+        "{refused}"
+    );
 }

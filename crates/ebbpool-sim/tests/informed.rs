@@ -226,7 +226,7 @@ fn no_online_policy_costs_less() {
         for asymmetry in [1.0, 16.0] {
             let online = registry::entries().iter();
             let online = online.filter(|entry| {
-                entry.online() && !entry.capabilities().contains(Capabilities::ERASE_COUNTS)
+                entry.online() && !entry.capabilities.contains(Capabilities::ERASE_COUNTS)
             });
             let names = online.map(|entry| entry.name).chain(["informed"]);
             let names: Vec<&str> = names.collect();

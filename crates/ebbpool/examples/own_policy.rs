@@ -106,7 +106,7 @@ pub fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut results = vec![("own", own)];
     // A policy that asks how often blocks were erased needs a storage that knows.
     let online = registry::entries().iter().filter(|entry| entry.online());
-    for entry in online.filter(|entry| !entry.capabilities().contains(Capabilities::ERASE_COUNTS)) {
+    for entry in online.filter(|entry| !entry.capabilities.contains(Capabilities::ERASE_COUNTS)) {
         results.push((entry.name, reads_and_writes(new().policy(entry.name)?)?));
     }
     let bill = |(reads, writes): (u64, u64)| reads as f64 + R * writes as f64;

@@ -24,6 +24,10 @@ use crate::storage::{Read, Storage, Write};
 /// which pages it holds. Threads may pin a frame after the policy asked about it, but not that often.
 const MOST_REFUSED: u32 = 1000;
 
+/// The numbers of ghosts that a policy may use, for each frame and beside that.
+const GHOSTS_PER_FRAME: usize = 64;
+const LEAST_GHOSTS: usize = 1024;
+
 /// Returns the result of a call, or the message of its panic.
 pub(crate) fn contained<R>(what: &str, call: impl FnOnce() -> R) -> Result<R, String> {
     catch_unwind(AssertUnwindSafe(call)).map_err(|panic| {
@@ -189,6 +193,17 @@ impl ContainedPolicy {
         }
     }
 
+    /// True if the policy has declared the capability. The methods of others are not called.
+    fn declares(&self, capability: Capabilities) -> bool {
+        self.capabilities.contains(capability)
+    }
+
+    /// The ghost, unless its number is out of all proportion: the pool has a table of them.
+    fn in_proportion(&self, ghost: Option<Ghost>) -> Option<Ghost> {
+        let most = GHOSTS_PER_FRAME * self.held.len() + LEAST_GHOSTS;
+        ghost.filter(|&ghost| (ghost as usize) < most)
+    }
+
     fn holds(&self, frame: Frame) -> bool {
         matches!(self.held.get(frame as usize), Some(Some(_)))
     }
@@ -205,7 +220,9 @@ impl DynPolicy for ContainedPolicy {
         }
     }
     fn left_out(&mut self, hits: u64) {
-        self.call(|policy| policy.left_out(hits));
+        if self.declares(Capabilities::LEAVES_HITS_OUT) {
+            self.call(|policy| policy.left_out(hits));
+        }
     }
     fn miss(&mut self, page: Page, ghost: Option<Ghost>, access: Access) {
         self.call(|policy| policy.miss(page, ghost, access));
@@ -242,6 +259,9 @@ impl DynPolicy for ContainedPolicy {
         }
     }
     fn also_leaving(&self, victim: Frame, evicted: &mut Vec<Frame>) {
+        if !self.declares(Capabilities::EVICTS_MORE) {
+            return;
+        }
         *evicted = self.query(|policy| {
             let mut evicted = Vec::new();
             policy.also_leaving(victim, &mut evicted);
@@ -250,20 +270,25 @@ impl DynPolicy for ContainedPolicy {
         evicted.retain(|&frame| self.holds(frame));
     }
     fn padding(&self, victim: Frame) -> Option<NonZeroU64> {
-        self.query(|policy| policy.padding(victim))
+        match self.declares(Capabilities::PADDING) {
+            true => self.query(|policy| policy.padding(victim)),
+            false => None,
+        }
     }
     fn evicts_early(&mut self) -> bool {
-        self.call(|policy| policy.evicts_early())
+        self.declares(Capabilities::EVICTS_EARLY) && self.call(|policy| policy.evicts_early())
     }
     fn admit(&mut self, frame: Frame, page: Page, access: Access) {
         self.call(|policy| policy.admit(frame, page, access));
         self.held[frame as usize] = Some((page, access));
     }
     fn refused(&mut self) -> Option<Ghost> {
-        self.call(|policy| policy.refused())
+        let ghost = self.call(|policy| policy.refused());
+        self.in_proportion(ghost)
     }
     fn remember(&mut self, frame: Frame) -> Option<Ghost> {
-        self.call(|policy| policy.remember(frame))
+        let ghost = self.call(|policy| policy.remember(frame));
+        self.in_proportion(ghost)
     }
     fn evicted(&mut self, frame: Frame) {
         self.call(|policy| policy.evicted(frame));
@@ -276,6 +301,9 @@ impl DynPolicy for ContainedPolicy {
         }
     }
     fn write_with(&self, victim: Frame, max: usize, together: &mut Vec<Frame>) {
+        if !self.declares(Capabilities::WRITES_TOGETHER) {
+            return;
+        }
         let from = together.len();
         together.extend(self.query(|policy| {
             let mut together = Vec::new();
@@ -290,28 +318,28 @@ impl DynPolicy for ContainedPolicy {
     }
     fn costs(&mut self, costs: Costs) {
         self.costs = costs;
-        self.call(|policy| policy.costs(costs));
+        if self.declares(Capabilities::COSTS) {
+            self.call(|policy| policy.costs(costs));
+        }
     }
     fn erase_count(&mut self, frame: Frame, erases: u32) {
-        self.call(|policy| policy.erase_count(frame, erases));
+        if self.declares(Capabilities::ERASE_COUNTS) {
+            self.call(|policy| policy.erase_count(frame, erases));
+        }
     }
     fn class(&mut self, class: PageClass) {
-        self.call(|policy| policy.class(class));
+        if self.declares(Capabilities::CLASSES) {
+            self.call(|policy| policy.class(class));
+        }
     }
-    fn request(&mut self, request: Request) {
-        self.call(|policy| policy.request(request));
-    }
+    /// The pool has no trace that recorded requests.
+    fn request(&mut self, _request: Request) {}
     /// The pool has a background writer of its own.
     fn background_writes(&mut self, _writes: &mut Vec<BackgroundWrite>) {}
-    fn next_use(&mut self, next: NextUse) {
-        self.call(|policy| policy.next_use(next));
-    }
-    fn prices(&mut self, prices: Arc<[f64]>) {
-        self.call(|policy| policy.prices(Arc::clone(&prices)));
-    }
-    fn probabilities(&mut self, probabilities: Arc<PageProbabilities>) {
-        self.call(|policy| policy.probabilities(Arc::clone(&probabilities)));
-    }
+    /// The pool knows nothing of the future, and refuses policies that ask for it.
+    fn next_use(&mut self, _next: NextUse) {}
+    fn prices(&mut self, _prices: Arc<[f64]>) {}
+    fn probabilities(&mut self, _probabilities: Arc<PageProbabilities>) {}
     fn gauges(&self) -> Gauges {
         self.query(|policy| policy.gauges())
     }

@@ -165,7 +165,8 @@ impl PoolOptions {
     }
 
     /// A policy of your own, for the pool's number of frames. If it panics, or names a victim that it does not hold,
-    /// `lru` takes its place.
+    /// `lru` takes its place. The pool calls the methods whose capabilities it declares, and forgets ghosts with numbers above
+    /// 1,024 and 64 for each frame.
     pub fn own_policy(self, policy: impl DynPolicy + Send + 'static) -> Self {
         self.own_boxed_policy(Box::new(policy))
     }

@@ -292,7 +292,7 @@ fn policy_call() -> impl Strategy<Value = PolicyCall> {
         2 => frame().prop_map(PolicyCall::Admit),
         12 => Just(PolicyCall::AdmitAnywhere),
         2 => Just(PolicyCall::Refuse),
-        1 => any::<u64>().prop_map(|hits| PolicyCall::LeftOut(hits >> 16)),
+        1 => any::<u64>().prop_map(PolicyCall::LeftOut),
         1 => (any::<f64>(), any::<f64>()).prop_map(|(read, write)| PolicyCall::Costs(read, write)),
     ]
 }
@@ -359,7 +359,7 @@ fn some_policy() -> impl Strategy<Value = &'static str> {
     let usable = entries.filter(|it| {
         it.online()
             && !it
-                .capabilities()
+                .capabilities
                 .contains(ebbpool_policy::Capabilities::ERASE_COUNTS)
     });
     let mut names: Vec<&str> = usable.map(|it| it.name).collect();

@@ -5,7 +5,7 @@ use std::ffi::CString;
 use std::ptr;
 use std::sync::atomic::AtomicBool;
 
-use ebbpool_capi::error::{EBBPOOL_ALL_FIXED, EBBPOOL_OK, StatusCode};
+use ebbpool_capi::error::{EBBPOOL_ALL_FIXED, EBBPOOL_INVALID, EBBPOOL_OK, StatusCode};
 use ebbpool_capi::policy::*;
 use ebbpool_policy::{PolicySpec, registry};
 use ebbpool_sim::{AtEnd, Cell, NoObserver, Progress, SimOptions, simulate_one};
@@ -213,4 +213,20 @@ fn every_policy_counts_what_the_simulator_counts() {
         }
     }
     assert!(specs.len() > 40);
+}
+
+#[test]
+#[allow(unsafe_code)]
+fn a_policy_that_would_write_at_checkpoints_is_refused() {
+    for spec in [
+        "sqlite:commit=90",
+        "postgres:rate=1000,checkpoint_timeout=1",
+    ] {
+        let name = CString::new(spec).expect("no NUL");
+        let mut policy = ptr::null_mut();
+        // SAFETY: the pointers are valid.
+        let status = unsafe { ebbpool_policy_new(name.as_ptr(), 10, &mut policy) };
+        assert_eq!(status, EBBPOOL_INVALID, "{spec}");
+        assert!(policy.is_null());
+    }
 }

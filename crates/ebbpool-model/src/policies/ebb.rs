@@ -494,7 +494,10 @@ impl Ebb {
             });
             let rank = self.rank(slot);
             self.put_off(slot, f32::from_bits(rank.0), f32::from_bits(limit.0));
-            if rank < limit && self.candidates.iter().all(|(other, _)| *other != slot) {
+            let candidate = self.candidates.iter().position(|(other, _)| *other == slot);
+            if let Some(at) = candidate {
+                self.candidates[at].1 = rank;
+            } else if rank < limit {
                 if let Some(weakest) = weakest {
                     self.candidates.remove(weakest);
                 }
@@ -503,12 +506,12 @@ impl Ebb {
         }
     }
 
-    /// A page of three times the limit is not compared until its age has doubled, one of twice the limit until half of
-    /// that time has passed.
+    /// A page of three times the limit is not compared until its age has doubled, or for four references for each
+    /// frame, one of twice the limit until half of that time has passed.
     fn put_off(&mut self, slot: usize, value: f32, limit: f32) {
-        let now = self.now;
+        let (now, frames) = (self.now, self.m as u64);
         let resident = self.resident_at(slot);
-        let age = now - resident.history.referenced_at;
+        let age = (now - resident.history.referenced_at).min(4 * frames);
         let excess = (value / limit - 1.0) / 2.0;
         let share = if excess > 0.0 { excess.min(1.0) } else { 0.0 };
         resident.review = now + ((age as f32 * share) as u64).min(1 << 30);

@@ -21,6 +21,7 @@ impl Build for Fifo {
         summary: "Evicts the page that was admitted first.",
         how: "One queue in order of admission. A hit changes nothing but the dirty flag. The page that has been in the buffer longest is evicted, clean or dirty.",
         when: "Use it as a floor to measure other policies against. It is almost never the cheapest, because it ignores hits.",
+        capabilities: Self::CAPABILITIES,
         memory: MemoryUse::of(8),
         source: "folklore",
     };

@@ -21,6 +21,7 @@ impl Build for Lru {
         summary: "Evicts the least recently used page.",
         how: "One list in order of last use. A hit moves the page to the recent end; the page at the other end is evicted, clean or dirty.",
         when: "Use it where a write costs about as much as a read: there few policies save much against it. It loses where writes cost more, since it treats a dirty page like a clean one. All five papers measure against it.",
+        capabilities: Self::CAPABILITIES,
         memory: MemoryUse::of(8),
         source: "folklore; the baseline of all five papers",
     };

@@ -99,6 +99,7 @@ fn every_policy_is_drawn_and_every_kind_of_policy() {
             summary: _,
             how: _,
             when: _,
+            capabilities: _,
             memory: _,
             source: _,
         } = entry;
@@ -118,11 +119,11 @@ fn every_policy_is_drawn_and_every_kind_of_policy() {
         flags
             .entry("looks at costs")
             .or_default()
-            .insert(entry.capabilities().contains(Capabilities::COSTS));
+            .insert(entry.capabilities.contains(Capabilities::COSTS));
         flags
             .entry("erase counts")
             .or_default()
-            .insert(entry.capabilities().contains(Capabilities::ERASE_COUNTS));
+            .insert(entry.capabilities.contains(Capabilities::ERASE_COUNTS));
         flags
             .entry("wraps")
             .or_default()

@@ -1,6 +1,7 @@
 //! Every kind of failure of a disk or a program, one at a time.
 
 mod checkpoints;
+mod declared;
 mod disk;
 mod foreign;
 mod threads;

@@ -63,6 +63,15 @@ impl Candidates {
         self.values[at] = value;
     }
 
+    /// Sets the value of the candidate in a frame.
+    #[inline]
+    pub(super) fn revalue_frame(&mut self, frame: Frame, value: PageValue) {
+        let found = self.frames[..self.len].iter().position(|&it| it == frame);
+        if let Some(at) = found {
+            self.values[at] = value;
+        }
+    }
+
     /// Removes the candidate at an index; the last one moves to that index.
     #[inline]
     pub(super) fn remove(&mut self, at: usize) {

@@ -9,7 +9,9 @@ pub(super) const GROUP: Frame = 8;
 /// A page whose value exceeds the limit by this factor is passed over until its age has doubled; one that exceeds it by
 /// less for a proportionally shorter time.
 const CERTAIN: f32 = 3.0;
-/// The longest time for which a page is passed over, and after which all are due.
+/// The longest time for which a page is passed over, in references for each frame.
+const REFERENCES_PER_FRAME: u64 = 4;
+/// The same in any pool, and the time after which all are due.
 const LONGEST: u64 = 1 << 30;
 
 /// The time of the next review of each frame, modulo 2^32: until then a search for victims passes over the frame.
@@ -24,6 +26,9 @@ pub(super) struct Reviews {
     /// Searches since all frames were due, and how many there are at most.
     searches: u32,
     most_searches: u32,
+    /// The longest time for which a page is passed over. After a calm ages are long, and say nothing of the workload that
+    /// comes then.
+    longest: u64,
 }
 
 /// The reviews of a group, within a line of the processor's cache.
@@ -39,6 +44,7 @@ impl Reviews {
             since: 0,
             searches: 0,
             most_searches: frames / 2,
+            longest: (REFERENCES_PER_FRAME * u64::from(frames)).min(LONGEST),
         }
     }
 
@@ -86,8 +92,8 @@ impl Reviews {
     pub(super) fn put_off(&mut self, frame: Frame, value: f32, limit: f32, age: u64, now: u64) {
         let excess = (value / limit - 1.0) / (CERTAIN - 1.0);
         // As a whole number, what is not a number (0 / 0) becomes 0.
-        let wait = (age as f32 * excess.clamp(0.0, 1.0)) as u64;
-        self.set(frame, (now + wait.min(LONGEST)) as u32);
+        let wait = (age.min(self.longest) as f32 * excess.clamp(0.0, 1.0)) as u64;
+        self.set(frame, (now + wait) as u32);
     }
 
     /// The frames of a group that are due for review: bit 0 is for the first one. Groups are counted from 0.
@@ -114,7 +120,7 @@ mod tests {
 
     #[test]
     fn pages_are_reviewed_the_sooner_the_nearer_their_values_are_to_the_limit() {
-        let mut reviews = Reviews::new(43);
+        let mut reviews = Reviews::new(200);
         let limits = [f32::INFINITY, 6.0, 5.0, 4.0, 3.0, 2.0, 1.0, 0.0];
         for frame in 0..43 {
             reviews.put_off(frame, 6.0, limits[frame as usize % 8], 100, 1000);
@@ -132,8 +138,17 @@ mod tests {
     }
 
     #[test]
+    fn no_page_is_passed_over_for_more_than_four_references_for_each_frame() {
+        let mut reviews = Reviews::new(50);
+        reviews.put_off(0, 6.0, 1.0, 1_000_000, 1000);
+        reviews.put_off(1, 6.0, 4.0, 1_000_000, 1000);
+        let due = [1000, 1049, 1050, 1199, 1200].map(|now| reviews.due(0, now) & 3);
+        assert_eq!(due, [0, 0, 2, 2, 3]);
+    }
+
+    #[test]
     fn reviews_outlive_the_wrapping_of_the_clock() {
-        let mut reviews = Reviews::new(2);
+        let mut reviews = Reviews::new(16);
         let now = u64::from(u32::MAX) - 5;
         reviews.put_off(0, 3.0, 1.0, 10, now);
         reviews.admit(1, now);
@@ -153,15 +168,17 @@ mod tests {
 
     #[test]
     fn what_is_long_past_is_due() {
-        let mut reviews = Reviews::new(2);
+        let mut reviews = Reviews {
+            longest: LONGEST,
+            ..Reviews::new(2)
+        };
         reviews.admit(0, 1000);
         reviews.put_off(1, 3.0, 1.0, 1 << 40, 1000);
         for wait in [LONGEST - 1, LONGEST, 1 << 31, 3 << 30, 1 << 32] {
             let mut reviews = Reviews {
                 groups: reviews.groups.clone(),
                 since: 1000,
-                searches: 0,
-                most_searches: 1,
+                ..Reviews::new(2)
             };
             reviews.begin_search(1000 + wait);
             assert_eq!(reviews.due(0, 1000 + wait) & 1, 1, "{wait}");
