@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 use ebbpool_capture::sources::postgres::{self, PostgresSource};
 use ebbpool_capture::sources::sqlite::SqliteSource;
 use ebbpool_capture::sources::system_calls::ProcessSource;
-use ebbpool_capture::{CaptureError, End, Limits, Process, Source, capture, mapping};
+use ebbpool_capture::{CaptureError, CaptureSource, End, Limits, Process, capture, mapping};
 
 use common::{FOLDER, OwnedChild, capture_work, cost, is_installed, written};
 

@@ -58,8 +58,8 @@ impl<P: Policy> Policy for Clustered<P> {
 
     forward! {
         self.policy:
-        left_out, miss, prefetch, prefetch_ghost, also_leaving, padding, refused,
-        remember, write_with, costs, erase_count, class, next_use, prices,
+        omitted_hits, miss, prefetch, prefetch_ghost, evicted_with, padded_block, not_admitted,
+        remember, cleaned_with, costs, erase_count, class, next_use, prices,
         probabilities, gauges
     }
 

@@ -6,7 +6,7 @@ use std::num::NonZeroU64;
 use ebbpool_model::{FutureUse, ModelEvent, foresee, model, workload};
 use ebbpool_policy::{
     Access, BackgroundWriter, Capabilities, Costs, DynPolicy, Ghost, NextUse, PageProbabilities,
-    PageProbability, PolicySpec, Request, registry,
+    PageProbability, PolicySpec, RecordedRequest, registry,
 };
 
 /// The class of a page; some pages are of no known class.
@@ -268,16 +268,16 @@ impl Buffer {
                         pages.keys().all(|&frame| !may_evict(frame)),
                         "a frame may be evicted"
                     );
-                    self.remember(page, |policy| policy.refused());
+                    self.remember(page, |policy| policy.not_admitted());
                     return events;
                 };
                 assert!(may_evict(frame), "a pinned frame was chosen");
                 let mut evictions = vec![frame];
-                self.policy.also_leaving(frame, &mut evictions);
+                self.policy.evicted_with(frame, &mut evictions);
                 evictions.retain(|&frame| may_evict(frame));
                 let mut together = Vec::new();
                 let all = self.frames as usize;
-                self.policy.write_with(frame, all, &mut together);
+                self.policy.cleaned_with(frame, all, &mut together);
                 if !together.is_empty() && self.pages[&frame].1 {
                     self.write(frame, &mut events);
                 }
@@ -285,7 +285,7 @@ impl Buffer {
                     self.write(frame, &mut events);
                     self.policy.cleaned(frame);
                 }
-                let padding = self.policy.padding(frame);
+                let padding = self.policy.padded_block(frame);
                 self.leave(&evictions, padding.map(NonZeroU64::get), &mut events);
                 frame
             }
@@ -429,7 +429,7 @@ struct Requests {
 }
 
 impl Requests {
-    fn next(&mut self, at: usize) -> Request {
+    fn next(&mut self, at: usize) -> RecordedRequest {
         self.time_us += match self.random.below(200) {
             0 => self.random.below(40_000_000),
             1..10 => self.random.below(400_000),
@@ -445,7 +445,7 @@ impl Requests {
             },
             _ => 0,
         };
-        Request {
+        RecordedRequest {
             time_us: self.time_us,
             bypass,
         }
@@ -647,7 +647,7 @@ fn ebb_after_a_long_calm() {
             for _ in 0..hits {
                 read(&mut buffer, random.below(10));
             }
-            buffer.policy.left_out(left_out);
+            buffer.policy.omitted_hits(left_out);
             let after = (0..50_000).filter(|_| read(&mut buffer, 10_000 + random.below(800)));
             after.count()
         };

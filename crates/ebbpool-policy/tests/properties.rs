@@ -17,15 +17,16 @@ mod policy {
     pub use ebbpool_policy::{Access, Capabilities, Frame, Page, Policy};
 }
 mod spec {
-    pub use ebbpool_policy::{CLUSTER, Entry, MemoryUse};
+    pub use ebbpool_policy::{CLUSTER, MemoryUse, PolicyEntry};
 }
 
 use std::collections::BTreeSet;
 
 use allocation_counter::measure;
-use ebbpool_policy::registry::{self, Build};
+use ebbpool_policy::registry::{self, RegisteredPolicy};
 use ebbpool_policy::{
-    Capabilities, Costs, DynPolicy, Entry, MAX_PAGES, MemoryUse, Param, ParameterKind, PolicySpec,
+    Capabilities, Costs, DynPolicy, MAX_PAGES, MemoryUse, ParameterKind, PolicyEntry,
+    PolicyParameter, PolicySpec,
 };
 use proptest::prelude::*;
 use proptest::sample::Index;
@@ -38,7 +39,7 @@ use example::CleanFirst;
 /// A policy under test.
 #[derive(Clone, Copy)]
 struct TestedPolicy {
-    entry: &'static Entry,
+    entry: &'static PolicyEntry,
     build: fn(&PolicySpec, u32) -> Box<dyn DynPolicy + Send>,
     /// False if it is not in the registry, so that only its defaults can be named.
     registered: bool,
@@ -46,7 +47,7 @@ struct TestedPolicy {
 
 /// The registry, and the example that CONTRIBUTING.md begins with.
 fn tested_policies() -> Vec<TestedPolicy> {
-    static CLEAN_FIRST: Entry = CleanFirst::ENTRY;
+    static CLEAN_FIRST: PolicyEntry = CleanFirst::ENTRY;
     let example = TestedPolicy {
         entry: &CLEAN_FIRST,
         build: |_, frames| Box::new(CleanFirst::new((), frames)),
@@ -91,7 +92,7 @@ struct Case {
 }
 
 /// The text of a value, anywhere in the parameter's range and often at its ends.
-fn value(param: &Param) -> BoxedStrategy<String> {
+fn value(param: &PolicyParameter) -> BoxedStrategy<String> {
     let share = || {
         prop_oneof![
             Just("0".to_string()),
@@ -149,7 +150,7 @@ fn spec(tested: TestedPolicy) -> BoxedStrategy<String> {
     spec_of(tested.entry)
 }
 
-fn spec_of(entry: &'static Entry) -> BoxedStrategy<String> {
+fn spec_of(entry: &'static PolicyEntry) -> BoxedStrategy<String> {
     let name = entry.name;
     let params: Vec<_> = entry
         .params

@@ -8,8 +8,8 @@ use std::sync::{Arc, Mutex};
 use ebbpool_device::{AnyDevice, DeviceProfile};
 use ebbpool_policy::{Access, Capabilities, Frame, Page, Policy};
 use ebbpool_sim::{
-    AtEnd, Cell, CurveOptions, Curves, GuestEngine, GuestHost, GuestPolicy, NoStore, Progress,
-    SimError, SimOptions, SimPolicy, Warmup, check_guest, guest_policy, simulate,
+    AtEnd, CurveOptions, Curves, GuestEngine, GuestHost, GuestPolicy, NoStore, PassControl,
+    SimCell, SimError, SimOptions, SimPolicy, Warmup, check_guest, guest_policy, simulate,
     simulate_on_device, simulate_with_time_lines,
 };
 use ebbpool_trace::Source;
@@ -112,9 +112,9 @@ fn source() -> Source {
     Source::parse("zipf:pages=1000,refs=20000,write=0.3", None).expect("a generator")
 }
 
-fn cells(guest: QueueGuest) -> Vec<Cell> {
+fn cells(guest: QueueGuest) -> Vec<SimCell> {
     let policy = SimPolicy::Guest(Arc::new(guest));
-    let cell = |frames| Cell {
+    let cell = |frames| SimCell {
         policy: policy.clone(),
         frames,
         asymmetry: 8.0,
@@ -122,16 +122,16 @@ fn cells(guest: QueueGuest) -> Vec<Cell> {
     vec![cell(10), cell(100), cell(5000)]
 }
 
-fn run<T>(work: impl FnOnce(&Progress) -> T) -> T {
+fn run<T>(work: impl FnOnce(&PassControl) -> T) -> T {
     let stop = AtomicBool::new(false);
-    work(&Progress {
+    work(&PassControl {
         report: &|_| {},
         stop: &stop,
     })
 }
 
-fn fifo() -> Vec<Cell> {
-    let cell = |frames| Cell {
+fn fifo() -> Vec<SimCell> {
+    let cell = |frames| SimCell {
         policy: "fifo".parse().expect("a policy"),
         frames,
         asymmetry: 8.0,
@@ -323,7 +323,7 @@ fn a_guest_that_fails_ends_the_pass() {
 #[test]
 fn a_guest_that_fails_because_the_caller_has_stopped_is_interrupted() {
     let stop = AtomicBool::new(true);
-    let progress = Progress {
+    let progress = PassControl {
         report: &|_| {},
         stop: &stop,
     };

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use ebbpool_cost::{OperationCosts, Unit};
 use ebbpool_policy::{
     Access, BackgroundWrite, Capabilities, Costs, DynPolicy, Frame, Gauges, Ghost, NextUse, Page,
-    PageClass, PageProbabilities, PolicySpec, Request, registry,
+    PageClass, PageProbabilities, PolicySpec, RecordedRequest, registry,
 };
 
 use crate::boxed::boxed;
@@ -204,8 +204,8 @@ impl DynPolicy for ContainedPolicy {
             *held = Access::Write;
         }
     }
-    fn left_out(&mut self, hits: u64) {
-        self.call(|policy| policy.left_out(hits));
+    fn omitted_hits(&mut self, hits: u64) {
+        self.call(|policy| policy.omitted_hits(hits));
     }
     fn miss(&mut self, page: Page, ghost: Option<Ghost>, access: Access) {
         self.call(|policy| policy.miss(page, ghost, access));
@@ -241,16 +241,16 @@ impl DynPolicy for ContainedPolicy {
             victim => victim,
         }
     }
-    fn also_leaving(&self, victim: Frame, evicted: &mut Vec<Frame>) {
+    fn evicted_with(&self, victim: Frame, evicted: &mut Vec<Frame>) {
         *evicted = self.query(|policy| {
             let mut evicted = Vec::new();
-            policy.also_leaving(victim, &mut evicted);
+            policy.evicted_with(victim, &mut evicted);
             evicted
         });
         evicted.retain(|&frame| self.holds(frame));
     }
-    fn padding(&self, victim: Frame) -> Option<NonZeroU64> {
-        self.query(|policy| policy.padding(victim))
+    fn padded_block(&self, victim: Frame) -> Option<NonZeroU64> {
+        self.query(|policy| policy.padded_block(victim))
     }
     fn evicts_early(&mut self) -> bool {
         self.call(|policy| policy.evicts_early())
@@ -259,8 +259,8 @@ impl DynPolicy for ContainedPolicy {
         self.call(|policy| policy.admit(frame, page, access));
         self.held[frame as usize] = Some((page, access));
     }
-    fn refused(&mut self) -> Option<Ghost> {
-        self.call(|policy| policy.refused())
+    fn not_admitted(&mut self) -> Option<Ghost> {
+        self.call(|policy| policy.not_admitted())
     }
     fn remember(&mut self, frame: Frame) -> Option<Ghost> {
         self.call(|policy| policy.remember(frame))
@@ -275,11 +275,11 @@ impl DynPolicy for ContainedPolicy {
             *held = Access::Read;
         }
     }
-    fn write_with(&self, victim: Frame, max: usize, together: &mut Vec<Frame>) {
+    fn cleaned_with(&self, victim: Frame, max: usize, together: &mut Vec<Frame>) {
         let from = together.len();
         together.extend(self.query(|policy| {
             let mut together = Vec::new();
-            policy.write_with(victim, max, &mut together);
+            policy.cleaned_with(victim, max, &mut together);
             together
         }));
         let mut at = 0;
@@ -298,7 +298,7 @@ impl DynPolicy for ContainedPolicy {
     fn class(&mut self, class: PageClass) {
         self.call(|policy| policy.class(class));
     }
-    fn request(&mut self, request: Request) {
+    fn request(&mut self, request: RecordedRequest) {
         self.call(|policy| policy.request(request));
     }
     /// The pool has a background writer of its own.

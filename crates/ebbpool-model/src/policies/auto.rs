@@ -262,12 +262,12 @@ impl Policy for Auto {
         self.experts[expert].victim(write, pinned)
     }
 
-    fn also_leaving(&self, victim: u64) -> Vec<u64> {
-        self.experts[self.owner(victim)].also_leaving(victim)
+    fn evicted_with(&self, victim: u64) -> Vec<u64> {
+        self.experts[self.owner(victim)].evicted_with(victim)
     }
 
-    fn padding(&self) -> Option<u64> {
-        self.experts[self.victim_owner?].padding()
+    fn padded_block(&self) -> Option<u64> {
+        self.experts[self.victim_owner?].padded_block()
     }
 
     fn written_with(&self, victim: u64) -> Vec<u64> {

@@ -64,13 +64,13 @@ impl Policy for Bplru {
         page.expect("an unpinned page")
     }
 
-    fn also_leaving(&self, victim: u64) -> Vec<u64> {
+    fn evicted_with(&self, victim: u64) -> Vec<u64> {
         let mut pages = self.pages_of(victim / self.block);
         pages.retain(|page| *page != victim);
         pages
     }
 
-    fn padding(&self) -> Option<u64> {
+    fn padded_block(&self) -> Option<u64> {
         self.padding.then_some(self.block)
     }
 

@@ -62,7 +62,7 @@ impl Policy for Fab {
         *unpinned(&block).expect("an unpinned page")
     }
 
-    fn also_leaving(&self, victim: u64) -> Vec<u64> {
+    fn evicted_with(&self, victim: u64) -> Vec<u64> {
         let mut pages = self.pages_of(victim / self.block);
         pages.retain(|page| *page != victim);
         pages

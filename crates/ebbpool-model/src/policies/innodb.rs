@@ -303,7 +303,7 @@ impl Policy for Innodb {
         any.or(last).expect("an unpinned page")
     }
 
-    fn also_leaving(&self, victim: u64) -> Vec<u64> {
+    fn evicted_with(&self, victim: u64) -> Vec<u64> {
         let others = self.oldest_first().filter(|page| *page != victim);
         others.take(self.to_free.saturating_sub(1)).collect()
     }

@@ -6,7 +6,7 @@ use crate::buffer::Policy;
 use crate::list::List;
 
 /// One LRU list with dirty flags, and the set of victim blocks.
-pub(crate) struct Ref {
+pub(crate) struct RecentlyEvictedFirst {
     list: List<bool>,
     /// The size of the victim window, at least one page.
     window: usize,
@@ -15,9 +15,9 @@ pub(crate) struct Ref {
     victim_blocks: BTreeSet<u64>,
 }
 
-impl Ref {
-    pub(crate) fn new(window: usize, block: u64, victims: usize) -> Ref {
-        Ref {
+impl RecentlyEvictedFirst {
+    pub(crate) fn new(window: usize, block: u64, victims: usize) -> RecentlyEvictedFirst {
+        RecentlyEvictedFirst {
             list: List::new(),
             window: window.max(1),
             block,
@@ -62,7 +62,7 @@ impl Ref {
     }
 }
 
-impl Policy for Ref {
+impl Policy for RecentlyEvictedFirst {
     fn hit(&mut self, page: u64, write: bool) {
         *self.list.state(page) |= write;
         self.list.move_to_mru(page);

@@ -1,6 +1,6 @@
 //! Spatially hashed samples of a trace (SHARDS: Waldspurger et al. 2015).
 
-use ebbpool_policy::{PageClass, Request};
+use ebbpool_policy::{PageClass, RecordedRequest};
 
 use crate::engine::Chunk;
 
@@ -85,7 +85,7 @@ struct SampledPart {
     classes: Vec<PageClass>,
     references: Vec<u32>,
     /// The times and rings of the references; empty if the chunks have none.
-    requests: Vec<Request>,
+    requests: Vec<RecordedRequest>,
     /// The positions, among the references of the part, before which there is a checkpoint.
     checkpoints: Vec<usize>,
     /// References taken earlier.
@@ -229,7 +229,7 @@ mod tests {
             .map(|at| ((at * at % 60) << 1) | (at % 2))
             .collect();
         let classes: Vec<PageClass> = pages.iter().map(|page| *page as u32 + 7).collect();
-        let request = |at: usize| Request {
+        let request = |at: usize| RecordedRequest {
             time_us: at as u64,
             bypass: 5,
         };
@@ -238,7 +238,7 @@ mod tests {
         let mut part_chunk = vec![Vec::new(); 4];
         // The second chunk has pages that the first one did not have.
         for (range, count) in [(0..150, 40), (150..400, 60)] {
-            let requests: Vec<Request> = range.clone().map(request).collect();
+            let requests: Vec<RecordedRequest> = range.clone().map(request).collect();
             let references: Vec<u32> = references[range.clone()]
                 .iter()
                 .map(|reference| reference % (2 * count))
