@@ -45,6 +45,10 @@ mod log_match;
 #[cfg(target_os = "linux")]
 pub mod measure;
 mod memory;
+#[cfg(debug_assertions)]
+mod mirror;
+#[cfg(not(debug_assertions))]
+#[path = "mirror/absent.rs"]
 mod mirror;
 mod options;
 mod owner;

@@ -1,6 +1,9 @@
 //! For SQLite's own test suite only: everything that SQLite writes is in the real files too, at once.
 //!
 //! Many of SQLite's tests look at the database, the journal and the WAL on disk, copy them, or make their writes fail.
+//! Only builds with debug assertions can do this, of which `tests/sqlite-suite/run` makes its program: the library that
+//! programs use has `mirror/absent.rs` instead.
+//!
 //! With the environment variable `EBBPOOL_SQLITE_MIRROR` set, each handle has a real file beside the virtual one. SQLite
 //! reads the virtual one; what the real one has must be the same, which makes each read of the suite a check. The epochs
 //! then go to a copy of the files in memory ([`shadow`]), so that nothing is written twice to one file.
