@@ -9,6 +9,9 @@ use ebbpool_policy::{
     PageProbability, PolicySpec, RecordedRequest, registry,
 };
 
+#[path = "differential/hand_worked.rs"]
+mod hand_worked;
+
 /// The class of a page; some pages are of no known class.
 fn class_of(page: u64) -> u32 {
     (page % 5) as u32
@@ -692,61 +695,6 @@ fn cfdc_without_clusters_is_cflru() {
             }
         }
     }
-}
-
-/// Worked example 1 of FD-Buffer, table 2, and TC, table 3, after R Y and R X.
-#[test]
-fn table_2_of_fd_buffer() {
-    let [a, b, c, d, x, y] = [1u64, 2, 3, 4, 24, 25];
-    let trace = [
-        (y, false),
-        (x, false),
-        (a, true),
-        (b, true),
-        (c, false),
-        (d, false),
-        (c, false),
-        (d, false),
-        (c, false),
-        (b, true),
-        (a, false),
-    ];
-    let run = |spec: &str| {
-        let mut buffer = Buffer::new(spec, 2);
-        let next = next_uses(&trace);
-        let mut events = Vec::new();
-        for (at, &(page, write)) in trace.iter().enumerate() {
-            let blind = FutureUse::default();
-            let counted = buffer.reference(page, write, next[at], blind, &BTreeSet::new());
-            if at >= 2 {
-                events.extend(counted);
-            }
-        }
-        let reads = events
-            .iter()
-            .filter(|e| matches!(e, ModelEvent::Read(_)))
-            .count();
-        let writes: Vec<u64> = events
-            .iter()
-            .filter_map(|e| match e {
-                ModelEvent::Write(page) => Some(*page),
-                _ => None,
-            })
-            .collect();
-        let victims: Vec<u64> = events
-            .iter()
-            .filter_map(|e| match e {
-                ModelEvent::Evict(page) => Some(*page),
-                _ => None,
-            })
-            .collect();
-        (reads, writes, victims)
-    };
-    let (reads, writes, _) = run("belady");
-    assert_eq!((reads, writes.len()), (6, 2));
-    let (reads, writes, victims) = run("fd-static:clean=1");
-    assert_eq!((reads, writes), (8, vec![a]));
-    assert_eq!(victims, [y, a, x, c, d, c, d, c]);
 }
 
 #[test]
