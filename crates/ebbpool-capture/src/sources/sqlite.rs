@@ -359,42 +359,32 @@ fn page_size_below(root: &ForeignDirectory, path: &str) -> Option<u64> {
 impl CaptureSource for SqliteSource {
     fn attach(&self, ring_bytes: u32) -> Result<Probes, CaptureError> {
         let channel = Channel::new(ring_bytes)?;
+        let (arch, maps) = (Arch::THIS, channel.maps());
         let mut sites = Vec::new();
+        let mut probe = |name: &str, program: &dyn Fn(u64) -> Vec<u64>| {
+            let Some(address) = self.library.symbol(name) else {
+                return;
+            };
+            let address = self.library.entry(address);
+            sites.push(Site {
+                name: name.into(),
+                address,
+                code: program(address.wrapping_add(self.displacement)),
+            });
+        };
         for (name, event_kind) in [
             ("sqlite3PagerGet", kind::READ),
             ("sqlite3PagerWrite", kind::DIRTY),
             ("sqlite3PagerCommitPhaseTwo", kind::COMMIT),
         ] {
-            let Some(address) = self.library.symbol(name) else {
-                continue;
-            };
-            let address = self.library.entry(address);
-            let memory = address.wrapping_add(self.displacement);
-            sites.push(Site {
-                name: name.into(),
-                address,
-                code: programs::request(Arch::THIS, channel.maps(), memory, event_kind),
+            probe(name, &|memory| {
+                programs::request(arch, maps, memory, event_kind)
             });
         }
-        if let Some(address) = self.library.symbol(WRITE) {
-            let address = self.library.entry(address);
-            let memory = address.wrapping_add(self.displacement);
-            sites.push(Site {
-                name: WRITE.into(),
-                address,
-                code: programs::write(Arch::THIS, channel.maps(), memory),
-            });
-        }
+        probe(WRITE, &|memory| programs::write(arch, maps, memory));
         for (name, event_kind) in LIFETIME.into_iter().filter(|_| self.shows_lifetimes) {
-            let Some(address) = self.library.symbol(name) else {
-                continue;
-            };
-            let address = self.library.entry(address);
-            let memory = address.wrapping_add(self.displacement);
-            sites.push(Site {
-                name: name.into(),
-                address,
-                code: programs::lifetime(Arch::THIS, channel.maps(), memory, event_kind),
+            probe(name, &|memory| {
+                programs::lifetime(arch, maps, memory, event_kind)
             });
         }
         let target = ProbedFile {

@@ -155,6 +155,25 @@ pub fn capture_work(
     captured.expect("a capture")
 }
 
+/// Captures for some rounds, in the first of which the caller starts what is captured.
+pub fn capture_rounds(
+    source: &mut dyn CaptureSource,
+    limits: Limits,
+    cost: EventCost,
+    rounds: usize,
+    mut start: impl FnMut(),
+) -> (CaptureBuffer, SessionReport) {
+    let mut round = 0;
+    let captured = capture(source, limits, cost, |_| {
+        round += 1;
+        if round == 1 {
+            start();
+        }
+        round < rounds
+    });
+    captured.expect("a capture")
+}
+
 /// A reference: the page in its object, and whether it is written.
 pub type PageReference = (u64, bool);
 

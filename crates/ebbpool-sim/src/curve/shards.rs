@@ -57,13 +57,9 @@ impl PageSample {
     }
 }
 
-/// A bijection of 64 bits in which each bit of the result depends on all of the number's, the same
-/// on every machine (the finaliser of SplitMix64; Steele et al. 2014).
+/// The first number of SplitMix64 with this seed.
 fn mixed(number: u64) -> u64 {
-    let mut mixed = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    mixed ^ (mixed >> 31)
+    ebbpool_cost::mixed(number.wrapping_add(0x9e37_79b9_7f4a_7c15))
 }
 
 /// Takes a sample from a stream of references.
