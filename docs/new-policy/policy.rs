@@ -3,8 +3,8 @@
 use crate::clusters::KEYS;
 use crate::lists::Lists;
 use crate::policy::{Access, Capabilities, Frame, Page, Policy};
-use crate::registry::Build;
-use crate::spec::{CLUSTER, Entry, MemoryUse};
+use crate::registry::RegisteredPolicy;
+use crate::spec::{CLUSTER, MemoryUse, PolicyEntry};
 
 const CLEAN: usize = 0;
 const DIRTY: usize = 1;
@@ -15,10 +15,10 @@ pub struct CleanFirst {
     dirty: Vec<bool>,
 }
 
-impl Build for CleanFirst {
+impl RegisteredPolicy for CleanFirst {
     type Config = ();
 
-    const ENTRY: Entry = Entry {
+    const ENTRY: PolicyEntry = PolicyEntry {
         name: "clean-first",
         aliases: &[],
         params: &[CLUSTER, KEYS],

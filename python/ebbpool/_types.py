@@ -23,8 +23,8 @@ class Policy(Protocol):
 
     * `page_class(number)`: the class of the page that the next call of `miss` is about, 0 if it is unknown; where the trace has
       classes
-    * `also_leaving(frame) -> list[int]`: frames that are evicted together with the victim
-    * `write_with(frame) -> list[int]`: dirty frames that are written together with the victim, and stay
+    * `evicted_with(frame) -> list[int]`: frames that are evicted together with the victim
+    * `cleaned_with(frame) -> list[int]`: dirty frames that are written together with the victim, and stay
     * `cleaned(frame)`: the page in the frame was written, and stays
     * `costs(read, write)`: the costs of a page read and a page write; a policy with this method runs once per asymmetry
     """

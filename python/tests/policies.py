@@ -90,7 +90,7 @@ class Clustered(Lru):
         Clustered.written_clean += frame not in self.dirty
         self.dirty.discard(frame)
 
-    def write_with(self, frame: int) -> list[int]:
+    def cleaned_with(self, frame: int) -> list[int]:
         if frame not in self.dirty:
             return []
         cluster = self.pages[frame] // 64

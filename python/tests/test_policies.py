@@ -86,16 +86,16 @@ def test_an_impossible_victim_ends_the_run_with_the_number_of_the_reference() ->
 
 def test_impossible_companions_end_the_run() -> None:
     class Itself(Lru):
-        def also_leaving(self, frame: int) -> list[int]:
+        def evicted_with(self, frame: int) -> list[int]:
             return [frame]
 
     class Outside(Lru):
-        def write_with(self, frame: int) -> list[int]:
+        def cleaned_with(self, frame: int) -> list[int]:
             return [99]
 
-    with pytest.raises(ebbpool.PolicyError, match=r"also_leaving\(\) returned"):
+    with pytest.raises(ebbpool.PolicyError, match=r"evicted_with\(\) returned"):
         ebbpool.compare(TRACE, Itself, 10, 8)
-    with pytest.raises(ebbpool.PolicyError, match=r"write_with\(\) returned 99"):
+    with pytest.raises(ebbpool.PolicyError, match=r"cleaned_with\(\) returned 99"):
         ebbpool.compare(TRACE, Outside, 10, 8)
 
 

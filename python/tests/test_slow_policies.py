@@ -82,7 +82,7 @@ def test_a_call_without_an_end_is_ended() -> None:
                 begun.set()
                 while True: pass
         class Companions(Queue):
-            def write_with(self, frame):
+            def cleaned_with(self, frame):
                 while True: pass
         for policy in (Endless, Constructed, Companions):
             interrupted(compare, policy)

@@ -129,8 +129,8 @@ impl BarePolicy {
         Ok(())
     }
 
-    pub(crate) fn left_out(&mut self, hits: u64) {
-        self.policy.left_out(hits);
+    pub(crate) fn omitted_hits(&mut self, hits: u64) {
+        self.policy.omitted_hits(hits);
     }
 
     /// Notes a miss; returns whether the program has to ask for a victim.
@@ -175,13 +175,16 @@ impl BarePolicy {
         self.together.clear();
         self.also_evicted.clear();
         self.policy
-            .write_with(frame, most_together, &mut self.together);
-        self.policy.also_leaving(frame, &mut self.also_evicted);
+            .cleaned_with(frame, most_together, &mut self.together);
+        self.policy.evicted_with(frame, &mut self.also_evicted);
         let frames = &self.frames;
         self.together.retain(|&it| occupied(frames, it));
         self.also_evicted
             .retain(|&it| it != frame && occupied(frames, it) && may_evict(it));
-        let block_pages = self.policy.padding(frame).map_or(0, |pages| pages.get());
+        let block_pages = self
+            .policy
+            .padded_block(frame)
+            .map_or(0, |pages| pages.get());
         Ok(Victim {
             frame,
             together: &self.together,
@@ -256,7 +259,7 @@ impl BarePolicy {
         if !self.is_full() {
             return Err(Failure::invalid("a frame is empty: admit the page there"));
         }
-        let ghost = self.policy.refused();
+        let ghost = self.policy.not_admitted();
         self.ghosts.set(number, ghost);
         self.missed = None;
         Ok(())

@@ -126,7 +126,7 @@ pub(crate) unsafe fn versioned_or_zeros<T: Versioned>(pointer: *const T) -> Resu
     unsafe { versioned(pointer) }
 }
 
-/// Writes a struct of results, as far as this version has fields; the size that the program stated remains.
+/// Fills the fields of a struct of results that both this library and the `struct_size` of the program know.
 ///
 /// # Safety
 ///
@@ -149,7 +149,7 @@ pub(crate) unsafe fn write_versioned<T: Versioned>(
 ///
 /// # Safety
 ///
-/// The pointer is null, or that of bytes that end with a NUL and are not changed while the text is used.
+/// The pointer is null, or that of bytes that end with a NUL and stay unchanged while the text is used.
 pub(crate) unsafe fn text<'a>(pointer: *const c_char, what: &str) -> Result<&'a str, Failure> {
     check(pointer, what)?;
     let bytes = pointer.cast::<u8>();

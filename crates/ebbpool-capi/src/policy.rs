@@ -198,7 +198,7 @@ pub unsafe extern "C" fn ebbpool_policy_hits_left_out(
     hits: u64,
 ) -> StatusCode {
     let body = |policy: &mut BarePolicy| {
-        policy.left_out(hits);
+        policy.omitted_hits(hits);
         Ok(())
     };
     // SAFETY: the pointer is that of a policy, as the header requires.

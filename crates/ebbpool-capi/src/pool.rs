@@ -42,7 +42,7 @@ unsafe fn open(
     }
 }
 
-/// Stores a null pointer into the result of an opening, so that it is one after an error.
+/// Sets `*pool` to null, so that it is null if opening fails.
 ///
 /// # Safety
 ///

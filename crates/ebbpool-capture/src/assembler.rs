@@ -30,7 +30,7 @@ pub(crate) enum Helper {
     Discard = 133,
 }
 
-/// `BPF_RB_NO_WAKEUP`: the reader of the ring looks by itself.
+/// `BPF_RB_NO_WAKEUP`: the reader polls the ring, so that the program need not wake it.
 pub(crate) const NO_WAKE_UP: i32 = 1;
 
 /// A program under construction. Jumps go forwards, to labels.

@@ -80,7 +80,7 @@ fn program(address: u64, channel: &Channel) -> Vec<u64> {
 /// [`CaptureError::Privilege`] and [`CaptureError::Kernel`].
 pub fn calibrate() -> Result<EventCost, CaptureError> {
     let address = probed as *const () as u64;
-    let mappings = Process::this().mappings();
+    let mappings = Process::current().mappings();
     let mapping = mappings
         .iter()
         .find(|it| (it.start..it.end).contains(&address))
@@ -90,7 +90,7 @@ pub fn calibrate() -> Result<EventCost, CaptureError> {
     // Large enough that no event of the calibration is lost, which would cost less.
     let mut channel = Channel::new(16 << 20)?;
     let code = program(address, &channel);
-    let own = Some(Process::this().0);
+    let own = Some(Process::current().0);
     // The file that runs, and not another one that has its path by now.
     let own_file = "/proc/self/exe";
     let path = match foreign::link_text(own_file) {

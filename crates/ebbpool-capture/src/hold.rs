@@ -158,7 +158,7 @@ mod tests {
 
     #[test]
     fn one_capture_at_a_time() {
-        let process = Process::this();
+        let process = Process::current();
         let lock = process.lock().expect("a lock");
         assert!(matches!(process.lock(), Err(CaptureError::Busy(_))));
         assert!(lock.is_alive() && lock.is_the_same());
@@ -180,14 +180,14 @@ mod tests {
 
     #[test]
     fn a_file_that_a_killed_capture_has_left_goes_with_the_next_one() {
-        let lock = Process::this().lock().expect("a lock");
+        let lock = Process::current().lock().expect("a lock");
         let path = |name: &str| std::path::PathBuf::from(directory_path()).join(name);
         let (left, held) = (path("2147483000-17"), path("2147483001-17"));
         std::fs::write(&left, "").expect("written");
         let holder = std::fs::File::create(&held).expect("a file");
         rustix::fs::flock(&holder, FlockOperation::LockExclusive).expect("locked");
         drop(lock);
-        let lock = Process::this().lock().expect("a lock");
+        let lock = Process::current().lock().expect("a lock");
         assert!(!left.exists() && held.exists());
         assert!(path(&lock._file.name).exists());
         std::fs::remove_file(held).expect("removed");

@@ -88,8 +88,8 @@ fn owned(descriptor: i64) -> OwnedFd {
     unsafe { OwnedFd::from_raw_fd(descriptor as i32) }
 }
 
-/// Maps count as locked memory before Linux 5.11, so that the limit must go. Without the right to raise it, the creation of
-/// a map fails later, with the kernel's message.
+/// Raises `RLIMIT_MEMLOCK`, against which maps count before Linux 5.11. Without the right to raise it, the creation of a map
+/// reports the kernel's error.
 pub(crate) fn raise_memory_limit() {
     let all = libc::rlimit {
         rlim_cur: libc::RLIM_INFINITY,

@@ -1,7 +1,7 @@
 //! Captures the page requests of running databases, on Linux, without a restart, debug symbols or a change of their
 //! configuration.
 //!
-//! A [`Source`] finds a target and knows where its requests can be seen; [`capture`] attaches small BPF programs there, which
+//! A [`CaptureSource`] finds a target and knows where its requests can be seen; [`capture`] attaches small BPF programs there, which
 //! this crate assembles itself, reads their events from a ring in memory, and detaches; [`CapturedTrace`] writes what was
 //! seen as a trace. `docs/capture.md` says what each source sees and what it costs.
 //!
@@ -51,9 +51,9 @@ pub use event::PageEvent;
 pub use hold::CaptureLock;
 pub use operands::{Location, Operand, operands};
 pub use probes::Probes;
-pub use recorder::{CapturedObject, ObjectKey, Recorder};
+pub use recorder::{CaptureBuffer, CapturedObject, ObjectKey};
 pub use rights::{Ahead, keep_rights_for};
-pub use session::{End, Limits, Progress, SessionReport, Source, capture};
+pub use session::{CaptureProgress, CaptureSource, End, Limits, SessionReport, capture};
 pub use target::{Mapping, Process, mapping};
 pub use trace_file::{CaptureOutputs, CapturedTrace, NamedObject, WrittenCapture, facts_path};
 pub use written::{CountedWrites, KernelFiles, WriteCounters, WrittenBytes, WrittenDevice};

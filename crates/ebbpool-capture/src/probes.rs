@@ -7,7 +7,7 @@ use crate::error::CaptureError;
 use crate::event::{ALL_PAGES, Maps, SLOTS};
 use crate::foreign::ProgramFile;
 use crate::kernel::{self, Probe, ProgramKind, SharedNumbers};
-use crate::ring::Ring;
+use crate::ring::BpfRingBuffer;
 
 /// The most instructions of a program that are probed; servers have about 20. Each takes the kernel a while to attach and to
 /// remove, and a hostile program may name any number.
@@ -26,7 +26,7 @@ pub(crate) struct Site {
 
 /// The maps of a capture, before anything is attached.
 pub(crate) struct Channel {
-    ring: Ring,
+    ring: BpfRingBuffer,
     lost: SharedNumbers<1>,
     limit: SharedNumbers<1>,
     others: SharedNumbers<1>,
@@ -38,7 +38,7 @@ impl Channel {
     pub(crate) fn new(ring_bytes: u32) -> Result<Channel, CaptureError> {
         kernel::raise_memory_limit();
         let failed = |error| CaptureError::of_kernel("create a map", error);
-        let ring = Ring::new(ring_bytes)?;
+        let ring = BpfRingBuffer::new(ring_bytes)?;
         let lost = SharedNumbers::new().map_err(failed)?;
         let limit = SharedNumbers::new().map_err(failed)?;
         limit.set([ALL_PAGES]).map_err(failed)?;

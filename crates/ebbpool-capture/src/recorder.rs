@@ -46,7 +46,7 @@ const MOST_OBJECTS: usize = 1 << 20;
 
 /// Records references, up to a limit.
 #[derive(Debug)]
-pub struct Recorder {
+pub struct CaptureBuffer {
     /// References that stand for the pages that the target's cache had when the capture began.
     pub(crate) resident: Vec<CapturedReference>,
     pub(crate) references: Vec<CapturedReference>,
@@ -60,16 +60,16 @@ pub struct Recorder {
     has_too_many_objects: bool,
 }
 
-impl Default for Recorder {
+impl Default for CaptureBuffer {
     fn default() -> Self {
-        Recorder::with_limit(usize::MAX)
+        CaptureBuffer::with_limit(usize::MAX)
     }
 }
 
-impl Recorder {
+impl CaptureBuffer {
     /// Records that many references at most, besides those for pages that the target's cache has.
-    pub(crate) fn with_limit(limit: usize) -> Recorder {
-        Recorder {
+    pub(crate) fn with_limit(limit: usize) -> CaptureBuffer {
+        CaptureBuffer {
             resident: Vec::new(),
             references: Vec::new(),
             objects: Vec::new(),
@@ -195,7 +195,7 @@ impl Recorder {
 
     /// Gives objects other keys; those that get the same key become one.
     pub(crate) fn rename(&mut self, key: impl Fn(&ObjectKey) -> ObjectKey) {
-        let mut renamed = Recorder::default();
+        let mut renamed = CaptureBuffer::default();
         let places = self.objects.iter().map(|object| {
             let place = renamed.object(key(&object.key));
             let known = &mut renamed.objects[place as usize];
@@ -235,7 +235,7 @@ mod tests {
 
     #[test]
     fn a_full_recorder_records_no_more() {
-        let mut recorder = Recorder::with_limit(2);
+        let mut recorder = CaptureBuffer::with_limit(2);
         let object = recorder.object([0; 4]);
         for page in 0..1000 {
             let expected = (page < 2).then_some(page as usize);
@@ -248,7 +248,7 @@ mod tests {
 
     #[test]
     fn a_capture_of_too_many_objects_ends() {
-        let mut recorder = Recorder::default();
+        let mut recorder = CaptureBuffer::default();
         for number in 0..MOST_OBJECTS as u32 + 10 {
             assert_eq!(recorder.is_full(), number > MOST_OBJECTS as u32);
             let object = recorder.object([number, 0, 0, 0]);
@@ -265,7 +265,7 @@ mod tests {
 
     #[test]
     fn objects_with_the_same_key_become_one() {
-        let mut recorder = Recorder::default();
+        let mut recorder = CaptureBuffer::default();
         for (key, page) in [(7, 1), (8, 5), (9, 2), (7, 3)] {
             let object = recorder.object([key, 0, 0, 0]);
             recorder.reference(object, page, page == 5, 0);
@@ -286,7 +286,7 @@ mod tests {
 
     #[test]
     fn objects_count_their_references() {
-        let mut recorder = Recorder::default();
+        let mut recorder = CaptureBuffer::default();
         let (one, other) = (recorder.object([1, 2, 3, 0]), recorder.object([1, 2, 4, 0]));
         assert_eq!((recorder.object([1, 2, 3, 0]), other), (one, 1));
         recorder.now_ms = 20;

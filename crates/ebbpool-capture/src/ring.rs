@@ -47,7 +47,7 @@ fn stride(length: u64) -> u64 {
 }
 
 /// A ring buffer and its mapping into this process.
-pub(crate) struct Ring {
+pub(crate) struct BpfRingBuffer {
     descriptor: OwnedFd,
     /// The position up to which this process has read, on a page of its own.
     consumer: ptr::NonNull<u8>,
@@ -59,7 +59,7 @@ pub(crate) struct Ring {
 }
 
 // SAFETY: the pointers are to shared mappings that live as long as the value, and only `&mut self` moves the consumer.
-unsafe impl Send for Ring {}
+unsafe impl Send for BpfRingBuffer {}
 
 fn map(
     descriptor: &OwnedFd,
@@ -89,9 +89,9 @@ fn map(
     ptr::NonNull::new(address.cast()).ok_or_else(|| io::Error::from(io::ErrorKind::OutOfMemory))
 }
 
-impl Ring {
+impl BpfRingBuffer {
     /// A ring of that many bytes, a power of two.
-    pub(crate) fn new(bytes: u32) -> Result<Ring, CaptureError> {
+    pub(crate) fn new(bytes: u32) -> Result<BpfRingBuffer, CaptureError> {
         let failed = |error| CaptureError::of_kernel("create a ring buffer", error);
         let descriptor = kernel::create_ring(bytes).map_err(failed)?;
         // SAFETY: sysconf has no requirements.
@@ -106,7 +106,7 @@ impl Ring {
                 return Err(failed(error));
             }
         };
-        Ok(Ring {
+        Ok(BpfRingBuffer {
             descriptor,
             consumer,
             producer,
@@ -166,7 +166,7 @@ impl Ring {
     }
 }
 
-impl Drop for Ring {
+impl Drop for BpfRingBuffer {
     fn drop(&mut self) {
         // SAFETY: both mappings were made by `new` with these lengths, and no reference to them outlives the value.
         unsafe {

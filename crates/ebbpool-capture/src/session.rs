@@ -7,7 +7,7 @@ use crate::calibration::EventCost;
 use crate::error::CaptureError;
 use crate::event::ALL_PAGES;
 use crate::probes::Probes;
-use crate::recorder::Recorder;
+use crate::recorder::CaptureBuffer;
 use crate::written::{CountedWrites, WriteCounters, WrittenBytes};
 
 /// How often waiting events are read.
@@ -17,7 +17,7 @@ const PAUSE: Duration = Duration::from_millis(20);
 const REPORT: Duration = Duration::from_secs(1);
 
 /// A program whose requests can be captured.
-pub trait Source {
+pub trait CaptureSource {
     /// Attaches the probes, whose events go through a ring of that many bytes.
     ///
     /// # Errors
@@ -26,20 +26,20 @@ pub trait Source {
     fn attach(&self, ring_bytes: u32) -> Result<Probes, CaptureError>;
 
     /// Takes an event. The source ignores bytes that are no event of its own.
-    fn take(&mut self, event: &[u8], recorder: &mut Recorder);
+    fn record_event(&mut self, event: &[u8], recorder: &mut CaptureBuffer);
 
     /// Events have found no room: what they would have said is not known, such as that something has ended.
     fn miss(&mut self) {}
 
     /// Records the pages that the target's cache has; called when the probes are attached.
-    fn record_resident(&mut self, _recorder: &mut Recorder) {}
+    fn record_resident(&mut self, _recorder: &mut CaptureBuffer) {}
 
     /// Looks at what changes while the target runs, such as its open files; called every 20 ms.
-    fn look(&mut self) {}
+    fn refresh(&mut self) {}
 
     /// Looks a last time, before the probes are removed, which may take seconds.
-    fn look_at_last(&mut self) {
-        self.look();
+    fn refresh_at_last(&mut self) {
+        self.refresh();
     }
 
     /// False once the target has ended.
@@ -110,7 +110,7 @@ impl Default for Limits {
 
 /// The state of a capture that runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Progress {
+pub struct CaptureProgress {
     /// Time since the probes were attached.
     pub time: Duration,
     /// References so far.
@@ -188,9 +188,9 @@ struct Mark {
 }
 
 struct Session<'a> {
-    source: &'a mut dyn Source,
+    source: &'a mut dyn CaptureSource,
     probes: Probes,
-    recorder: Recorder,
+    recorder: CaptureBuffer,
     cost: EventCost,
     limits: Limits,
     started: Instant,
@@ -208,11 +208,11 @@ struct Session<'a> {
 ///
 /// [`CaptureError`] if the probes cannot be attached.
 pub fn capture(
-    source: &mut dyn Source,
+    source: &mut dyn CaptureSource,
     limits: Limits,
     cost: EventCost,
-    mut proceed: impl FnMut(Option<&Progress>) -> bool,
-) -> Result<(Recorder, SessionReport), CaptureError> {
+    mut proceed: impl FnMut(Option<&CaptureProgress>) -> bool,
+) -> Result<(CaptureBuffer, SessionReport), CaptureError> {
     let cost = source.event_cost(cost);
     let attaching = Instant::now();
     let probes = source.attach(limits.ring_bytes)?;
@@ -220,7 +220,7 @@ pub fn capture(
     let mut session = Session {
         source,
         probes,
-        recorder: Recorder::with_limit(limits.references),
+        recorder: CaptureBuffer::with_limit(limits.references),
         cost,
         limits,
         started: Instant::now(),
@@ -234,7 +234,7 @@ pub fn capture(
     let first = session.mark();
     let end = session.run(&mut proceed)?;
     session.drain();
-    session.source.look_at_last();
+    session.source.refresh_at_last();
     let after = session.source.write_counters();
     let (time, overhead) = (session.started.elapsed(), session.overhead(&first));
     let overhead_of_others = session.overhead_of_others(&first);
@@ -263,13 +263,13 @@ pub fn capture(
 impl Session<'_> {
     fn run(
         &mut self,
-        proceed: &mut dyn FnMut(Option<&Progress>) -> bool,
+        proceed: &mut dyn FnMut(Option<&CaptureProgress>) -> bool,
     ) -> Result<End, CaptureError> {
         let mut mark = self.mark();
         loop {
             thread::sleep(PAUSE);
             self.fill = self.fill.max(self.probes.fill());
-            self.source.look();
+            self.source.refresh();
             self.drain();
             let progress = (mark.at.elapsed() >= REPORT).then(|| self.progress(&mark));
             if let Some(progress) = &progress {
@@ -312,7 +312,7 @@ impl Session<'_> {
         let (source, recorder, events) = (&mut self.source, &mut self.recorder, &mut self.events);
         self.probes.drain(|event| {
             *events += 1;
-            source.take(event, recorder);
+            source.record_event(event, recorder);
         });
         if has_missed {
             self.source.miss();
@@ -368,7 +368,7 @@ impl Session<'_> {
         (used > Duration::ZERO).then(|| ours.as_secs_f64() / used.as_secs_f64())
     }
 
-    fn progress(&self, mark: &Mark) -> Progress {
+    fn progress(&self, mark: &Mark) -> CaptureProgress {
         let references = self.recorder.len() as u64;
         let seconds = mark.at.elapsed().as_secs_f64();
         let hits = self.source.hits().zip(mark.hits);
@@ -376,7 +376,7 @@ impl Session<'_> {
             let requests = now.1 - before.1;
             (requests > 0).then(|| (now.0 - before.0) as f64 / requests as f64)
         });
-        Progress {
+        CaptureProgress {
             time: self.started.elapsed(),
             references,
             rate: (references - mark.references) as f64 / seconds,
@@ -388,7 +388,11 @@ impl Session<'_> {
     }
 
     /// Samples pages if all of them cost more than allowed. False if even events that are left out would.
-    fn keep_overhead(&mut self, mark: &Mark, progress: &Progress) -> Result<bool, CaptureError> {
+    fn keep_overhead(
+        &mut self,
+        mark: &Mark,
+        progress: &CaptureProgress,
+    ) -> Result<bool, CaptureError> {
         let allowed = self.limits.overhead;
         let Some(overhead) = progress.overhead.filter(|it| *it > allowed) else {
             return Ok(true);

@@ -55,7 +55,7 @@ pub struct Process(pub i32);
 
 impl Process {
     /// This process.
-    pub fn this() -> Process {
+    pub fn current() -> Process {
         Process(std::process::id() as i32)
     }
 
@@ -329,7 +329,7 @@ mod tests {
 
     #[test]
     fn this_process_is_among_its_descendants() {
-        let process = Process::this();
+        let process = Process::current();
         assert!(process.is_alive() && process.descendants().contains(&process));
     }
 
@@ -338,8 +338,8 @@ mod tests {
         let number = 0x1234_5678_9abc_def0u64;
         let mut bytes = [0; 8];
         let address = &raw const number as u64;
-        assert!(Process::this().read_memory(address, &mut bytes));
+        assert!(Process::current().read_memory(address, &mut bytes));
         assert_eq!(u64::from_le_bytes(bytes), number);
-        assert!(!Process::this().read_memory(0, &mut bytes));
+        assert!(!Process::current().read_memory(0, &mut bytes));
     }
 }

@@ -9,7 +9,7 @@ use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use crate::error::CaptureError;
-use crate::recorder::Recorder;
+use crate::recorder::CaptureBuffer;
 
 /// References written at once.
 const BATCH: usize = 1 << 16;
@@ -55,7 +55,7 @@ pub struct CapturedTrace {
     /// The objects of the recorder, in the same order.
     pub objects: Vec<NamedObject>,
     /// The references.
-    pub recorder: Recorder,
+    pub recorder: CaptureBuffer,
 }
 
 /// An object's row in the file of facts.
@@ -235,7 +235,7 @@ impl CapturedTrace {
         first_pages: &[u64],
         classes: &[u32],
     ) -> Result<(), CaptureError> {
-        let Recorder {
+        let CaptureBuffer {
             resident,
             references,
             ..

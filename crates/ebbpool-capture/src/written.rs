@@ -254,8 +254,8 @@ mod tests {
     fn this_process_and_its_device_are_found() {
         let files = KernelFiles::default();
         // Containers may hide either.
-        if let Some(before) = files.written_by(&[Process::this()]) {
-            assert!(files.written_by(&[Process::this()]) >= Some(before));
+        if let Some(before) = files.written_by(&[Process::current()]) {
+            assert!(files.written_by(&[Process::current()]) >= Some(before));
         }
         if let Some(device) = files.device_below(Path::new(".")) {
             assert!(!device.name.is_empty() && device.bytes > 0);

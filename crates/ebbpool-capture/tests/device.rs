@@ -12,7 +12,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use ebbpool_capture::Recorder;
+use ebbpool_capture::CaptureBuffer;
 use ebbpool_capture::sources::device::DeviceSource;
 
 use common::{PageReference, capture_work, cost, written};
@@ -100,7 +100,7 @@ fn references(captured: &Path, used: &Path) -> Option<(DeviceSource, Vec<PageRef
     let cost = cost()?;
     let mut source = DeviceSource::open(captured, 4096).expect("a source");
     let done = Cell::new(false);
-    let (recorder, report): (Recorder, _) = capture_work(
+    let (recorder, report): (CaptureBuffer, _) = capture_work(
         &mut source,
         cost,
         16 << 20,

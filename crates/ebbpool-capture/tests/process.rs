@@ -14,7 +14,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use ebbpool_capture::Source;
+use ebbpool_capture::CaptureSource;
 use ebbpool_capture::sources::system_calls::ProcessSource;
 
 use common::{FOLDER, OwnedChild, PageReference, TestRandom, capture_work, cost, written};

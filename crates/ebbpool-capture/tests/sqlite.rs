@@ -17,7 +17,9 @@ use std::time::{Duration, Instant};
 use ebbpool_capture::sources::sqlite::SqliteSource;
 use ebbpool_capture::{CaptureError, ElfProgram, EventCost, Limits, Process, capture};
 
-use common::{FOLDER, OwnedChild, TestRandom, capture_work, cost, is_installed, written};
+use common::{
+    FOLDER, OwnedChild, TestRandom, capture_rounds, capture_work, cost, is_installed, written,
+};
 
 const ROWS: u64 = 20_000;
 const STATEMENTS: usize = 2000;
@@ -249,15 +251,9 @@ fn names_of_two(
         overhead: f64::INFINITY,
         ..Limits::default()
     };
-    let mut rounds = 0;
-    let captured = capture(&mut source, limits, cost, |_| {
-        rounds += 1;
-        if rounds == 1 {
-            shell.send("select count(*) from t; select count(*) from o;\n");
-        }
-        true
+    let (recorder, _) = capture_rounds(&mut source, limits, cost, usize::MAX, || {
+        shell.send("select count(*) from t; select count(*) from o;\n");
     });
-    let (recorder, _) = captured.expect("a capture");
     let objects = source.trace(recorder, true).objects;
     let mut names: Vec<String> = objects
         .iter()

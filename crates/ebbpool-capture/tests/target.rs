@@ -13,10 +13,10 @@ use std::path::PathBuf;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use ebbpool_capture::Limits;
 use ebbpool_capture::sources::system_calls::ProcessSource;
-use ebbpool_capture::{Limits, capture};
 
-use common::{FOLDER, OwnedChild, cost};
+use common::{FOLDER, OwnedChild, capture_rounds, cost};
 
 const READS: u64 = 50_000;
 
@@ -50,24 +50,18 @@ fn a_full_ring_drops_and_counts_events_and_the_target_runs_on() {
         overhead: f64::INFINITY,
         ..Limits::default()
     };
-    let mut rounds = 0;
-    let (recorder, report) = capture(&mut source, limits, cost, |_| {
-        if rounds == 0 {
-            child.send("start");
-            // Nothing is read from the ring while this function runs.
-            let started = Instant::now();
-            while !done.exists() {
-                assert!(
-                    started.elapsed() < Duration::from_secs(60),
-                    "the target waits"
-                );
-                thread::sleep(Duration::from_millis(5));
-            }
+    let (recorder, report) = capture_rounds(&mut source, limits, cost, 3, || {
+        child.send("start");
+        // Nothing is read from the ring while this function runs.
+        let started = Instant::now();
+        while !done.exists() {
+            assert!(
+                started.elapsed() < Duration::from_secs(60),
+                "the target waits"
+            );
+            thread::sleep(Duration::from_millis(5));
         }
-        rounds += 1;
-        rounds < 3
-    })
-    .expect("a capture");
+    });
     println!("{} events, {} lost", report.events, report.lost);
     assert!(report.lost > 0 && report.events > 0);
     assert_eq!(source.counts().reads, recorder.len() as u64);

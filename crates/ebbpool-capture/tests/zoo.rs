@@ -18,9 +18,9 @@ use std::time::{Duration, Instant};
 use ebbpool_capture::sources::postgres::{self, PostgresSource};
 use ebbpool_capture::sources::sqlite::SqliteSource;
 use ebbpool_capture::sources::system_calls::ProcessSource;
-use ebbpool_capture::{CaptureError, End, Limits, Process, Source, capture, mapping};
+use ebbpool_capture::{CaptureError, CaptureSource, End, Limits, Process, capture, mapping};
 
-use common::{FOLDER, OwnedChild, capture_work, cost, is_installed, written};
+use common::{FOLDER, OwnedChild, capture_rounds, capture_work, cost, is_installed, written};
 
 const PAGE: u64 = 4096;
 const RING: u32 = 16 << 20;
@@ -138,15 +138,7 @@ fn a_program_that_was_replaced_by_another_file_is_probed_where_it_was() {
         overhead: f64::INFINITY,
         ..Limits::default()
     };
-    let mut rounds = 0;
-    let (_, report) = capture(&mut source, limits, cost, |_| {
-        rounds += 1;
-        if rounds == 1 {
-            child.send("call");
-        }
-        rounds < 10
-    })
-    .expect("a capture");
+    let (_, report) = capture_rounds(&mut source, limits, cost, 10, || child.send("call"));
     // The call of one of the three probes is an event that has no page.
     assert_eq!((report.end, report.lost), (End::Stopped, 0));
     assert!(report.events >= 1);
@@ -349,16 +341,10 @@ fn calls_of_32_bit_programs_are_not_taken_for_others() {
         overhead: f64::INFINITY,
         ..Limits::default()
     };
-    let mut rounds = 0;
-    let captured = capture(&mut source, limits, cost, |_| {
-        rounds += 1;
-        if rounds == 1 {
-            child.send("start");
-            child.wait_for("done");
-        }
-        rounds < 4
+    let (recorder, report) = capture_rounds(&mut source, limits, cost, 4, || {
+        child.send("start");
+        child.wait_for("done");
     });
-    let (recorder, report) = captured.expect("a capture");
     if report.end == End::Target {
         return skip("this kernel cannot make 32-bit system calls of x86");
     }
@@ -455,15 +441,9 @@ fn no_more_references_are_recorded_than_asked_for() {
         overhead: f64::INFINITY,
         ..Limits::default()
     };
-    let mut started = false;
-    let captured = capture(&mut source, limits, cost, |_| {
-        if !started {
-            child.send("start");
-        }
-        started = true;
-        true
+    let (recorder, report) = capture_rounds(&mut source, limits, cost, usize::MAX, || {
+        child.send("start");
     });
-    let (recorder, report) = captured.expect("a capture");
     assert_eq!((recorder.len(), report.end), (3000, End::References));
 }
 
@@ -483,16 +463,11 @@ fn connections_that_follow_each_other_have_their_own_databases() {
         overhead: f64::INFINITY,
         ..Limits::default()
     };
-    let (mut rounds, mut counted) = (0, Vec::new());
-    let captured = capture(&mut source, limits, cost, |_| {
-        rounds += 1;
-        if rounds == 1 {
-            child.send("start");
-            counted = child.numbers();
-        }
-        rounds < 4
+    let mut counted = Vec::new();
+    let (recorder, report) = capture_rounds(&mut source, limits, cost, 4, || {
+        child.send("start");
+        counted = child.numbers();
     });
-    let (recorder, report) = captured.expect("a capture");
     assert_eq!(report.lost, 0);
     let trace = source.trace(recorder, true);
     for (name, requests) in ["/large.db", "/small.db"].into_iter().zip(counted) {
@@ -519,15 +494,9 @@ fn a_process_that_becomes_another_program_ends_its_capture() {
         time: SOON,
         ..Limits::default()
     };
-    let mut started = false;
-    let captured = capture(&mut source, limits, cost, |_| {
-        if !started {
-            child.send("become another");
-        }
-        started = true;
-        true
+    let (_, report) = capture_rounds(&mut source, limits, cost, usize::MAX, || {
+        child.send("become another");
     });
-    let (_, report) = captured.expect("a capture");
     assert_eq!(report.end, End::Replaced);
     assert!(source.is_alive() && report.time < SOON);
 }

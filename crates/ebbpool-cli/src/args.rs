@@ -22,13 +22,13 @@ use crate::diff::args::DiffArgs;
 use crate::left_out;
 use crate::policies::PoliciesArgs;
 #[cfg(unix)]
-use crate::replay::args::PoolReplayArgs;
+use crate::replay::args::ReplayArgs;
 #[cfg(feature = "reproduce")]
 use crate::reproduce::args::ReproduceArgs;
 use crate::run::args::RunArgs;
 use crate::schema::SchemaArgs;
 #[cfg(all(feature = "sqlite", target_os = "linux"))]
-use crate::sqlite::args::SqliteDatabaseArgs;
+use crate::sqlite::args::SqliteArgs;
 use crate::trace::args::TraceArgs;
 
 /// A buffer pool that knows what a write costs: which policy makes the bill smallest?
@@ -107,7 +107,7 @@ Examples:
   ebbpool replay my.parquet --memory --policies lru,cflru,casa --frames 3% --warmup 10%
   ebbpool replay my.parquet --memory --policy lru --frames 500 --threads 4 --background
   ebbpool replay my.parquet --memory --policy lru --frames 500 --record as-fixed.parquet")]
-    Replay(PoolReplayArgs),
+    Replay(ReplayArgs),
     /// Keep records in a database on the pool: load, put, get, dump, check, bench
     #[cfg(all(feature = "db", unix))]
     Db(DbArgs),
@@ -119,7 +119,7 @@ docs/sqlite.md has the promise and its price.
 Examples:
   ebbpool sqlite measure home.db --minutes 0.01   what it would save, before anything is changed
   ebbpool sqlite status home.db")]
-    Sqlite(SqliteDatabaseArgs),
+    Sqlite(SqliteArgs),
     /// Compute a bound that no policy's bill can undercut, and the bill of a clairvoyant policy
     #[command(after_help = "\
 Examples:

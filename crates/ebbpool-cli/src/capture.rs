@@ -15,8 +15,9 @@ use ebbpool_capture::sources::postgres::{self, PostgresSource};
 use ebbpool_capture::sources::sqlite::SqliteSource;
 use ebbpool_capture::sources::system_calls::ProcessSource;
 use ebbpool_capture::{
-    Ahead, CaptureError, CaptureOutputs, CapturedTrace, End, EventCost, Limits, Recorder,
-    SessionReport, Source, WrittenCapture, calibrate, capture as run_capture, keep_rights_for,
+    Ahead, CaptureBuffer, CaptureError, CaptureOutputs, CaptureSource, CapturedTrace, End,
+    EventCost, Limits, SessionReport, WrittenCapture, calibrate, capture as run_capture,
+    keep_rights_for,
 };
 use ebbpool_lab::numbers::grouped;
 use serde_json::{Map, Value, json};
@@ -207,13 +208,13 @@ fn keep_rights(ahead: Ahead) {
 
 /// What was captured.
 struct Capture {
-    recorder: Recorder,
+    recorder: CaptureBuffer,
     report: SessionReport,
     cost: EventCost,
 }
 
 /// Captures a source as the arguments say.
-fn run(source: &mut dyn Source, args: &SessionArgs) -> Result<Capture, Failure> {
+fn run(source: &mut dyn CaptureSource, args: &SessionArgs) -> Result<Capture, Failure> {
     let limits = args.limits();
     let cost = calibrate()?;
     say(&announcement(&limits, &cost));

@@ -45,7 +45,7 @@ fn format_names(which: fn(Format) -> bool) -> impl Iterator<Item = &'static str>
 }
 
 fn policy_names() -> Vec<&'static str> {
-    let names = |entry: &'static ebbpool_policy::Entry| {
+    let names = |entry: &'static ebbpool_policy::PolicyEntry| {
         std::iter::once(entry.name).chain(entry.aliases.iter().map(|(alias, _)| *alias))
     };
     registry::entries().iter().flat_map(names).collect()

@@ -15,7 +15,7 @@ use crate::failure::Failure;
 use crate::progress;
 use crate::shared_args::RunFormat;
 use crate::trace;
-use args::{DeviceArgs, DeviceCommand, ReplayArgs};
+use args::{DeviceArgs, DeviceCommand, DeviceReplayArgs};
 use replay_result::DeviceReplayResult;
 
 pub(crate) fn device(args: &DeviceArgs) -> Result<(), Failure> {
@@ -28,7 +28,7 @@ pub(crate) fn device(args: &DeviceArgs) -> Result<(), Failure> {
 
 /// Refuses a trace with a page beyond the device's end before anything is simulated.
 fn check_numbers(
-    args: &ReplayArgs,
+    args: &DeviceReplayArgs,
     source: &Source,
     page_size: Option<u64>,
 ) -> Result<(), Failure> {
@@ -42,7 +42,7 @@ fn check_numbers(
     Ok(())
 }
 
-fn replay(args: &ReplayArgs) -> Result<(), Failure> {
+fn replay(args: &DeviceReplayArgs) -> Result<(), Failure> {
     let source = args.reading.source(&args.traces)?;
     let mut reader = source.open()?;
     progress::report_notes(reader.notes());

@@ -42,7 +42,7 @@ const COLUMNS: u16 = 80;
 
 pub(crate) fn devices(args: &DevicesArgs) -> Result<(), Failure> {
     let text = match &args.device {
-        Some(name) => one(&DeviceProfile::find(name)?, args.format)?,
+        Some(name) => profile_text(&DeviceProfile::find(name)?, args.format)?,
         None if args.markdown => markdown(DeviceProfile::all()?),
         None => list(DeviceProfile::all()?, args.format)?,
     };
@@ -63,7 +63,7 @@ fn list(profiles: &[DeviceProfile], format: DevicesFormat) -> Result<String, Fai
     }
 }
 
-fn one(profile: &DeviceProfile, format: DevicesFormat) -> Result<String, Failure> {
+fn profile_text(profile: &DeviceProfile, format: DevicesFormat) -> Result<String, Failure> {
     match format {
         DevicesFormat::Table => Ok(details(profile)),
         DevicesFormat::Json => Ok(json(&DeviceDescription::of(profile))?),

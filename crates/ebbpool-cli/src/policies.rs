@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::io::{self, Write};
 
 use clap::Args;
-use ebbpool_policy::{Capabilities, Entry, MemoryUse, PolicySpec, registry};
+use ebbpool_policy::{Capabilities, MemoryUse, PolicyEntry, PolicySpec, registry};
 
 use crate::failure::Failure;
 
@@ -126,7 +126,7 @@ fn costs_of(spec: &PolicySpec) -> &'static str {
     }
 }
 
-fn memory_of(entry: &Entry) -> String {
+fn memory_of(entry: &PolicyEntry) -> String {
     let MemoryUse {
         order,
         order_scattered,

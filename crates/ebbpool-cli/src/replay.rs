@@ -14,9 +14,9 @@ use crate::failure::Failure;
 use crate::progress::Console;
 use crate::results;
 use crate::shared_args::RunFormat;
-use args::PoolReplayArgs;
+use args::ReplayArgs;
 
-pub(crate) fn replay(args: &PoolReplayArgs) -> Result<(), Failure> {
+pub(crate) fn replay(args: &ReplayArgs) -> Result<(), Failure> {
     let source = args.reading.source(&args.traces)?;
     let outputs = [&args.file, &args.events, &args.record];
     let outputs = outputs.into_iter().flatten().cloned();
@@ -33,7 +33,7 @@ pub(crate) fn replay(args: &PoolReplayArgs) -> Result<(), Failure> {
     Ok(())
 }
 
-fn print(args: &PoolReplayArgs, results: &[ReplayResult]) -> io::Result<()> {
+fn print(args: &ReplayArgs, results: &[ReplayResult]) -> io::Result<()> {
     let mut out = io::stdout().lock();
     match (args.format, results) {
         (RunFormat::Json, [result]) if args.policies.is_empty() => {

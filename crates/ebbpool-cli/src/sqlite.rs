@@ -21,7 +21,7 @@ use serde::Serialize;
 use crate::failure::Failure;
 pub(crate) use crate::failure::escaped;
 use crate::shared_args::RunFormat;
-use args::{SqliteCommand, SqliteDatabaseArgs};
+use args::{SqliteArgs, SqliteCommand};
 use error::SqliteError;
 
 /// The schemas of the subcommands that print JSON.
@@ -35,7 +35,7 @@ pub(crate) fn schemas() -> [ResultSchema; 4] {
 }
 
 /// Runs one of the subcommands.
-pub(crate) fn sqlite(args: &SqliteDatabaseArgs) -> Result<(), Failure> {
+pub(crate) fn sqlite(args: &SqliteArgs) -> Result<(), Failure> {
     let done = match &args.command {
         SqliteCommand::Run(args) => run::run(args),
         SqliteCommand::Status(args) => status::status(args),

@@ -1,6 +1,6 @@
 //! The probabilities of references to pages, where the source of the references knows them.
 
-/// The probabilities that the next reference, whatever the references before it, is to a certain page.
+/// The probabilities that the next reference is to a certain page; references are independent of each other.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct PageProbability {
     /// The probability that it is to the page, to read or to write it.

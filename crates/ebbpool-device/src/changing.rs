@@ -80,14 +80,14 @@ pub struct ChangingAsymmetry(Schedule);
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 enum Schedule {
-    Rm1(Epochs),
-    Rm2(Epochs, Rm2Reading),
+    Rm1(AsymmetryPeriods),
+    Rm2(AsymmetryPeriods, Rm2Reading),
     /// The first reference of each epoch, and its R; never empty, and the first is 0.
     Table(Vec<(u64, f64)>),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-struct Epochs {
+struct AsymmetryPeriods {
     base: f64,
     /// References in each epoch, at least 1.
     length: u64,
@@ -97,7 +97,7 @@ struct Epochs {
 
 /// Consecutive references with the same R.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct Epoch {
+pub struct AsymmetryPeriod {
     /// Its number, the first is 0.
     pub index: u64,
     /// Its first reference.
@@ -108,7 +108,7 @@ pub struct Epoch {
     pub ratio: f64,
 }
 
-impl Epoch {
+impl AsymmetryPeriod {
     /// True if the reference is in it.
     pub fn contains(&self, reference: u64) -> bool {
         reference >= self.start && self.end.is_none_or(|end| reference < end)
@@ -128,7 +128,7 @@ impl ChangingAsymmetry {
     }
 
     /// The epoch that a reference is in.
-    pub fn epoch_at(&self, reference: u64) -> Epoch {
+    pub fn epoch_at(&self, reference: u64) -> AsymmetryPeriod {
         match &self.0 {
             Schedule::Rm1(epochs) => epochs.at(reference, |index| {
                 // (10 + i) / 10 and not 1 + 0.1 i, which rounds twice.
@@ -143,7 +143,7 @@ impl ChangingAsymmetry {
                 let after = rows.partition_point(|&(start, _)| start <= reference);
                 let index = after.saturating_sub(1);
                 let (start, ratio) = rows.get(index).copied().unwrap_or((0, 1.0));
-                Epoch {
+                AsymmetryPeriod {
                     index: index as u64,
                     start,
                     end: rows.get(after).map(|&(start, _)| start),
@@ -154,7 +154,7 @@ impl ChangingAsymmetry {
     }
 
     /// All epochs in order; the iterator is endless where no epoch is the last.
-    pub fn epochs(&self) -> impl Iterator<Item = Epoch> + '_ {
+    pub fn epochs(&self) -> impl Iterator<Item = AsymmetryPeriod> + '_ {
         std::iter::successors(Some(self.epoch_at(0)), |epoch| {
             epoch.end.map(|end| self.epoch_at(end))
         })
@@ -169,11 +169,11 @@ impl ChangingAsymmetry {
     }
 }
 
-impl Epochs {
-    fn at(&self, reference: u64, ratio: impl Fn(u64) -> f64) -> Epoch {
+impl AsymmetryPeriods {
+    fn at(&self, reference: u64, ratio: impl Fn(u64) -> f64) -> AsymmetryPeriod {
         let index = (reference / self.length).min(self.last);
         let next = (index < self.last).then(|| index + 1);
-        Epoch {
+        AsymmetryPeriod {
             index,
             start: index * self.length,
             end: next.and_then(|next| next.checked_mul(self.length)),
@@ -212,7 +212,7 @@ impl AsymmetrySpec {
                 epoch,
                 epochs,
             } => {
-                let epochs = Epochs {
+                let epochs = AsymmetryPeriods {
                     base: base.unwrap_or(device).ratio(),
                     length: *epoch,
                     last: epochs.map_or(u64::MAX, |epochs| epochs.saturating_sub(1)),

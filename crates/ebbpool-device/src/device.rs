@@ -4,7 +4,7 @@ use ebbpool_cost::Asymmetry;
 use ebbpool_cost::{Bill, OperationCosts, Unit};
 use serde::{Deserialize, Serialize};
 
-use crate::changing::{ChangingAsymmetry, Epoch};
+use crate::changing::{AsymmetryPeriod, ChangingAsymmetry};
 use crate::energy::{Activity, Energy, Power};
 use crate::flash_device::FlashDevice;
 use crate::profiles::{PagedProfile, WriteCache};
@@ -83,7 +83,7 @@ pub trait Device {
     fn advance(&mut self, _reference: u64) {}
 
     /// The references for which the costs hold; `None` where costs do not depend on references.
-    fn epoch(&self) -> Option<Epoch> {
+    fn epoch(&self) -> Option<AsymmetryPeriod> {
         None
     }
 
@@ -281,7 +281,7 @@ impl Device for PlainDevice {
 #[derive(Clone, Debug)]
 pub struct ChangingDevice {
     asymmetry: ChangingAsymmetry,
-    epoch: Epoch,
+    epoch: AsymmetryPeriod,
     costs: OperationCosts,
     power: Option<Power>,
     reads: u64,
@@ -355,7 +355,7 @@ impl Device for ChangingDevice {
         }
     }
 
-    fn epoch(&self) -> Option<Epoch> {
+    fn epoch(&self) -> Option<AsymmetryPeriod> {
         Some(self.epoch)
     }
 
@@ -442,7 +442,7 @@ impl Device for AnyDevice {
         on_device!(self, device => device.advance(reference))
     }
 
-    fn epoch(&self) -> Option<Epoch> {
+    fn epoch(&self) -> Option<AsymmetryPeriod> {
         on_device!(self, device => device.epoch())
     }
 

@@ -4,11 +4,11 @@ use std::collections::HashMap;
 
 use ebbpool_device::changing::AsymmetrySpec;
 use ebbpool_lab::{MemorySize, Pricing};
-use ebbpool_sim::Size;
+use ebbpool_sim::BufferSize;
 use ebbpool_trace::Source;
 
 use super::parsed::Parsed;
-use super::plan::{Cell, CellPolicy, PseudoPolicy, RunConfig, RunDevice};
+use super::plan::{CellPolicy, ExperimentCell, PseudoPolicy, RunConfig, RunDevice};
 use super::runner::pricing_of;
 use super::work::WorkKind;
 use crate::error::ExperimentError;
@@ -75,13 +75,13 @@ impl CellGroup {
             .collect()
     }
 
-    pub(crate) fn sizes(&self) -> Vec<Size> {
+    pub(crate) fn sizes(&self) -> Vec<BufferSize> {
         self.frames.iter().map(|frames| frames.get().size).collect()
     }
 
     /// All cells of the group.
     #[cfg(unix)]
-    pub(crate) fn all(&self) -> impl Iterator<Item = Cell> {
+    pub(crate) fn all(&self) -> impl Iterator<Item = ExperimentCell> {
         let policies: Vec<CellPolicy> = match &self.policies {
             GroupPolicies::Simulated(policies) => policies.clone(),
             GroupPolicies::Pseudo(pseudo) => vec![CellPolicy::Pseudo(*pseudo)],
@@ -89,18 +89,20 @@ impl CellGroup {
         policies.into_iter().flat_map(move |policy| {
             self.frames.iter().flat_map(move |frames| {
                 let policy = policy.clone();
-                self.asymmetries.iter().map(move |asymmetry| Cell {
-                    config: self.config.clone(),
-                    policy: policy.clone(),
-                    frames: frames.clone(),
-                    asymmetry: asymmetry.clone(),
-                })
+                self.asymmetries
+                    .iter()
+                    .map(move |asymmetry| ExperimentCell {
+                        config: self.config.clone(),
+                        policy: policy.clone(),
+                        frames: frames.clone(),
+                        asymmetry: asymmetry.clone(),
+                    })
             })
         })
     }
 
     /// The group of a single cell.
-    pub(crate) fn of(cell: &Cell) -> Self {
+    pub(crate) fn of(cell: &ExperimentCell) -> Self {
         CellGroup {
             config: cell.config.clone(),
             policies: match &cell.policy {
@@ -121,7 +123,7 @@ fn push_new<T: PartialEq + Clone>(all: &mut Vec<T>, one: &T) {
 
 /// Groups the cells into grids: policies with the same config, sizes and asymmetries form one group. The
 /// order is that of the first cell of each group.
-pub(crate) fn groups(cells: &[Cell]) -> Vec<CellGroup> {
+pub(crate) fn groups(cells: &[ExperimentCell]) -> Vec<CellGroup> {
     let mut of_policies: Vec<CellGroup> = Vec::new();
     let mut group_of: HashMap<(&RunConfig, &CellPolicy), usize> = HashMap::new();
     for cell in cells {

@@ -5,7 +5,7 @@ use ebbpool_lab::{Pricing, RunResult, TraceSummary};
 use ebbpool_sim::{DeviceOutcome, Moment, SweepRow};
 
 use super::metric::{Metric, Values};
-use super::runner::CellResult;
+use super::runner::MeasuredCell;
 
 /// The result of a cell from a row of the sweep.
 pub(crate) fn measured(
@@ -13,7 +13,7 @@ pub(crate) fn measured(
     spec: String,
     pricing: &Pricing,
     row: &SweepRow,
-) -> CellResult {
+) -> MeasuredCell {
     let asymmetry = pricing.asymmetry;
     let mut result = RunResult::new(trace, spec.clone(), row.frames, asymmetry, &row.counts);
     if let Some(device) = &row.device {
@@ -34,7 +34,7 @@ pub(crate) fn measured(
     if let Some(device) = &row.device {
         put_device(device, result.writes as f64, &mut put);
     }
-    CellResult {
+    MeasuredCell {
         values,
         moments,
         spec,

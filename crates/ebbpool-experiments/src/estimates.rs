@@ -2,9 +2,7 @@
 //! (FD-Buffer CIKM, table 4; TC, table 5).
 
 use ebbpool_policy::{Access, PoolEstimator};
-use ebbpool_sim::{
-    Cell as SimCell, Observer, Progress, Sample, SimError, SimOptions, simulate_one,
-};
+use ebbpool_sim::{Observer, PassControl, Sample, SimCell, SimError, SimOptions, simulate_one};
 use ebbpool_trace::{Batch, Source};
 use hashbrown::HashMap;
 use serde::{Deserialize, Serialize};
@@ -12,8 +10,8 @@ use serde::{Deserialize, Serialize};
 use super::cell_group::CellGroup;
 use super::format::ESTIMATORS;
 use super::metric::{Metric, Values};
-use super::plan::{Cell, CellPolicy};
-use super::runner::{self, CellResult, Runner};
+use super::plan::{CellPolicy, ExperimentCell};
+use super::runner::{self, MeasuredCell, Runner};
 use super::work::WorkKind;
 use crate::error::ExperimentError;
 
@@ -126,7 +124,10 @@ impl ErrorSums {
 
 impl Runner<'_> {
     /// The errors over the run of this cell, with one result for each of [`ESTIMATORS`].
-    pub(crate) fn estimates(&self, cell: &Cell) -> Result<Vec<CellResult>, ExperimentError> {
+    pub(crate) fn estimates(
+        &self,
+        cell: &ExperimentCell,
+    ) -> Result<Vec<MeasuredCell>, ExperimentError> {
         let config = &cell.config;
         let source = self.traces.source(&config.trace)?;
         let resolved = self.resolved(&CellGroup::of(cell), &source)?;
@@ -173,11 +174,11 @@ impl Runner<'_> {
         };
         let result = |errors: [f64; 3]| {
             let metrics = [Metric::PcError, Metric::PdError, Metric::PdwError];
-            CellResult {
+            MeasuredCell {
                 values: Values::from_iter(metrics.into_iter().zip(errors)),
                 spec: spec.to_string(),
                 frames,
-                ..CellResult::default()
+                ..MeasuredCell::default()
             }
         };
         debug_assert_eq!(ESTIMATORS.len(), errors.0.len());
@@ -190,7 +191,7 @@ impl Runner<'_> {
         cell: &SimCell,
         warmup: u64,
     ) -> Result<EstimateErrors, ExperimentError> {
-        let progress = Progress {
+        let progress = PassControl {
             report: &|_| {},
             stop: self.events.stop(),
         };

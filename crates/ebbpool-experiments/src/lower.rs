@@ -3,13 +3,13 @@
 use std::collections::HashMap;
 
 use ebbpool_sim::bound::{BoundQuestion, RecordedTrace, solve_all};
-use ebbpool_sim::{AtEnd, Progress, ResolvedSweep, SimError, Store};
+use ebbpool_sim::{AtEnd, PassControl, ResolvedSweep, ResultStore, SimError};
 use serde::{Deserialize, Serialize};
 
 use super::cell_group::CellGroup;
 use super::metric::{Metric, Values};
-use super::plan::{Cell, CellPolicy, PseudoPolicy};
-use super::runner::{CellResult, Runner, pricing_of};
+use super::plan::{CellPolicy, ExperimentCell, PseudoPolicy};
+use super::runner::{MeasuredCell, Runner, pricing_of};
 use super::work::WorkKind;
 use crate::error::ExperimentError;
 
@@ -21,7 +21,7 @@ struct StoredBound {
 
 /// A bound that an experiment needs.
 struct BoundQuery {
-    cell: Cell,
+    cell: ExperimentCell,
     question: BoundQuestion,
     stored: Option<StoredBound>,
 }
@@ -48,7 +48,7 @@ impl Runner<'_> {
         &self,
         group: &CellGroup,
         resolved: &ResolvedSweep,
-        store: &dyn Store,
+        store: &dyn ResultStore,
     ) -> Result<Vec<BoundQuery>, ExperimentError> {
         let config = &group.config;
         let at_end = *config.at_end.get();
@@ -57,7 +57,7 @@ impl Runner<'_> {
             for ratio in &group.asymmetries {
                 let pricing = pricing_of(config, ratio.as_ref(), &resolved.metadata)?;
                 let mut query = BoundQuery {
-                    cell: Cell {
+                    cell: ExperimentCell {
                         config: config.clone(),
                         policy: CellPolicy::Pseudo(PseudoPolicy::LowerBound),
                         frames: size.clone(),
@@ -82,7 +82,7 @@ impl Runner<'_> {
     pub(crate) fn run_lower_bound(
         &self,
         group: &CellGroup,
-        measured: &mut HashMap<Cell, CellResult>,
+        measured: &mut HashMap<ExperimentCell, MeasuredCell>,
     ) -> Result<(), ExperimentError> {
         let config = &group.config;
         if config.device.is_some() || config.changing.is_some() {
@@ -106,14 +106,14 @@ impl Runner<'_> {
         if new.is_empty() {
             return Ok(());
         }
-        let quiet = Progress {
+        let quiet = PassControl {
             report: &|_| {},
             stop: self.events.stop(),
         };
         let trace = RecordedTrace::read(&source, &quiet)?;
         let questions: Vec<BoundQuestion> =
             new.iter().map(|query| query.question.clone()).collect();
-        let progress = Progress {
+        let progress = PassControl {
             report: &|share| self.clock.advance(share),
             stop: self.events.stop(),
         };
@@ -141,17 +141,21 @@ impl Runner<'_> {
     }
 }
 
-fn put(query: &BoundQuery, bound: Option<StoredBound>, measured: &mut HashMap<Cell, CellResult>) {
+fn put(
+    query: &BoundQuery,
+    bound: Option<StoredBound>,
+    measured: &mut HashMap<ExperimentCell, MeasuredCell>,
+) {
     let Some(StoredBound { cost }) = bound else {
         return;
     };
-    let result = CellResult {
+    let result = MeasuredCell {
         values: Values::from([(Metric::Cost, cost)]),
         spec: PseudoPolicy::LowerBound.name().into(),
         frames: query.question.frames,
         asymmetry: query.question.asymmetry,
         read_cost: 1.0,
-        ..CellResult::default()
+        ..MeasuredCell::default()
     };
     measured.insert(query.cell.clone(), result);
 }

@@ -22,7 +22,7 @@ use crate::error::ExperimentError;
 
 /// One simulation.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Cell {
+pub(crate) struct ExperimentCell {
     pub(crate) config: RunConfig,
     pub(crate) policy: CellPolicy,
     pub(crate) frames: Parsed<MemorySize>,
@@ -225,15 +225,15 @@ pub(crate) struct PointCoordinates {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum RunSelection {
     /// One simulation.
-    Plain(Box<Cell>),
+    Plain(Box<ExperimentCell>),
     /// The best of several simulations, each with the value that distinguishes it.
-    Best(Vec<(String, Cell)>),
+    Best(Vec<(String, ExperimentCell)>),
     /// The worst of several simulations.
-    Worst(Vec<(String, Cell)>),
+    Worst(Vec<(String, ExperimentCell)>),
 }
 
 impl RunSelection {
-    pub(crate) fn cells(&self) -> impl Iterator<Item = &Cell> {
+    pub(crate) fn cells(&self) -> impl Iterator<Item = &ExperimentCell> {
         let (one, more) = match self {
             RunSelection::Plain(cell) => (Some(&**cell), &[][..]),
             RunSelection::Best(cells) | RunSelection::Worst(cells) => (None, cells.as_slice()),
@@ -242,7 +242,7 @@ impl RunSelection {
     }
 
     #[cfg(unix)]
-    pub(crate) fn cells_mut(&mut self) -> impl Iterator<Item = &mut Cell> {
+    pub(crate) fn cells_mut(&mut self) -> impl Iterator<Item = &mut ExperimentCell> {
         let (one, more) = match self {
             RunSelection::Plain(cell) => (Some(&mut **cell), &mut [][..]),
             RunSelection::Best(cells) | RunSelection::Worst(cells) => (None, cells.as_mut_slice()),
@@ -406,7 +406,7 @@ impl<'a> ConfiguredRun<'a> {
     }
 
     fn selection(&self, choice: &PolicyChoice) -> Result<RunSelection, ExperimentError> {
-        let cell = |policy: &str| -> Result<Cell, ExperimentError> {
+        let cell = |policy: &str| -> Result<ExperimentCell, ExperimentError> {
             Ok(self.cell(CellPolicy::parse(&filled(policy, self.at))?))
         };
         let cells = |several: &[(String, String)]| {
@@ -422,8 +422,8 @@ impl<'a> ConfiguredRun<'a> {
         })
     }
 
-    fn cell(&self, policy: CellPolicy) -> Cell {
-        Cell {
+    fn cell(&self, policy: CellPolicy) -> ExperimentCell {
+        ExperimentCell {
             config: self.config.clone(),
             policy,
             frames: self.frames.clone(),
@@ -509,7 +509,7 @@ window = [0.25]
         let points = planned("", "").unwrap_or_else(|error| panic!("{error}"));
         let names: Vec<&str> = points.iter().map(|point| point.policy.as_str()).collect();
         assert_eq!(names, ["policy", "bound", "lru", "policy", "bound", "lru"]);
-        let cells: Vec<&Cell> = points
+        let cells: Vec<&ExperimentCell> = points
             .iter()
             .flat_map(|point| &point.runs)
             .flat_map(RunSelection::cells)
@@ -524,7 +524,7 @@ window = [0.25]
             cells[1].policy,
             CellPolicy::Pseudo(PseudoPolicy::LowerBound)
         );
-        let frames = |cell: &Cell| {
+        let frames = |cell: &ExperimentCell| {
             let size = cell.frames.get().size;
             size.frames_of(100, &Metadata::default(), "").ok()
         };

@@ -11,8 +11,8 @@ use super::format::{Experiment, Scale};
 use super::listener::Listener;
 use super::metric::{Metric, Values};
 use super::ordered::Text;
-use super::plan::{Cell, CellPolicy};
-use super::runner::{CellResult, Runner};
+use super::plan::{CellPolicy, ExperimentCell};
+use super::runner::{MeasuredCell, Runner};
 use super::work::WorkClock;
 use crate::error::ExperimentError;
 
@@ -61,7 +61,7 @@ pub(super) fn replace_devices(experiment: &mut Experiment, file: &Path) -> bool 
 }
 
 /// Shortens the trace of a quick run.
-pub(super) fn shorten(cell: &mut Cell, scale: Scale) {
+pub(super) fn shorten(cell: &mut ExperimentCell, scale: Scale) {
     if scale == Scale::Quick {
         let limit = &mut cell.config.trace.limit;
         *limit = Some(limit.map_or(QUICK_REFERENCES, |limit| limit.min(QUICK_REFERENCES)));
@@ -99,10 +99,10 @@ impl LabEvents for ReplayEvents<'_> {
 /// The errors of a replay, and [`ExperimentError::Invalid`] for a pseudo-policy.
 pub(super) fn measure(
     runner: &Runner,
-    cell: &Cell,
+    cell: &ExperimentCell,
     file: &Path,
     source: &ebbpool_trace::Source,
-) -> Result<CellResult, ExperimentError> {
+) -> Result<MeasuredCell, ExperimentError> {
     let config = &cell.config;
     let mut guests = Vec::new();
     let policies = match &cell.policy {
@@ -137,15 +137,15 @@ pub(super) fn measure(
     let lab = Lab::new(Settings::default(), &events);
     let study = lab.replay(source, &request, &ReplayOutputs::default())?;
     let Some(replayed) = study.into_result()?.into_iter().next() else {
-        return Ok(CellResult::default());
+        return Ok(MeasuredCell::default());
     };
-    Ok(CellResult {
+    Ok(MeasuredCell {
         values: values(&replayed),
         spec: replayed.result.policy.clone(),
         frames: replayed.result.frames,
         asymmetry: replayed.result.asymmetry.0,
         read_cost: 1.0,
-        ..CellResult::default()
+        ..MeasuredCell::default()
     })
 }
 

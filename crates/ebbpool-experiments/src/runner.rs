@@ -11,8 +11,8 @@ use ebbpool_device::changing::AsymmetrySpec;
 use ebbpool_lab::{DeviceFeatures, Pricing, Settings, TraceSummary};
 use ebbpool_policy::PolicySpec;
 use ebbpool_sim::{
-    Cell as SimCell, Moment, NoObserver, NoStore, Progress, ResolvedSweep, SimError, SimOptions,
-    SimPolicy, Store, Sweep, SweepResult, SweepRow, simulate_one,
+    Moment, NoObserver, NoStore, PassControl, ResolvedSweep, ResultStore, SimCell, SimError,
+    SimOptions, SimPolicy, Sweep, SweepResult, SweepRow, simulate_one,
 };
 use ebbpool_trace::{Batch, Source};
 
@@ -22,7 +22,7 @@ use super::listener::Listener;
 use super::metric::{Metric, Values};
 use super::optimum;
 use super::parsed::Parsed;
-use super::plan::{Cell, CellPolicy, PseudoPolicy, RunConfig};
+use super::plan::{CellPolicy, ExperimentCell, PseudoPolicy, RunConfig};
 #[cfg(unix)]
 use super::real;
 use super::traces::Traces;
@@ -31,7 +31,7 @@ use crate::error::ExperimentError;
 
 /// The result of one simulation.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct CellResult {
+pub(crate) struct MeasuredCell {
     pub(crate) values: Values,
     pub(crate) moments: Vec<Moment>,
     /// The policy in canonical spelling, or the name of what takes its place.
@@ -95,7 +95,7 @@ impl<'a> Runner<'a> {
     }
 
     /// The store for the results over a trace.
-    pub(crate) fn store(&self, source: &Source) -> Box<dyn Store> {
+    pub(crate) fn store(&self, source: &Source) -> Box<dyn ResultStore> {
         let directory = self.settings.results.as_ref();
         match directory.and_then(|directory| directory.of_trace(source)) {
             Some(results) => Box::new(results),
@@ -106,9 +106,9 @@ impl<'a> Runner<'a> {
     /// Runs the cells whose results are not stored, and returns the results of all.
     pub(crate) fn run(
         &self,
-        cells: &[Cell],
+        cells: &[ExperimentCell],
         time_lines: bool,
-    ) -> Result<HashMap<Cell, CellResult>, ExperimentError> {
+    ) -> Result<HashMap<ExperimentCell, MeasuredCell>, ExperimentError> {
         let mut measured = HashMap::new();
         for group in groups(cells) {
             #[cfg(unix)]
@@ -136,7 +136,7 @@ impl<'a> Runner<'a> {
         group: &CellGroup,
         policies: &[CellPolicy],
         time_lines: bool,
-        measured: &mut HashMap<Cell, CellResult>,
+        measured: &mut HashMap<ExperimentCell, MeasuredCell>,
     ) -> Result<(), ExperimentError> {
         let config = &group.config;
         let source = self.traces.source(&config.trace)?;
@@ -176,11 +176,11 @@ impl<'a> Runner<'a> {
                 checkpoints: None,
             };
             let policy = &simulated[row.policy];
-            let result = CellResult {
+            let result = MeasuredCell {
                 simulated: policy.registered().cloned(),
                 ..self.measured(&of_trace, policy.to_string(), pricing, &row)
             };
-            let cell = Cell {
+            let cell = ExperimentCell {
                 config: config.clone(),
                 policy: policies[row.policy].clone(),
                 frames: group.frames[row.size].clone(),
@@ -198,7 +198,7 @@ impl<'a> Runner<'a> {
         spec: String,
         pricing: &Pricing,
         row: &SweepRow,
-    ) -> CellResult {
+    ) -> MeasuredCell {
         let result = cell_values::measured(trace, spec, pricing, row);
         if let Some(failed) = &result.failed {
             self.note(format!(
@@ -215,7 +215,7 @@ impl<'a> Runner<'a> {
         &self,
         group: &CellGroup,
         file: &Path,
-        measured: &mut HashMap<Cell, CellResult>,
+        measured: &mut HashMap<ExperimentCell, MeasuredCell>,
     ) -> Result<(), ExperimentError> {
         let source = self.traces.source(&group.config.trace)?;
         for cell in group.all() {
@@ -236,7 +236,7 @@ impl<'a> Runner<'a> {
     ) -> Result<SweepResult, ExperimentError> {
         let store = self.store(source);
         let report = |share: f64| self.clock.advance(share);
-        let progress = Progress {
+        let progress = PassControl {
             report: &report,
             stop: self.events.stop(),
         };
@@ -266,9 +266,9 @@ impl<'a> Runner<'a> {
     /// The time on a real file already includes computing.
     pub(crate) fn time(
         &self,
-        measured: &mut HashMap<Cell, CellResult>,
+        measured: &mut HashMap<ExperimentCell, MeasuredCell>,
     ) -> Result<(), ExperimentError> {
-        let progress = Progress {
+        let progress = PassControl {
             report: &|share| self.clock.advance(share),
             stop: self.events.stop(),
         };
@@ -306,7 +306,7 @@ impl<'a> Runner<'a> {
     fn run_optimum(
         &self,
         group: &CellGroup,
-        measured: &mut HashMap<Cell, CellResult>,
+        measured: &mut HashMap<ExperimentCell, MeasuredCell>,
     ) -> Result<(), ExperimentError> {
         let config = &group.config;
         let source = self.traces.source(&config.trace)?;
@@ -340,19 +340,19 @@ impl<'a> Runner<'a> {
                         asymmetry.bill(bill.reads, bill.writes) / counted,
                     ),
                 ]);
-                let cell = Cell {
+                let cell = ExperimentCell {
                     config: config.clone(),
                     policy: CellPolicy::Pseudo(PseudoPolicy::Optimum),
                     frames: size.clone(),
                     asymmetry: request.clone(),
                 };
-                let result = CellResult {
+                let result = MeasuredCell {
                     values,
                     spec: PseudoPolicy::Optimum.name().into(),
                     frames,
                     asymmetry: asymmetry.ratio(),
                     read_cost: 1.0,
-                    ..CellResult::default()
+                    ..MeasuredCell::default()
                 };
                 measured.insert(cell, result);
             }
@@ -388,7 +388,7 @@ pub(crate) fn references(source: &Source) -> Result<f64, ExperimentError> {
 
 /// The work of simulations, approximately.
 pub(crate) fn work_of(
-    cells: &[Cell],
+    cells: &[ExperimentCell],
     traces: &Traces,
     stop: &AtomicBool,
 ) -> Result<WorkAmount, ExperimentError> {

@@ -18,12 +18,12 @@ use crate::files::{self, DrawnFigure};
 use crate::format::{ESTIMATORS, Experiment, ExperimentKind, FormatError, Scale};
 use crate::listener::{ExperimentEnd, Listener};
 use crate::metric::{Metric, Values};
-use crate::plan::{self, Cell, PlannedPoint, PointCoordinates, RunSelection};
+use crate::plan::{self, ExperimentCell, PlannedPoint, PointCoordinates, RunSelection};
 use crate::point::{Point, means};
 use crate::ranking::{self, RankingTable};
 #[cfg(unix)]
 use crate::real;
-use crate::runner::{self, CellResult, Runner};
+use crate::runner::{self, MeasuredCell, Runner};
 use crate::shipped;
 use crate::traces::Traces;
 use crate::verdict::{self, JudgedClaim, Verdict};
@@ -160,7 +160,7 @@ struct PlannedExperiment {
 /// The points of an experiment, and their simulations, each once.
 struct Plan {
     points: Vec<PlannedPoint>,
-    cells: Vec<Cell>,
+    cells: Vec<ExperimentCell>,
 }
 
 /// The experiments with these ids, each with its name. Without ids these are the experiments of the papers,
@@ -300,7 +300,7 @@ fn plan_of(experiment: &Experiment, request: &StudyRequest) -> Result<Plan, Expe
         let first = first.unwrap_or_default();
         points.retain(|point| point.policy == first);
     }
-    let mut cells: Vec<Cell> = Vec::new();
+    let mut cells: Vec<ExperimentCell> = Vec::new();
     let mut seen = std::collections::HashSet::new();
     let runs = points.iter().flat_map(|point| &point.runs);
     for cell in runs.flat_map(RunSelection::cells) {
@@ -350,7 +350,7 @@ fn work_of(
     are_stored: bool,
     listener: &dyn Listener,
 ) -> Vec<WorkAmount> {
-    let mut seen: HashSet<&Cell> = HashSet::new();
+    let mut seen: HashSet<&ExperimentCell> = HashSet::new();
     let mut all = Vec::new();
     for (
         at,
@@ -364,8 +364,9 @@ fn work_of(
         }
         listener.planning(at, planned.len());
         let cells = plan.as_ref().map_or(&[][..], |plan| &plan.cells);
-        let of =
-            |cells: &[Cell]| runner::work_of(cells, traces, listener.stop()).unwrap_or_default();
+        let of = |cells: &[ExperimentCell]| {
+            runner::work_of(cells, traces, listener.stop()).unwrap_or_default()
+        };
         let mut work = WorkAmount::default();
         match experiment.kind {
             ExperimentKind::Estimates => {
@@ -374,7 +375,7 @@ fn work_of(
             }
             ExperimentKind::Sweep | ExperimentKind::Timing | ExperimentKind::Priorities => {
                 let new = cells.iter().filter(|cell| seen.insert(cell) || !are_stored);
-                work.add_all(&of(&new.cloned().collect::<Vec<Cell>>()));
+                work.add_all(&of(&new.cloned().collect::<Vec<ExperimentCell>>()));
             }
         }
         if experiment.kind == ExperimentKind::Timing {
@@ -498,7 +499,7 @@ fn run_one(
 fn points_of(
     experiment: &Experiment,
     planned: &[PlannedPoint],
-    measured: &HashMap<Cell, CellResult>,
+    measured: &HashMap<ExperimentCell, MeasuredCell>,
 ) -> Vec<Point> {
     let mut points = Vec::new();
     for planned_point in planned {
@@ -513,20 +514,20 @@ fn points_of(
 }
 
 /// The result of a simulation, and the value of the policy if it is the best or worst of several.
-type SelectedResult<'a> = (Option<&'a str>, &'a CellResult);
+type SelectedResult<'a> = (Option<&'a str>, &'a MeasuredCell);
 
 /// The result of a point with one seed.
 fn select_result<'a>(
     run: &'a RunSelection,
-    measured: &'a HashMap<Cell, CellResult>,
+    measured: &'a HashMap<ExperimentCell, MeasuredCell>,
     metric: Metric,
 ) -> Option<SelectedResult<'a>> {
-    let of_several = |cells: &'a [(String, Cell)]| -> Vec<SelectedResult<'a>> {
+    let of_several = |cells: &'a [(String, ExperimentCell)]| -> Vec<SelectedResult<'a>> {
         let all = cells.iter();
         all.filter_map(|(value, cell)| Some((Some(value.as_str()), measured.get(cell)?)))
             .collect()
     };
-    let value = |it: &CellResult| it.values.get(&metric).copied().unwrap_or(f64::NAN);
+    let value = |it: &MeasuredCell| it.values.get(&metric).copied().unwrap_or(f64::NAN);
     let worse_first = |a: &SelectedResult, b: &SelectedResult| {
         let (a, b) = (value(a.1), value(b.1));
         match metric.more_is_better() {
@@ -606,10 +607,10 @@ fn priorities(experiment: &Experiment) -> Vec<Point> {
                 is_guest: false,
                 runs: Vec::new(),
             };
-            let measured = CellResult {
+            let measured = MeasuredCell {
                 values: Values::from([(Metric::Priority, priority)]),
                 spec: "cfdc".into(),
-                ..CellResult::default()
+                ..MeasuredCell::default()
             };
             point(&planned, name, &[(None, &measured)])
         })

@@ -38,7 +38,8 @@ mod on_linux {
     use ebbpool_capture::sources::postgres::{PostgresDecoder, catalog};
     use ebbpool_capture::sources::{FileEvent, device, mysql, sqlite, system_calls};
     use ebbpool_capture::{
-        Arch, ElfProgram, KernelTypes, Location, PageEvent, Recorder, mapping, operands as parse,
+        Arch, CaptureBuffer, ElfProgram, KernelTypes, Location, PageEvent, mapping,
+        operands as parse,
     };
     use tempfile::TempDir;
 
@@ -104,13 +105,16 @@ mod on_linux {
 
     /// Events of probes: each source's decoder counts what it records.
     pub(crate) fn capture_events(input: &[u8]) {
-        let mut postgres = (PostgresDecoder::default(), Recorder::default());
-        let mut sqlite = (sqlite::SqliteDecoder::default(), Recorder::default());
-        let mut mysql = (mysql::MysqlDecoder::new(16384), Recorder::default());
-        let mut process = (system_calls::ProcessDecoder::new(4096), Recorder::default());
+        let mut postgres = (PostgresDecoder::default(), CaptureBuffer::default());
+        let mut sqlite = (sqlite::SqliteDecoder::default(), CaptureBuffer::default());
+        let mut mysql = (mysql::MysqlDecoder::new(16384), CaptureBuffer::default());
+        let mut process = (
+            system_calls::ProcessDecoder::new(4096),
+            CaptureBuffer::default(),
+        );
         let mut device = (
             device::DeviceDecoder::new(4096, 1 << 20),
-            Recorder::default(),
+            CaptureBuffer::default(),
         );
         for bytes in input.chunks_exact(EVENT) {
             let event = PageEvent::parse(bytes).expect("a whole event");
@@ -119,19 +123,19 @@ mod on_linux {
                 detail: event.detail & 0xff,
                 ..event
             };
-            postgres.0.take(&short, &mut postgres.1);
+            postgres.0.record(&short, &mut postgres.1);
             if event.kind == 7 {
                 sqlite.0.set_database(event.page.into(), event.detail);
             }
-            sqlite.0.take(&event, &mut sqlite.1);
-            mysql.0.take(&event, &mut mysql.1);
+            sqlite.0.record(&event, &mut sqlite.1);
+            mysql.0.record(&event, &mut mysql.1);
             let event = FileEvent::parse(bytes).expect("a whole event");
             let short = FileEvent {
                 bytes: event.bytes & 0xffff,
                 ..event
             };
-            process.0.take(&short, &mut process.1);
-            device.0.take(&short, &mut device.1);
+            process.0.record(&short, &mut process.1);
+            device.0.record(&short, &mut device.1);
         }
         for recorder in [&postgres.1, &sqlite.1, &mysql.1, &process.1, &device.1] {
             assert!(recorder.writes() <= recorder.len() as u64);

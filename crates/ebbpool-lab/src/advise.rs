@@ -46,7 +46,7 @@ pub use request::{AdviceClock, AdviseError, AdviseRequest, DailyWrites};
 pub use server::ServerKind;
 
 use advisor::Advisor;
-use simulation::JoinedEvents;
+use simulation::AdviceEvents;
 
 /// The policies that an advice chooses from, beside the present one: the classics of servers, the best without regard
 /// to writes, and those that weigh writes; all are online, and an engine can embed them. `cflru`, `ccf-lru` and `ebb`
@@ -179,7 +179,7 @@ impl Lab<'_> {
     /// store.
     pub fn advise(&self, source: &Source, request: &AdviseRequest) -> Result<Advice, LabError> {
         request.check()?;
-        let events = JoinedEvents::new(self.events);
+        let events = AdviceEvents::new(self.events);
         let lab = self.with_events(&events);
         let advice = Advisor::new(&lab, source, request, &events)?.advice()?;
         events.report_stored(source.label());

@@ -5,7 +5,7 @@ use std::time::Instant;
 use ebbpool_cost::Asymmetry;
 use ebbpool_policy::PolicySpec;
 use ebbpool_sim::bound::{Bound, BoundQuestion, RecordedTrace, solve_all};
-use ebbpool_sim::{AtEnd, Progress, SimError, Store};
+use ebbpool_sim::{AtEnd, PassControl, ResultStore, SimError};
 use ebbpool_trace::Source;
 use serde::{Deserialize, Serialize};
 
@@ -138,22 +138,22 @@ impl SolvedBound {
 }
 
 /// A trace that the lab reads only if the store has not all that it needs.
-pub(crate) struct StoredTrace<'a> {
+pub(crate) struct LazyTrace<'a> {
     source: &'a Source,
-    store: &'a dyn Store,
-    progress: &'a Progress<'a>,
+    store: &'a dyn ResultStore,
+    progress: &'a PassControl<'a>,
     recorded: Option<RecordedTrace>,
     /// The time in seconds that reading took.
     reading: f64,
 }
 
-impl<'a> StoredTrace<'a> {
+impl<'a> LazyTrace<'a> {
     pub(crate) fn new(
         source: &'a Source,
-        store: &'a dyn Store,
-        progress: &'a Progress<'a>,
+        store: &'a dyn ResultStore,
+        progress: &'a PassControl<'a>,
     ) -> Self {
-        StoredTrace {
+        LazyTrace {
             source,
             store,
             progress,
@@ -214,7 +214,7 @@ impl Lab<'_> {
     /// If the trace cannot be read, or the caller stops before the lab has read it.
     pub(crate) fn bounds_of(
         &self,
-        trace: &mut StoredTrace,
+        trace: &mut LazyTrace,
         questions: &[BoundQuestion],
     ) -> Result<Vec<SolvedBound>, SimError> {
         let stored: Vec<Option<SolvedBound>> =
@@ -262,7 +262,7 @@ impl Lab<'_> {
         }
         let store = self.store(source);
         self.with_progress(source.label(), |progress| {
-            let mut trace = StoredTrace::new(source, &*store, progress);
+            let mut trace = LazyTrace::new(source, &*store, progress);
             let pages = match metadata.database_pages {
                 Some(pages) => pages,
                 None => trace.distinct_pages()?,

@@ -8,13 +8,13 @@ use ebbpool_device::changing::AsymmetrySpec;
 use ebbpool_policy::PolicySpec;
 use ebbpool_sim::bound::BoundQuestion;
 use ebbpool_sim::{
-    GuestPolicy, Progress, ResolvedSweep, SimError, SimPolicy, Store, Sweep, SweepResult, SweepRow,
-    TraceFacts,
+    GuestPolicy, PassControl, ResolvedSweep, ResultStore, SimError, SimPolicy, Sweep, SweepResult,
+    SweepRow, TraceFacts,
 };
 use ebbpool_trace::stats::TraceStatistics;
 use ebbpool_trace::{Metadata, Source};
 
-use crate::bound::{SolvedBound, StoredTrace};
+use crate::bound::{LazyTrace, SolvedBound};
 use crate::error::{LabError, RequestError};
 use crate::events::Note;
 use crate::lab::Lab;
@@ -404,7 +404,7 @@ impl Lab<'_> {
         pricings: &[Pricing],
         resolved: &ResolvedSweep,
         source: &Source,
-        store: &dyn Store,
+        store: &dyn ResultStore,
     ) -> Result<Option<Vec<f64>>, LabError> {
         let questions = pricings.iter().flat_map(|pricing| {
             resolved.frames.iter().map(|&frames| BoundQuestion {
@@ -416,7 +416,7 @@ impl Lab<'_> {
         });
         let questions: Vec<BoundQuestion> = questions.collect();
         let solved = self.with_progress(source.label(), |progress| {
-            let mut trace = StoredTrace::new(source, store, progress);
+            let mut trace = LazyTrace::new(source, store, progress);
             self.bounds_of(&mut trace, &questions)
         });
         let solved = match solved {
@@ -434,7 +434,7 @@ impl Lab<'_> {
         sweep: &Sweep,
         pricings: &[Pricing],
         source: &Source,
-        store: &dyn Store,
+        store: &dyn ResultStore,
     ) -> Result<SweepResult, SimError> {
         let parts = parts(pricings);
         let mut all: Option<SweepResult> = None;
@@ -443,7 +443,7 @@ impl Lab<'_> {
                 let share = (done as f64 + share) / parts.len() as f64;
                 self.events.progress(source.label(), share);
             };
-            let progress = Progress {
+            let progress = PassControl {
                 report: &report,
                 stop: self.events.stop(),
             };

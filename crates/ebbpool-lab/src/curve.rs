@@ -10,8 +10,8 @@ use std::sync::Arc;
 use ebbpool_cost::Asymmetry;
 use ebbpool_policy::PolicySpec;
 use ebbpool_sim::{
-    AtEnd, CleanPool, CurveOptions, Curves, Estimate, GuestPolicy, LruCurve, Progress, SimError,
-    SimPolicy, Size, SmallestMemory, TraceFacts, Traffic, Warmup, check_policies,
+    AtEnd, BufferSize, CleanPool, CurveOptions, Curves, Estimate, GuestPolicy, LruCurve,
+    PassControl, SimError, SimPolicy, SmallestMemory, TraceFacts, Traffic, Warmup, check_policies,
 };
 use ebbpool_trace::stats::TraceStatistics;
 use ebbpool_trace::{Metadata, Source};
@@ -115,9 +115,9 @@ impl CurveRequest {
     fn check_sizes(&self, source: &Source) -> Result<(), LabError> {
         let baseline = self.target.map(|_| &self.baseline.1);
         let sizes = self.sizes.iter().chain(baseline).chain(&self.clean_pools);
-        let in_bytes: Vec<Size> = sizes
+        let in_bytes: Vec<BufferSize> = sizes
             .map(|size| size.size)
-            .filter(|size| matches!(size, Size::Bytes(_)))
+            .filter(|size| matches!(size, BufferSize::Bytes(_)))
             .collect();
         if in_bytes.is_empty() {
             return Ok(());
@@ -376,7 +376,7 @@ fn answer(
     target: Target,
     baseline: PolicySpec,
     frames: u64,
-    progress: &Progress,
+    progress: &PassControl,
 ) -> Result<TargetAnswer, SimError> {
     let estimate = curves.at(&[(&baseline.clone().into(), frames)], progress)?;
     let estimate = estimate.first().copied().ok_or(SimError::Interrupted)?;
@@ -402,7 +402,7 @@ fn clean_pools(
     study: &CurveStudy,
     curves: &mut Curves,
     frames: u64,
-    progress: &Progress,
+    progress: &PassControl,
 ) -> Result<CleanPoolCurve, SimError> {
     let all = curves.clean_pools(frames, progress)?;
     let bill = |pool: &CleanPool| study.bill(pool.traffic);

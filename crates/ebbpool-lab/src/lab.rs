@@ -2,7 +2,7 @@
 
 use std::thread;
 
-use ebbpool_sim::{NoStore, Progress, SimError, Store};
+use ebbpool_sim::{NoStore, PassControl, ResultStore, SimError};
 use ebbpool_trace::{Metadata, Source};
 
 use crate::error::LabError;
@@ -75,7 +75,7 @@ impl<'e> Lab<'e> {
     }
 
     /// The store for the results over a trace.
-    pub(crate) fn store(&self, source: &Source) -> Box<dyn Store> {
+    pub(crate) fn store(&self, source: &Source) -> Box<dyn ResultStore> {
         let results = self.settings.results.as_ref();
         let results = results.and_then(|results| match &self.settings.trace_key {
             Some(key) => Some(results.of_key(key)),
@@ -106,10 +106,10 @@ impl<'e> Lab<'e> {
     pub(crate) fn with_progress<T, E>(
         &self,
         name: &str,
-        work: impl FnOnce(&Progress) -> Result<T, E>,
+        work: impl FnOnce(&PassControl) -> Result<T, E>,
     ) -> Result<T, E> {
         let report = |share: f64| self.events.progress(name, share);
-        let result = work(&Progress {
+        let result = work(&PassControl {
             report: &report,
             stop: self.events.stop(),
         });

@@ -4,13 +4,13 @@ use std::fmt;
 use std::str::FromStr;
 
 use ebbpool_cost::{ByteSize, Decimal};
-use ebbpool_sim::{Size, Warmup};
+use ebbpool_sim::{BufferSize, Warmup};
 
 /// A memory size with its spelling: `3%`, `8000` frames, or bytes such as `128MiB`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MemorySize {
     /// The size.
-    pub size: Size,
+    pub size: BufferSize,
     text: String,
 }
 
@@ -26,7 +26,7 @@ impl MemorySize {
     pub fn frames(frames: u64) -> Self {
         let frames = frames.max(1);
         MemorySize {
-            size: Size::Frames(frames),
+            size: BufferSize::Frames(frames),
             text: frames.to_string(),
         }
     }
@@ -45,17 +45,17 @@ impl FromStr for MemorySize {
         let wrong = || NotAMemorySize(text.into());
         let size = if text.ends_with('%') {
             match text.parse::<Decimal>() {
-                Ok(share) if !share.is_zero() => Size::Share(share),
+                Ok(share) if !share.is_zero() => BufferSize::Share(share),
                 _ => return Err(wrong()),
             }
         } else if text.ends_with(|last: char| last.is_ascii_alphabetic()) {
             match text.parse::<ByteSize>() {
-                Ok(bytes) if bytes.bytes() > 0 => Size::Bytes(bytes),
+                Ok(bytes) if bytes.bytes() > 0 => BufferSize::Bytes(bytes),
                 _ => return Err(wrong()),
             }
         } else {
             match text.parse() {
-                Ok(frames) if frames > 0 => Size::Frames(frames),
+                Ok(frames) if frames > 0 => BufferSize::Frames(frames),
                 _ => return Err(wrong()),
             }
         };
@@ -101,15 +101,19 @@ mod tests {
     #[test]
     fn a_memory_size_is_frames_a_share_or_bytes_with_a_unit() {
         let size = |text: &str| text.parse().map(|size: MemorySize| size.size);
-        assert_eq!(size("8000"), Ok(Size::Frames(8000)));
-        assert_eq!(size(" 3% "), Ok(Size::Share(Decimal::new(3, 2))));
+        assert_eq!(size("8000"), Ok(BufferSize::Frames(8000)));
+        assert_eq!(size(" 3% "), Ok(BufferSize::Share(Decimal::new(3, 2))));
         for (text, bytes) in [
             ("128MiB", 128 << 20),
             ("8k", 8192),
             ("1.5 GB", 1_500_000_000),
             ("4096B", 4096),
         ] {
-            assert_eq!(size(text), Ok(Size::Bytes(ByteSize::new(bytes))), "{text}");
+            assert_eq!(
+                size(text),
+                Ok(BufferSize::Bytes(ByteSize::new(bytes))),
+                "{text}"
+            );
             let parsed = text.parse().map(|size: MemorySize| size.to_string());
             assert_eq!(parsed, Ok(text.to_string()));
         }

@@ -5,7 +5,7 @@ use ebbpool_device::changing::AsymmetrySpec;
 use ebbpool_device::flash::FlashConfig;
 use ebbpool_device::profiles::{Endurance, PagedProfile};
 use ebbpool_device::{AnyDevice, ChangingDevice, DeviceProfile, FlashDevice};
-use ebbpool_policy::{Capabilities, Entry, PolicySpec};
+use ebbpool_policy::{Capabilities, PolicyEntry, PolicySpec};
 use ebbpool_sim::DeviceAtStart;
 use ebbpool_trace::{Metadata, Source};
 use serde::Serialize;
@@ -36,7 +36,7 @@ impl DeviceFeatures {
     }
 
     /// True if the device has all the information that the policy needs. A pool supports no policy of a server.
-    pub fn supports(&self, entry: &'static Entry) -> bool {
+    pub fn supports(&self, entry: &'static PolicyEntry) -> bool {
         let asked = entry.capabilities;
         (self.counts_erases || !asked.contains(Capabilities::ERASE_COUNTS))
             && !(self.is_pool && asked.contains(Capabilities::BACKGROUND_WRITES))

@@ -52,7 +52,7 @@ const SCRIPTS: [&str; 23] = [
     include_str!("report/script/day.js"),
     include_str!("report/script/wear.js"),
     include_str!("report/script/time.js"),
-    include_str!("report/script/nature.js"),
+    include_str!("report/script/statistics.js"),
     include_str!("report/script/table.js"),
     include_str!("report/script/main.js"),
 ];

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use directories::ProjectDirs;
-use ebbpool_sim::Store;
+use ebbpool_sim::ResultStore;
 use ebbpool_trace::Source;
 use sha2::{Digest, Sha256};
 use tempfile::NamedTempFile;
@@ -154,7 +154,7 @@ impl ResultDirectory {
     }
 }
 
-impl Store for TraceResults {
+impl ResultStore for TraceResults {
     fn get(&self, key: &str) -> Option<Vec<u8>> {
         self.storage.get(&self.hash(key))
     }

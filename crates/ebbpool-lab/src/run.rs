@@ -7,9 +7,9 @@ use ebbpool_device::AnyDevice;
 use ebbpool_device::arrivals::Rate;
 use ebbpool_policy::Foresight;
 use ebbpool_sim::{
-    AtEnd, Cell, Counts, DeviceAtStart, DeviceObserver, DeviceOutcome, EventLog as EventList,
-    NoObserver, Observer, Progress, Recorder, Series, SimError, SimOptions, Size, TraceFacts,
-    TraceScan, Warmup, check_policies, scan, simulate_one,
+    AtEnd, BufferSize, Counts, DeviceAtStart, DeviceObserver, DeviceOutcome, EventLog as EventList,
+    EventWriter, NoObserver, Observer, PassControl, Series, SimCell, SimError, SimOptions,
+    TraceFacts, TraceScan, Warmup, check_policies, scan, simulate_one,
 };
 use ebbpool_trace::{Metadata, Source};
 
@@ -165,7 +165,7 @@ impl Lab<'_> {
         let device = device.transpose()?;
         let done = self.with_progress(&policy.to_string(), |progress| {
             let (frames, warmup) = extent(source, request, &metadata, stated, progress)?;
-            let cell = Cell {
+            let cell = SimCell {
                 policy: policy.into(),
                 frames,
                 asymmetry: pricing.asymmetry.ratio(),
@@ -216,12 +216,12 @@ fn extent(
     request: &RunRequest,
     metadata: &Metadata,
     stated: Option<u64>,
-    progress: &Progress,
+    progress: &PassControl,
 ) -> Result<(u64, u64), SimError> {
     let size = request.size.size;
     let warmup = request.counting.warmup;
     size.check(metadata, source.label())?;
-    let needs_pages = matches!(size, Size::Share(_)) && metadata.database_pages.is_none();
+    let needs_pages = matches!(size, BufferSize::Share(_)) && metadata.database_pages.is_none();
     let needs_length = matches!(warmup, Warmup::Share(_)) && stated.is_none();
     let scanned = match needs_pages || needs_length {
         true => scan(source, Foresight::Nothing, progress)?,
@@ -236,9 +236,9 @@ fn extent(
 /// The parameters of a run, except for the observer.
 struct RunParameters<'a> {
     source: &'a Source,
-    cell: &'a Cell,
+    cell: &'a SimCell,
     options: &'a SimOptions,
-    progress: &'a Progress<'a>,
+    progress: &'a PassControl<'a>,
     device: Option<&'a AnyDevice>,
 }
 
@@ -278,7 +278,7 @@ impl RunParameters<'_> {
             return Ok((counts, facts, recording, device));
         }
         let series = recording.series.map(Series::new).transpose();
-        let recorder = Recorder {
+        let recorder = EventWriter {
             events: recording.events.map(EventList),
             series: series.map_err(|source| SimError::Output {
                 what: "the series",

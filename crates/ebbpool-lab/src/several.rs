@@ -208,7 +208,7 @@ pub struct Summary {
 }
 
 /// The bills of a cell, policy by policy, and the trace that it belongs to.
-struct Cell {
+struct TraceCell {
     trace: usize,
     bills: Vec<f64>,
     at: String,
@@ -236,7 +236,7 @@ impl Summary {
         let members = own.iter().flat_map(|group| group.members.clone());
         let all = cells_of(comparisons, members, &policies);
         let total = all.len();
-        let cells: Vec<Cell> = all
+        let cells: Vec<TraceCell> = all
             .into_iter()
             .filter(|cell| cell.bills.iter().all(|&bill| bill > 0.0))
             .collect();
@@ -404,7 +404,7 @@ fn cells_of(
     comparisons: &[Comparison],
     traces: impl Iterator<Item = usize>,
     policies: &[usize],
-) -> Vec<Cell> {
+) -> Vec<TraceCell> {
     let mut cells = Vec::new();
     for trace in traces {
         let comparison = &comparisons[trace];
@@ -419,7 +419,7 @@ fn cells_of(
                     None => format!(", R = {}", price.label()),
                 };
                 let spelled = &comparison.sizes[size];
-                cells.push(Cell {
+                cells.push(TraceCell {
                     trace,
                     bills: policies.iter().map(bill).collect(),
                     at: format!("{}, {spelled}{at_price}", comparison.name),
@@ -455,7 +455,7 @@ struct Units<'a> {
 }
 
 impl<'a> Units<'a> {
-    fn of(groups: &[&'a TraceGroup], all: &[Cell], traces: usize) -> Self {
+    fn of(groups: &[&'a TraceGroup], all: &[TraceCell], traces: usize) -> Self {
         let mut cells = vec![Vec::new(); traces];
         for (at, cell) in all.iter().enumerate() {
             cells[cell.trace].push(at);
@@ -543,7 +543,7 @@ fn seeds(groups: &[&TraceGroup]) -> usize {
     of_each.filter(|&seeds| seeds > 1).min().unwrap_or(1)
 }
 
-fn rows(names: &[&str], rivals: &[usize], cells: &[Cell], units: &Units) -> Vec<SummaryRow> {
+fn rows(names: &[&str], rivals: &[usize], cells: &[TraceCell], units: &Units) -> Vec<SummaryRow> {
     let least: Vec<f64> = cells
         .iter()
         .map(|cell| {

@@ -1,6 +1,6 @@
 //! Describes the references of a trace.
 
-use ebbpool_sim::{SimError, Store};
+use ebbpool_sim::{ResultStore, SimError};
 use ebbpool_trace::stats::{Collector, TraceStatistics};
 use ebbpool_trace::{Batch, OptionalColumns, Reader, Source};
 
@@ -60,7 +60,7 @@ impl Lab<'_> {
     pub(crate) fn stored_info(
         &self,
         source: &Source,
-        store: &dyn Store,
+        store: &dyn ResultStore,
     ) -> Result<Option<TraceStatistics>, LabError> {
         const KEY: &str = "trace info";
         let stored = store.get(KEY);

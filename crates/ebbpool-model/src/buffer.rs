@@ -46,12 +46,12 @@ pub(crate) trait Policy {
     fn victim(&mut self, write: bool, pinned: &BTreeSet<u64>) -> u64;
 
     /// The pages that are evicted together with the victim, in order.
-    fn also_leaving(&self, _victim: u64) -> Vec<u64> {
+    fn evicted_with(&self, _victim: u64) -> Vec<u64> {
         Vec::new()
     }
 
     /// The pages per block, if a block is written whole.
-    fn padding(&self) -> Option<u64> {
+    fn padded_block(&self) -> Option<u64> {
         None
     }
 
@@ -135,12 +135,12 @@ impl Policy for Box<dyn Policy> {
         (**self).written_with(victim)
     }
 
-    fn also_leaving(&self, victim: u64) -> Vec<u64> {
-        (**self).also_leaving(victim)
+    fn evicted_with(&self, victim: u64) -> Vec<u64> {
+        (**self).evicted_with(victim)
     }
 
-    fn padding(&self) -> Option<u64> {
-        (**self).padding()
+    fn padded_block(&self) -> Option<u64> {
+        (**self).padded_block()
     }
 
     fn erases(&mut self, page: u64, erases: u32) {
@@ -211,7 +211,7 @@ impl<P: Policy> Buffer<P> {
     fn evict_all(&mut self, evictions: &[u64], written: Option<u64>) -> Vec<ModelEvent> {
         let mut events = Vec::new();
         let any_dirty = evictions.iter().any(|page| self.dirty(*page) == Some(true));
-        let whole = self.policy.padding().filter(|_| any_dirty);
+        let whole = self.policy.padded_block().filter(|_| any_dirty);
         if let Some(block) = whole {
             let first = evictions[0] / block * block;
             let pages = || (0..block).filter_map(|offset| first.checked_add(offset));
@@ -286,7 +286,7 @@ impl<P: Policy> Model for Buffer<P> {
             }
             assert!(!pinned.contains(&victim));
             let mut evictions = vec![victim];
-            evictions.extend(self.policy.also_leaving(victim));
+            evictions.extend(self.policy.evicted_with(victim));
             evictions.retain(|page| !pinned.contains(page));
             let together = self.policy.written_with(victim);
             let written = (dirty && !together.is_empty()).then_some(victim);

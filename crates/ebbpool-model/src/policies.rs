@@ -186,7 +186,7 @@ fn clean_first(spec: &mut Spec, m: usize) -> Option<BuiltPolicy> {
             assert!(block > 0 && victims > 0, "ref needs blocks and victims");
             plain(
                 m,
-                recently_evicted_first::Ref::new(window, block, victims as usize),
+                recently_evicted_first::RecentlyEvictedFirst::new(window, block, victims as usize),
             )
         }
         "fab" => plain(m, fab::Fab::new(spec.number("block", 64))),

@@ -94,10 +94,6 @@ fn worked_example_1() {
     assert_eq!((belady.reads, belady.writes), (6, 2));
     let fd_static = count("fd-static:clean=1", 2, &trace, 1.0, 2, false, 16);
     assert_eq!((fd_static.reads, fd_static.writes), (8, 1));
-    assert_eq!(
-        victims("fd-static:clean=1", 2, EXAMPLE_1),
-        [11, 1, 10, 3, 4, 3, 4, 3]
-    );
     // A is written when B is.
     let events = events("fd-static:clean=1", 2, EXAMPLE_1);
     let at = events

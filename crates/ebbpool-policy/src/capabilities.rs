@@ -12,15 +12,15 @@ bitflags! {
     pub struct Capabilities: u16 {
         /// The policy need not learn of every hit. A driver may leave hits out, if it divides time into epochs of at most
         /// one miss for every 32 frames: it reports the first hit of each page in an epoch, the first that writes, and
-        /// each that writes to a clean page. With `left_out` it reports the number of the others.
+        /// each that writes to a clean page. With `omitted_hits` it reports the number of the others.
         const LEAVES_HITS_OUT = 1 << 0;
         /// The policy may replace a page although a frame is empty: `evicts_early`.
         const EVICTS_EARLY = 1 << 1;
-        /// The policy may have other pages evicted with the victim: `also_leaving`.
+        /// The policy may have other pages evicted with the victim: `evicted_with`.
         const EVICTS_MORE = 1 << 2;
-        /// The policy may have the victim's erase block written whole: `padding`.
+        /// The policy may have the victim's erase block written whole: `padded_block`.
         const PADDING = 1 << 3;
-        /// The policy may have other dirty pages written with the victim: `write_with`.
+        /// The policy may have other dirty pages written with the victim: `cleaned_with`.
         const WRITES_TOGETHER = 1 << 4;
         /// The costs of a read and a write change the policy's choices: `costs`.
         const COSTS = 1 << 5;

@@ -8,7 +8,7 @@ use crate::lists::Lists;
 use crate::parameters::parameters;
 use crate::policy::{
     Access, BackgroundWrite, Capabilities, Costs, Frame, Gauges, Ghost, NextUse, Page, PageClass,
-    PageProbabilities, Policy, Request, forward,
+    PageProbabilities, Policy, RecordedRequest, forward,
 };
 use crate::spec::CLUSTER;
 
@@ -55,8 +55,8 @@ impl<P: Policy> Policy for Clustered<P> {
 
     forward! {
         self.policy:
-        left_out, miss, prefetch, prefetch_ghost, also_leaving, padding, evicts_early, refused,
-        remember, write_with, costs, erase_count, class, request, background_writes, next_use, prices,
+        omitted_hits, miss, prefetch, prefetch_ghost, evicted_with, padded_block, evicts_early, not_admitted,
+        remember, cleaned_with, costs, erase_count, class, request, background_writes, next_use, prices,
         probabilities, gauges
     }
 

@@ -8,7 +8,7 @@ use crate::lists::Lists;
 use crate::parameters::{one_of, words};
 use crate::policy::{Frame, Page};
 use crate::slots::Slots;
-use crate::spec::Param;
+use crate::spec::PolicyParameter;
 use tournament::Tournament;
 
 /// Which time the priority of a cluster is computed for.
@@ -28,7 +28,7 @@ words!(PriorityUpdate {
 });
 
 /// The parameter of policies that have write clusters.
-pub const KEYS: Param = Param {
+pub const KEYS: PolicyParameter = PolicyParameter {
     name: "keys",
     kind: one_of::<PriorityUpdate>(),
     default: "now",

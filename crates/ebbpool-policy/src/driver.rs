@@ -9,7 +9,7 @@ use crate::policy::{Access, Capabilities, DynPolicy, Frame, Ghost, Page};
 ///
 /// It is one pointer, since it is moved twice in each miss.
 #[derive(Debug, Default)]
-pub struct Companions(Option<Box<CompanionLists>>);
+pub struct MissScratch(Option<Box<CompanionLists>>);
 
 #[derive(Debug, Default)]
 struct CompanionLists {
@@ -19,10 +19,10 @@ struct CompanionLists {
     evicted: Vec<Frame>,
 }
 
-impl Companions {
-    /// Companions of victims of a buffer of `frames` frames.
+impl MissScratch {
+    /// Room for the companions of victims of a buffer of `frames` frames.
     pub fn with_capacity(frames: usize) -> Self {
-        Companions(Some(Box::new(CompanionLists {
+        MissScratch(Some(Box::new(CompanionLists {
             together: Vec::with_capacity(frames),
             evicted: Vec::with_capacity(frames),
         })))
@@ -38,7 +38,7 @@ pub trait Driver {
     fn policy(&mut self) -> &mut Self::Policy;
 
     /// The driver's lists, which are empty between two misses.
-    fn companions(&mut self) -> &mut Companions;
+    fn companions(&mut self) -> &mut MissScratch;
 
     /// A frame that holds no page, if there is one.
     fn empty_frame(&mut self) -> Option<Frame>;
@@ -99,7 +99,7 @@ pub fn miss<D: Driver>(
     match frame {
         Some(frame) => driver.admit(frame, page, access),
         None => {
-            let ghost = driver.policy().refused();
+            let ghost = driver.policy().not_admitted();
             driver.refuse(page, ghost);
         }
     }
@@ -125,17 +125,17 @@ fn replace<D: Driver>(
     let most = driver.most_together();
     let CompanionLists { together, evicted } = &mut *lists;
     if does.contains(Capabilities::WRITES_TOGETHER) {
-        driver.policy().write_with(victim, most, together);
+        driver.policy().cleaned_with(victim, most, together);
     }
     if !together.is_empty() {
         driver.write_together(victim, together);
     }
     if does.contains(Capabilities::EVICTS_MORE) {
-        driver.policy().also_leaving(victim, evicted);
+        driver.policy().evicted_with(victim, evicted);
     }
     evicted.retain(|&frame| frame != victim && driver.claim(frame));
     if does.contains(Capabilities::PADDING)
-        && let Some(block) = driver.policy().padding(victim)
+        && let Some(block) = driver.policy().padded_block(victim)
     {
         driver.write_block(block.get(), victim, evicted);
     }
@@ -146,6 +146,6 @@ fn replace<D: Driver>(
     }
     together.clear();
     evicted.clear();
-    *driver.companions() = Companions(Some(lists));
+    *driver.companions() = MissScratch(Some(lists));
     Some(victim)
 }

@@ -4,7 +4,7 @@
 use ebbpool_cost::Decimal;
 
 use crate::registry;
-use crate::spec::{Param, ParameterKind, PolicySpec, Value};
+use crate::spec::{ParameterKind, PolicyParameter, PolicySpec, Value};
 
 /// The pages of a DULO sequence have to be sampled together.
 const SEQUENCE: u64 = 64;
@@ -41,7 +41,7 @@ impl PolicySpec {
     }
 
     /// True if a miniature of the policy over a sample of the pages estimates its bill: it measures no windows, and neither
-    /// it nor one that it wraps is known to be off on one side ([`Build::HAS_MINIATURE`](registry::Build)).
+    /// it nor one that it wraps is known to be off on one side ([`RegisteredPolicy::HAS_MINIATURE`](registry::RegisteredPolicy)).
     pub fn has_miniature(&self) -> bool {
         !self.measures_windows()
             && registry::itself_has_miniature(self)
@@ -72,7 +72,7 @@ impl PolicySpec {
     }
 }
 
-fn scaled_down(param: &Param, value: &Value, share: f64) -> Option<Value> {
+fn scaled_down(param: &PolicyParameter, value: &Value, share: f64) -> Option<Value> {
     match value {
         Value::Whole(number) if NUMBERS.contains(&param.name) => {
             let (least, most) = match param.kind {

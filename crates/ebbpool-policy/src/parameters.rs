@@ -29,7 +29,7 @@ impl PolicyConfig for () {
 /// Declares a policy's config: a struct with a field for each parameter, and `PARAMS`, the
 /// parameters in canonical order, for the policy's entry.
 ///
-/// A field is followed by its kind, default and description, or by a `Param` that several
+/// A field is followed by its kind, default and description, or by a `PolicyParameter` that several
 /// policies share. Its name is that of the parameter. `..PARAM` adds to `PARAMS` a parameter that
 /// has no field, because it is not the policy that takes it.
 macro_rules! parameters {
@@ -47,7 +47,7 @@ macro_rules! parameters {
         }
 
         impl $config {
-            pub(crate) const PARAMS: &'static [$crate::spec::Param] = &[$(
+            pub(crate) const PARAMS: &'static [$crate::spec::PolicyParameter] = &[$(
                 $crate::parameters::parameters!(@param $field $param),
                 $($other,)*
             )+];
@@ -74,7 +74,7 @@ macro_rules! parameters {
         }
     };
     (@param $field:ident { kind: $kind:expr, default: $default:literal, about: $about:literal $(,)? }) => {
-        $crate::spec::Param {
+        $crate::spec::PolicyParameter {
             name: stringify!($field),
             kind: $kind,
             default: $default,
@@ -82,7 +82,7 @@ macro_rules! parameters {
         }
     };
     (@param $field:ident $shared:ident) => {
-        $crate::spec::Param {
+        $crate::spec::PolicyParameter {
             name: stringify!($field),
             ..$shared
         }

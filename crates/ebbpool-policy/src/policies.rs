@@ -1,7 +1,7 @@
 //! One policy, one file; shared pieces are the data structures of the parent module.
 //!
 //! [`registry`](crate::registry) makes policies from specifications; with
-//! [`Build::new`](crate::registry::Build::new) a program makes one from its config.
+//! [`RegisteredPolicy::new`](crate::registry::RegisteredPolicy::new) a program makes one from its config.
 
 pub mod ace;
 pub mod acr;

@@ -31,7 +31,7 @@ pub const MOST_GHOSTS: u32 = 1 << 31;
 
 /// What a trace recorded of a request besides its page and access.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Request {
+pub struct RecordedRequest {
     /// The time of the request in µs since some moment; 0 throughout where the trace has no times.
     pub time_us: u64,
     /// Four times the number of the private ring of frames through which the requester scans, from 1 on, plus the kind
@@ -40,7 +40,7 @@ pub struct Request {
     pub bypass: u32,
 }
 
-impl Request {
+impl RecordedRequest {
     /// The number of the requester's ring and the kind of its scan, from 1 to 3; `None` without a ring.
     #[inline]
     pub fn ring(self) -> Option<(u32, u32)> {
@@ -153,9 +153,9 @@ pub enum Foresight {
 /// The driver owns the page table, does the I/O and calls, for each reference, exactly one of
 ///
 /// * `hit(frame)` when the page is resident, or
-/// * `miss(page)`, then, if no frame is free or the policy `evicts_early`, `victim`, `write_with` and `cleaned` for each frame
-///   written with it, `also_leaving` and `evicted` for each frame that is evicted, then
-///   `admit(frame, page)`; `refused` instead if every frame is pinned.
+/// * `miss(page)`, then, if no frame is free or the policy `evicts_early`, `victim`, `cleaned_with` and `cleaned` for each frame
+///   written with it, `evicted_with` and `evicted` for each frame that is evicted, then
+///   `admit(frame, page)`; `not_admitted` instead if every frame is pinned.
 ///
 /// Between references it may call `cleaned(frame)` for a dirty page that was written back and
 /// stays, and `costs` when the device's costs have changed. A policy does no I/O, reads no
@@ -177,10 +177,10 @@ pub trait Policy: Send {
     fn hit(&mut self, frame: Frame, access: Access);
 
     /// The driver left out `hits` hits since the last call ([`Capabilities::LEAVES_HITS_OUT`]).
-    fn left_out(&mut self, _hits: u64) {}
+    fn omitted_hits(&mut self, _hits: u64) {}
 
     /// A page that is not resident is referenced. Called once per such reference, first. `ghost` is
-    /// what `remember` or `refused` last returned for this page.
+    /// what `remember` or `not_admitted` last returned for this page.
     fn miss(&mut self, _page: Page, _ghost: Option<Ghost>, _access: Access) {}
 
     /// The page in `frame` will probably be fixed soon: loads what `hit` reads into the processor's
@@ -216,13 +216,13 @@ pub trait Policy: Send {
 
     /// Appends to `evictions` the frames, clean or dirty, that are evicted together with `victim`,
     /// in order ([`Capabilities::EVICTS_MORE`]). The driver skips the pinned ones.
-    fn also_leaving(&self, _victim: Frame, _leaving: &mut Vec<Frame>) {}
+    fn evicted_with(&self, _victim: Frame, _leaving: &mut Vec<Frame>) {}
 
     /// The number of pages of an erase block, if the driver has to write `victim`'s block whole as
     /// soon as it writes any page of it in this eviction: the driver first reads the pages of the
     /// block that are missing (page padding, BPLRU; [`Capabilities::PADDING`]). It also writes pinned pages of the block,
     /// which stay resident, and calls `cleaned` for them.
-    fn padding(&self, _victim: Frame) -> Option<NonZeroU64> {
+    fn padded_block(&self, _victim: Frame) -> Option<NonZeroU64> {
         None
     }
 
@@ -231,7 +231,7 @@ pub trait Policy: Send {
 
     /// The page missed last cannot be admitted, because every frame is pinned. Returns the ghost
     /// under which the policy remembers it.
-    fn refused(&mut self) -> Option<Ghost> {
+    fn not_admitted(&mut self) -> Option<Ghost> {
         None
     }
 
@@ -251,7 +251,7 @@ pub trait Policy: Send {
     /// `victim`, which `victim` returned last. Once written, they are clean and stay resident: the
     /// driver calls `cleaned` for each. It writes the victim with them, if it is dirty, and evicts
     /// it. [`Capabilities::WRITES_TOGETHER`].
-    fn write_with(&self, _victim: Frame, _max: usize, _together: &mut Vec<Frame>) {}
+    fn cleaned_with(&self, _victim: Frame, _max: usize, _together: &mut Vec<Frame>) {}
 
     /// The current costs of one page read and one page write ([`Capabilities::COSTS`]).
     fn costs(&mut self, _costs: Costs) {}
@@ -268,7 +268,7 @@ pub trait Policy: Send {
 
     /// What the trace recorded of the next reference ([`Capabilities::REQUESTS`]); called before `background_writes`, `hit` and `miss`, and only
     /// where the driver knows it. Without calls there are no rings, and no time passes.
-    fn request(&mut self, _request: Request) {}
+    fn request(&mut self, _request: RecordedRequest) {}
 
     /// Appends the dirty pages that background processes of the server write before the next reference, in order. They
     /// stay resident; the driver writes them and calls `cleaned` for each.
@@ -335,7 +335,7 @@ macro_rules! dispatch {
         }
 
         /// Implements methods of [`Policy`] for a wrapper by calls to the policy in a field of it:
-        /// `forward!(self.policy: left_out, miss);`.
+        /// `forward!(self.policy: omitted_hits, miss);`.
         macro_rules! forward {
             ($dollar this:ident.$dollar policy:ident:
                 $dollar($dollar method:ident),+ $dollar(,)?) => {
@@ -357,23 +357,23 @@ macro_rules! dispatch {
 dispatch! { $ self
     fn capabilities(&;) -> Capabilities;
     fn hit(&mut; frame: Frame, access: Access);
-    fn left_out(&mut; hits: u64);
+    fn omitted_hits(&mut; hits: u64);
     fn miss(&mut; page: Page, ghost: Option<Ghost>, access: Access);
     fn prefetch(&; frame: Frame);
     fn prefetch_ghost(&; ghost: Ghost);
-    fn also_leaving(&; victim: Frame, evictions: &mut Vec<Frame>);
-    fn padding(&; victim: Frame) -> Option<NonZeroU64>;
+    fn evicted_with(&; victim: Frame, evictions: &mut Vec<Frame>);
+    fn padded_block(&; victim: Frame) -> Option<NonZeroU64>;
     fn evicts_early(&mut;) -> bool;
     fn admit(&mut; frame: Frame, page: Page, access: Access);
-    fn refused(&mut;) -> Option<Ghost>;
+    fn not_admitted(&mut;) -> Option<Ghost>;
     fn remember(&mut; frame: Frame) -> Option<Ghost>;
     fn evicted(&mut; frame: Frame);
     fn cleaned(&mut; frame: Frame);
-    fn write_with(&; victim: Frame, max: usize, together: &mut Vec<Frame>);
+    fn cleaned_with(&; victim: Frame, max: usize, together: &mut Vec<Frame>);
     fn costs(&mut; costs: Costs);
     fn erase_count(&mut; frame: Frame, erases: u32);
     fn class(&mut; class: PageClass);
-    fn request(&mut; request: Request);
+    fn request(&mut; request: RecordedRequest);
     fn background_writes(&mut; writes: &mut Vec<BackgroundWrite>);
     fn next_use(&mut; next: NextUse);
     fn prices(&mut; prices: Arc<[f64]>);

@@ -4,15 +4,15 @@ use crate::clustered::{Clustered, ClusteredConfig};
 use crate::parameters::PolicyConfig;
 use crate::policies;
 use crate::policy::{DynPolicy, Policy};
-use crate::spec::{Entry, PolicySpec};
+use crate::spec::{PolicyEntry, PolicySpec};
 
 /// A policy the registry can build.
-pub trait Build: Policy + Sized + 'static {
+pub trait RegisteredPolicy: Policy + Sized + 'static {
     /// The values of the policy's parameters.
     type Config: PolicyConfig;
 
     /// The policy's description of itself.
-    const ENTRY: Entry;
+    const ENTRY: PolicyEntry;
 
     /// True if its `cluster` parameter is the write clustering laid over any policy.
     const WRITE_CLUSTERING: bool = false;
@@ -41,20 +41,20 @@ trait TypeVisitor {
     type Out;
 
     /// Receives the type.
-    fn visit<P: Build>(self) -> Self::Out;
+    fn visit<P: RegisteredPolicy>(self) -> Self::Out;
 }
 
 macro_rules! registry {
     ($($module:ident::$policy:ident),* $(,)?) => {
         /// The entries of all policies, in the order of the documentation.
-        pub fn entries() -> &'static [Entry] {
-            static ENTRIES: &[Entry] = &[$(<policies::$module::$policy as Build>::ENTRY),*];
+        pub fn entries() -> &'static [PolicyEntry] {
+            static ENTRIES: &[PolicyEntry] = &[$(<policies::$module::$policy as RegisteredPolicy>::ENTRY),*];
             ENTRIES
         }
 
         /// Calls `visitor` with the type of the policy of `entry`; `None` if the registry does not have it.
-        fn visit_type<V: TypeVisitor>(entry: &Entry, visitor: V) -> Option<V::Out> {
-            $(if entry.name == <policies::$module::$policy as Build>::ENTRY.name {
+        fn visit_type<V: TypeVisitor>(entry: &PolicyEntry, visitor: V) -> Option<V::Out> {
+            $(if entry.name == <policies::$module::$policy as RegisteredPolicy>::ENTRY.name {
                 return Some(visitor.visit::<policies::$module::$policy>());
             })*
             None
@@ -103,7 +103,7 @@ registry! {
     ccf_lru::CcfLru,
     ad_lru::AdLru,
     casa::Casa,
-    recently_evicted_first::Ref,
+    recently_evicted_first::RecentlyEvictedFirst,
     fab::Fab,
     bplru::Bplru,
     cfdc::Cfdc,
@@ -134,7 +134,7 @@ pub fn visit<V: Visitor>(spec: &PolicySpec, frames: u32, visitor: V) -> V::Out {
     }
     impl<V: Visitor> TypeVisitor for Built<'_, V> {
         type Out = V::Out;
-        fn visit<P: Build>(self) -> V::Out {
+        fn visit<P: RegisteredPolicy>(self) -> V::Out {
             build::<P, V>(self.spec, self.frames, self.visitor)
         }
     }
@@ -154,7 +154,7 @@ pub(crate) fn itself_has_miniature(spec: &PolicySpec) -> bool {
     struct OfType<'s>(&'s PolicySpec);
     impl TypeVisitor for OfType<'_> {
         type Out = bool;
-        fn visit<P: Build>(self) -> bool {
+        fn visit<P: RegisteredPolicy>(self) -> bool {
             // The miniatures of write clustering have too few writes.
             P::HAS_MINIATURE && write_cluster::<P>(self.0).is_none()
         }
@@ -162,7 +162,7 @@ pub(crate) fn itself_has_miniature(spec: &PolicySpec) -> bool {
     visit_type(spec.entry, OfType(spec)).unwrap_or(false)
 }
 
-fn build<P: Build, V: Visitor>(spec: &PolicySpec, frames: u32, visitor: V) -> V::Out {
+fn build<P: RegisteredPolicy, V: Visitor>(spec: &PolicySpec, frames: u32, visitor: V) -> V::Out {
     const { assert!(P::ENTRY.capabilities.bits() == P::CAPABILITIES.bits()) };
     let policy = P::new(P::Config::from_spec(spec), frames);
     match write_cluster::<P>(spec) {
@@ -175,7 +175,7 @@ fn build<P: Build, V: Visitor>(spec: &PolicySpec, frames: u32, visitor: V) -> V:
 }
 
 /// The pages of a cluster, if write clustering is laid over the policy.
-fn write_cluster<P: Build>(spec: &PolicySpec) -> Option<u64> {
+fn write_cluster<P: RegisteredPolicy>(spec: &PolicySpec) -> Option<u64> {
     if !P::WRITE_CLUSTERING {
         return None;
     }
@@ -206,7 +206,7 @@ mod tests {
 
     /// The default config is that of the policy's name alone, and the least and largest numbers fit
     /// the types of their fields.
-    pub(super) fn assert_config_of<P: Build>() {
+    pub(super) fn assert_config_of<P: RegisteredPolicy>() {
         let spec: PolicySpec = P::ENTRY.name.parse().expect("a policy");
         assert_eq!(P::Config::default(), P::Config::from_spec(&spec));
         for largest in [false, true] {

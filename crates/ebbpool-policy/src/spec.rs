@@ -13,13 +13,13 @@ use crate::registry;
 /// The description of a policy, from which the registry, `--help`, `docs/generated/policies.md` and error
 /// messages are made.
 #[derive(Debug)]
-pub struct Entry {
+pub struct PolicyEntry {
     /// The contract name, such as `cflru-c`.
     pub name: &'static str,
     /// Other names, each with the parameters it presets.
     pub aliases: &'static [(&'static str, &'static str)],
     /// The parameters, in canonical order.
-    pub params: &'static [Param],
+    pub params: &'static [PolicyParameter],
     /// One sentence: which pages it keeps and which it evicts.
     pub summary: &'static str,
     /// How it works: what it stores, what a hit changes, how it finds the victim.
@@ -74,7 +74,7 @@ impl MemoryUse {
 
 /// A parameter of a policy.
 #[derive(Debug)]
-pub struct Param {
+pub struct PolicyParameter {
     /// Its name.
     pub name: &'static str,
     /// The values it takes.
@@ -85,7 +85,7 @@ pub struct Param {
     pub about: &'static str,
 }
 
-impl Param {
+impl PolicyParameter {
     /// The value where none is given; `None` if the parameter does not take its own default.
     pub(crate) fn default_value(&self) -> Option<Value> {
         self.kind.parse(self.default).ok()
@@ -127,7 +127,7 @@ pub enum ParameterKind {
 }
 
 /// The write-clustering parameter of TC sections 4.5 and 5.1, shared by many policies.
-pub const CLUSTER: Param = Param {
+pub const CLUSTER: PolicyParameter = PolicyParameter {
     name: "cluster",
     kind: ParameterKind::Whole {
         min: 0,
@@ -139,7 +139,7 @@ pub const CLUSTER: Param = Param {
 };
 
 /// The window parameter of CFLRU and its kin.
-pub const WINDOW: Param = Param {
+pub const WINDOW: PolicyParameter = PolicyParameter {
     name: "window",
     kind: ParameterKind::Share,
     default: "0.5",
@@ -147,7 +147,7 @@ pub const WINDOW: Param = Param {
 };
 
 /// The block parameter of policies that group pages by the device's erase blocks.
-pub const BLOCK: Param = Param {
+pub const BLOCK: PolicyParameter = PolicyParameter {
     name: "block",
     kind: ParameterKind::Whole {
         min: 1,
@@ -321,7 +321,7 @@ impl ParameterKind {
     }
 }
 
-impl Entry {
+impl PolicyEntry {
     /// True if one of its parameters is a policy, or policies.
     pub fn wraps_a_policy(&self) -> bool {
         let mut kinds = self.params.iter().map(|param| &param.kind);
@@ -345,7 +345,7 @@ impl Entry {
 }
 
 /// The entry of that name or alias, with the parameters that the alias presets.
-fn named(name: &str) -> Option<(&'static Entry, &'static str)> {
+fn named(name: &str) -> Option<(&'static PolicyEntry, &'static str)> {
     registry::entries().iter().find_map(|entry| {
         if entry.name == name {
             return Some((entry, ""));
@@ -360,7 +360,7 @@ fn named(name: &str) -> Option<(&'static Entry, &'static str)> {
 /// differ from their defaults.
 #[derive(Clone, Debug)]
 pub struct PolicySpec {
-    pub(crate) entry: &'static Entry,
+    pub(crate) entry: &'static PolicyEntry,
     values: Vec<Value>,
 }
 
@@ -435,13 +435,13 @@ pub enum SpecError {
 
 impl PolicySpec {
     /// The registry's entry.
-    pub fn entry(&self) -> &'static Entry {
+    pub fn entry(&self) -> &'static PolicyEntry {
         self.entry
     }
 
     /// `entry` with all parameters at their defaults.
-    pub fn of(entry: &'static Entry) -> Self {
-        let default = |param: &Param| {
+    pub fn of(entry: &'static PolicyEntry) -> Self {
+        let default = |param: &PolicyParameter| {
             let value = param.default_value();
             debug_assert!(value.is_some(), "{}: {}", entry.name, param.name);
             value.unwrap_or(Value::Whole(0))
@@ -492,24 +492,24 @@ impl PolicySpec {
     }
 
     /// True if the parameter has this word.
-    pub fn is(&self, name: &str, word: &str) -> bool {
+    pub fn has_word(&self, name: &str, word: &str) -> bool {
         matches!(self.value(name), Some(Value::Word(is)) if is == word)
     }
 
     /// True if the policy, or one that it wraps, has blocks written whole, with pages that no caller has changed.
     pub fn pads(&self) -> bool {
-        self.is("padding", "true") || self.wrapped().any(PolicySpec::pads)
+        self.has_word("padding", "true") || self.wrapped().any(PolicySpec::pads)
     }
 
     /// True if a parameter stands for the size of the device's erase block.
     pub fn asks_erase_block(&self) -> bool {
-        self.is("cluster", "auto") || self.wrapped().any(PolicySpec::asks_erase_block)
+        self.has_word("cluster", "auto") || self.wrapped().any(PolicySpec::asks_erase_block)
     }
 
     /// The policy for a device whose erase blocks have `pages` pages, which replaces
     /// `cluster=auto`.
     pub fn on_erase_blocks(mut self, pages: u64) -> Self {
-        let auto = self.is("cluster", "auto");
+        let auto = self.has_word("cluster", "auto");
         for (param, value) in self.entry.params.iter().zip(&mut self.values) {
             match value {
                 Value::Word(_) if auto && param.name == "cluster" => {
@@ -527,7 +527,10 @@ impl PolicySpec {
 
     /// The policy with other values where `change` returns one, also in the policies that it wraps.
     /// The value must be of its parameter's kind and in its range.
-    pub fn with_values(mut self, change: &impl Fn(&Param, &Value) -> Option<Value>) -> Self {
+    pub fn with_values(
+        mut self,
+        change: &impl Fn(&PolicyParameter, &Value) -> Option<Value>,
+    ) -> Self {
         for (param, value) in self.entry.params.iter().zip(&mut self.values) {
             for wrapped in value.policies_mut() {
                 *wrapped = wrapped.clone().with_values(change);
@@ -582,7 +585,7 @@ impl PolicySpec {
     }
 }
 
-fn list_params(entry: &Entry, name: &str) -> String {
+fn list_params(entry: &PolicyEntry, name: &str) -> String {
     if entry.params.is_empty() {
         return "; it has none".into();
     }

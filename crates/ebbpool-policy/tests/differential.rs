@@ -6,8 +6,11 @@ use std::num::NonZeroU64;
 use ebbpool_model::{FutureUse, ModelEvent, foresee, model, workload};
 use ebbpool_policy::{
     Access, BackgroundWriter, Capabilities, Costs, DynPolicy, Ghost, NextUse, PageProbabilities,
-    PageProbability, PolicySpec, Request, registry,
+    PageProbability, PolicySpec, RecordedRequest, registry,
 };
+
+#[path = "differential/hand_worked.rs"]
+mod hand_worked;
 
 /// The class of a page; some pages are of no known class.
 fn class_of(page: u64) -> u32 {
@@ -268,16 +271,16 @@ impl Buffer {
                         pages.keys().all(|&frame| !may_evict(frame)),
                         "a frame may be evicted"
                     );
-                    self.remember(page, |policy| policy.refused());
+                    self.remember(page, |policy| policy.not_admitted());
                     return events;
                 };
                 assert!(may_evict(frame), "a pinned frame was chosen");
                 let mut evictions = vec![frame];
-                self.policy.also_leaving(frame, &mut evictions);
+                self.policy.evicted_with(frame, &mut evictions);
                 evictions.retain(|&frame| may_evict(frame));
                 let mut together = Vec::new();
                 let all = self.frames as usize;
-                self.policy.write_with(frame, all, &mut together);
+                self.policy.cleaned_with(frame, all, &mut together);
                 if !together.is_empty() && self.pages[&frame].1 {
                     self.write(frame, &mut events);
                 }
@@ -285,7 +288,7 @@ impl Buffer {
                     self.write(frame, &mut events);
                     self.policy.cleaned(frame);
                 }
-                let padding = self.policy.padding(frame);
+                let padding = self.policy.padded_block(frame);
                 self.leave(&evictions, padding.map(NonZeroU64::get), &mut events);
                 frame
             }
@@ -429,7 +432,7 @@ struct Requests {
 }
 
 impl Requests {
-    fn next(&mut self, at: usize) -> Request {
+    fn next(&mut self, at: usize) -> RecordedRequest {
         self.time_us += match self.random.below(200) {
             0 => self.random.below(40_000_000),
             1..10 => self.random.below(400_000),
@@ -445,7 +448,7 @@ impl Requests {
             },
             _ => 0,
         };
-        Request {
+        RecordedRequest {
             time_us: self.time_us,
             bypass,
         }
@@ -647,7 +650,7 @@ fn ebb_after_a_long_calm() {
             for _ in 0..hits {
                 read(&mut buffer, random.below(10));
             }
-            buffer.policy.left_out(left_out);
+            buffer.policy.omitted_hits(left_out);
             let after = (0..50_000).filter(|_| read(&mut buffer, 10_000 + random.below(800)));
             after.count()
         };
@@ -764,61 +767,6 @@ fn cfdc_without_clusters_is_cflru() {
             }
         }
     }
-}
-
-/// Worked example 1 of FD-Buffer, table 2, and TC, table 3, after R Y and R X.
-#[test]
-fn table_2_of_fd_buffer() {
-    let [a, b, c, d, x, y] = [1u64, 2, 3, 4, 24, 25];
-    let trace = [
-        (y, false),
-        (x, false),
-        (a, true),
-        (b, true),
-        (c, false),
-        (d, false),
-        (c, false),
-        (d, false),
-        (c, false),
-        (b, true),
-        (a, false),
-    ];
-    let run = |spec: &str| {
-        let mut buffer = Buffer::new(spec, 2);
-        let next = next_uses(&trace);
-        let mut events = Vec::new();
-        for (at, &(page, write)) in trace.iter().enumerate() {
-            let blind = FutureUse::default();
-            let counted = buffer.reference(page, write, next[at], blind, &BTreeSet::new());
-            if at >= 2 {
-                events.extend(counted);
-            }
-        }
-        let reads = events
-            .iter()
-            .filter(|e| matches!(e, ModelEvent::Read(_)))
-            .count();
-        let writes: Vec<u64> = events
-            .iter()
-            .filter_map(|e| match e {
-                ModelEvent::Write(page) => Some(*page),
-                _ => None,
-            })
-            .collect();
-        let victims: Vec<u64> = events
-            .iter()
-            .filter_map(|e| match e {
-                ModelEvent::Evict(page) => Some(*page),
-                _ => None,
-            })
-            .collect();
-        (reads, writes, victims)
-    };
-    let (reads, writes, _) = run("belady");
-    assert_eq!((reads, writes.len()), (6, 2));
-    let (reads, writes, victims) = run("fd-static:clean=1");
-    assert_eq!((reads, writes), (8, vec![a]));
-    assert_eq!(victims, [y, a, x, c, d, c, d, c]);
 }
 
 #[test]

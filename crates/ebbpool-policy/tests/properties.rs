@@ -17,7 +17,7 @@ mod policy {
     pub use ebbpool_policy::{Access, Capabilities, Frame, Page, Policy};
 }
 mod spec {
-    pub use ebbpool_policy::{CLUSTER, Entry, MemoryUse};
+    pub use ebbpool_policy::{CLUSTER, MemoryUse, PolicyEntry};
 }
 
 use std::collections::BTreeSet;
@@ -25,10 +25,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use allocation_counter::measure;
-use ebbpool_policy::registry::{self, Build};
+use ebbpool_policy::registry::{self, RegisteredPolicy};
 use ebbpool_policy::{
-    Access, BackgroundWrite, Capabilities, Clustered, Costs, DynPolicy, Entry, Frame, MAX_PAGES,
-    MemoryUse, Page, Param, ParameterKind, Policy, PolicySpec, PriorityUpdate, Request,
+    Access, BackgroundWrite, Capabilities, Clustered, Costs, DynPolicy, Frame, MAX_PAGES,
+    MemoryUse, Page, ParameterKind, Policy, PolicyEntry, PolicyParameter, PolicySpec,
+    PriorityUpdate, RecordedRequest,
 };
 use proptest::prelude::*;
 use proptest::sample::Index;
@@ -41,7 +42,7 @@ use example::CleanFirst;
 /// A policy under test.
 #[derive(Clone, Copy)]
 struct TestedPolicy {
-    entry: &'static Entry,
+    entry: &'static PolicyEntry,
     build: fn(&PolicySpec, u32) -> Box<dyn DynPolicy + Send>,
     /// False if it is not in the registry, so that only its defaults can be named.
     registered: bool,
@@ -49,7 +50,7 @@ struct TestedPolicy {
 
 /// The registry, and the example that CONTRIBUTING.md begins with.
 fn tested_policies() -> Vec<TestedPolicy> {
-    static CLEAN_FIRST: Entry = CleanFirst::ENTRY;
+    static CLEAN_FIRST: PolicyEntry = CleanFirst::ENTRY;
     let example = TestedPolicy {
         entry: &CLEAN_FIRST,
         build: |_, frames| Box::new(CleanFirst::new((), frames)),
@@ -94,7 +95,7 @@ struct Case {
 }
 
 /// The text of a value, anywhere in the parameter's range and often at its ends.
-fn value(param: &Param) -> BoxedStrategy<String> {
+fn value(param: &PolicyParameter) -> BoxedStrategy<String> {
     let share = || {
         prop_oneof![
             Just("0".to_string()),
@@ -152,7 +153,7 @@ fn spec(tested: TestedPolicy) -> BoxedStrategy<String> {
     spec_of(tested.entry)
 }
 
-fn spec_of(entry: &'static Entry) -> BoxedStrategy<String> {
+fn spec_of(entry: &'static PolicyEntry) -> BoxedStrategy<String> {
     let name = entry.name;
     let params: Vec<_> = entry
         .params
@@ -638,7 +639,7 @@ fn write_clustering_serves_what_its_policy_asks() {
         fn evicts_early(&mut self) -> bool {
             self.0.fetch_add(1, Ordering::Relaxed) == 0
         }
-        fn request(&mut self, request: Request) {
+        fn request(&mut self, request: RecordedRequest) {
             self.0.fetch_add(request.bypass, Ordering::Relaxed);
         }
         fn background_writes(&mut self, _: &mut Vec<BackgroundWrite>) {
@@ -650,9 +651,9 @@ fn write_clustering_serves_what_its_policy_asks() {
     let mut wrapper = Clustered::new(policy, 10, 4, PriorityUpdate::Now);
     assert_eq!(DynPolicy::capabilities(&wrapper), Counts::CAPABILITIES);
     assert!(DynPolicy::evicts_early(&mut wrapper));
-    let request = Request {
+    let request = RecordedRequest {
         bypass: 10,
-        ..Request::default()
+        ..RecordedRequest::default()
     };
     DynPolicy::request(&mut wrapper, request);
     DynPolicy::background_writes(&mut wrapper, &mut Vec::new());

@@ -52,7 +52,7 @@ impl Advice {
 /// What the advice is about, besides the trace.
 #[derive(FromPyObject)]
 #[pyo3(from_item_all)]
-pub(crate) struct Advising {
+pub(crate) struct AdviseArguments {
     asymmetry: Vec<String>,
     device: Option<String>,
     server: Option<String>,
@@ -66,7 +66,7 @@ pub(crate) struct Advising {
     counting: Counting,
 }
 
-impl Advising {
+impl AdviseArguments {
     fn request(&self, py: Python<'_>) -> PyResult<AdviseRequest> {
         let pricing = match (self.asymmetry.is_empty(), &self.device) {
             (true, None) => None,
@@ -153,7 +153,7 @@ fn server(py: Python<'_>, name: &str) -> PyResult<ServerKind> {
 pub(crate) fn advise(
     py: Python<'_>,
     trace: &Trace,
-    request: Advising,
+    request: AdviseArguments,
     results: &Results,
     threads: Option<usize>,
     progress: Option<Py<PyAny>>,

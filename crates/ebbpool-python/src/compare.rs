@@ -170,7 +170,7 @@ pub(crate) fn options() -> ReportOptions {
 /// What a comparison is about, besides the traces.
 #[derive(FromPyObject)]
 #[pyo3(from_item_all)]
-pub(crate) struct Comparing<'py> {
+pub(crate) struct CompareArguments<'py> {
     policies: Option<Vec<Bound<'py, PyAny>>>,
     frames: Vec<String>,
     asymmetry: Vec<String>,
@@ -180,7 +180,7 @@ pub(crate) struct Comparing<'py> {
     report: bool,
 }
 
-impl Comparing<'_> {
+impl CompareArguments<'_> {
     fn request(self, py: Python<'_>, calls: &Arc<Calls>) -> PyResult<CompareRequest> {
         let (selection, guests) = policies(py, calls, self.policies)?;
         let selection = selection.with_recommended();
@@ -204,7 +204,7 @@ impl Comparing<'_> {
 pub(crate) fn compare(
     py: Python<'_>,
     traces: Vec<PyRef<'_, Trace>>,
-    request: Comparing<'_>,
+    request: CompareArguments<'_>,
     results: &Results,
     threads: Option<usize>,
     progress: Option<Py<PyAny>>,

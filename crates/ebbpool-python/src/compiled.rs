@@ -141,7 +141,7 @@ impl Policy for CompiledPolicy {
         may_evict: F,
     ) -> Option<Frame> {
         if !self.resident.may_call() {
-            return self.resident.any(may_evict);
+            return self.resident.evictable(may_evict);
         }
         let frame = (self.victim)(self.state);
         if !self.resident.is_resident(frame) {
@@ -149,7 +149,7 @@ impl Policy for CompiledPolicy {
         } else if may_evict(frame) {
             return Some(frame);
         }
-        self.resident.any(may_evict)
+        self.resident.evictable(may_evict)
     }
 
     fn capabilities(&self) -> Capabilities {

@@ -83,7 +83,7 @@ pub(crate) fn json_of<T: serde::Serialize + ?Sized>(
 /// What curves are about, besides the trace.
 #[derive(FromPyObject)]
 #[pyo3(from_item_all)]
-pub(crate) struct Curving<'py> {
+pub(crate) struct CurveArguments<'py> {
     policies: Option<Vec<Bound<'py, PyAny>>>,
     frames: Vec<String>,
     asymmetry: String,
@@ -97,7 +97,7 @@ pub(crate) struct Curving<'py> {
     report: bool,
 }
 
-impl Curving<'_> {
+impl CurveArguments<'_> {
     fn request(self, py: Python<'_>, calls: &Arc<Calls>) -> PyResult<CurveRequest> {
         let (selection, guests) = policies(py, calls, self.policies)?;
         let asymmetry: Asymmetry = parsed(py, "asymmetry", &self.asymmetry)?;
@@ -128,7 +128,7 @@ impl Curving<'_> {
 pub(crate) fn curve(
     py: Python<'_>,
     trace: &Trace,
-    request: Curving<'_>,
+    request: CurveArguments<'_>,
     results: &Results,
     threads: Option<usize>,
     progress: Option<Py<PyAny>>,

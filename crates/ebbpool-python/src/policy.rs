@@ -189,7 +189,7 @@ impl ResidentFrames {
     /// A frame that holds a page which may be evicted: until the failed pass ends, or in place of a page that a thread has
     /// pinned.
     #[cold]
-    pub(crate) fn any(&mut self, may_evict: impl Fn(Frame) -> bool) -> Option<Frame> {
+    pub(crate) fn evictable(&mut self, may_evict: impl Fn(Frame) -> bool) -> Option<Frame> {
         let frames = self.resident.len();
         let order = (self.cursor..frames).chain(0..self.cursor.min(frames));
         let found = order
@@ -264,8 +264,8 @@ struct PythonPolicy {
     page_class: Option<Py<PyAny>>,
     miss: Option<Py<PyAny>>,
     victim: Py<PyAny>,
-    also_leaving: Option<Py<PyAny>>,
-    write_with: Option<Py<PyAny>>,
+    evicted_with: Option<Py<PyAny>>,
+    cleaned_with: Option<Py<PyAny>>,
     admit: Option<Py<PyAny>>,
     evicted: Option<Py<PyAny>>,
     cleaned: Option<Py<PyAny>>,
@@ -294,8 +294,8 @@ impl PythonPolicy {
             page_class: method("page_class")?,
             miss: method("miss")?,
             victim,
-            also_leaving: method("also_leaving")?,
-            write_with: method("write_with")?,
+            evicted_with: method("evicted_with")?,
+            cleaned_with: method("cleaned_with")?,
             admit: method("admit")?,
             evicted: method("evicted")?,
             cleaned: method("cleaned")?,
@@ -392,7 +392,7 @@ impl Policy for PythonPolicy {
         let resident = self.resident.get_mut();
         let resident = resident.unwrap_or_else(PoisonError::into_inner);
         if !resident.may_call() {
-            return resident.any(may_evict);
+            return resident.evictable(may_evict);
         }
         let frame = self.calls.within(|py| match self.victim.bind(py).call0() {
             Ok(frame) => {
@@ -410,14 +410,14 @@ impl Policy for PythonPolicy {
             }
         });
         let frame = frame.filter(|&frame| may_evict(frame));
-        frame.or_else(|| resident.any(may_evict))
+        frame.or_else(|| resident.evictable(may_evict))
     }
 
     fn capabilities(&self) -> Capabilities {
         let mut found = Self::CAPABILITIES;
         found.set(Capabilities::CLASSES, self.page_class.is_some());
-        found.set(Capabilities::EVICTS_MORE, self.also_leaving.is_some());
-        found.set(Capabilities::WRITES_TOGETHER, self.write_with.is_some());
+        found.set(Capabilities::EVICTS_MORE, self.evicted_with.is_some());
+        found.set(Capabilities::WRITES_TOGETHER, self.cleaned_with.is_some());
         found
     }
 
@@ -425,14 +425,14 @@ impl Policy for PythonPolicy {
         call!(self.page_class, class);
     }
 
-    fn also_leaving(&self, victim: Frame, evictions: &mut Vec<Frame>) {
-        let method = self.also_leaving.as_ref();
-        self.companions(method, "also_leaving", victim, usize::MAX, evictions);
+    fn evicted_with(&self, victim: Frame, evictions: &mut Vec<Frame>) {
+        let method = self.evicted_with.as_ref();
+        self.companions(method, "evicted_with", victim, usize::MAX, evictions);
     }
 
-    fn write_with(&self, victim: Frame, max: usize, together: &mut Vec<Frame>) {
-        let method = self.write_with.as_ref();
-        self.companions(method, "write_with", victim, max, together);
+    fn cleaned_with(&self, victim: Frame, max: usize, together: &mut Vec<Frame>) {
+        let method = self.cleaned_with.as_ref();
+        self.companions(method, "cleaned_with", victim, max, together);
     }
 
     fn admit(&mut self, frame: Frame, page: Page, access: Access) {

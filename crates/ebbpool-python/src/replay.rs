@@ -19,7 +19,7 @@ use crate::watch::{Watch, watched_with};
 /// What a replay is about, besides the trace.
 #[derive(FromPyObject)]
 #[pyo3(from_item_all)]
-pub(crate) struct Replaying<'py> {
+pub(crate) struct ReplayArguments<'py> {
     policies: Option<Vec<Bound<'py, PyAny>>>,
     frames: String,
     file: Option<String>,
@@ -38,7 +38,7 @@ pub(crate) struct Replaying<'py> {
     record: Option<String>,
 }
 
-impl Replaying<'_> {
+impl ReplayArguments<'_> {
     fn request(&mut self, py: Python<'_>, calls: &Arc<Calls>) -> PyResult<ReplayRequest> {
         let (selection, guests) = policies(py, calls, self.policies.take())?;
         let engine = match self.engine.as_str() {
@@ -86,7 +86,7 @@ impl Replaying<'_> {
 pub(crate) fn replay(
     py: Python<'_>,
     trace: &Trace,
-    mut request: Replaying<'_>,
+    mut request: ReplayArguments<'_>,
     progress: Option<Py<PyAny>>,
 ) -> PyResult<(String, Vec<String>)> {
     let calls = Calls::new();

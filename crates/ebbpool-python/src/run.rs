@@ -14,7 +14,7 @@ use crate::watch::{Watch, watched};
 /// What a run is about, besides the trace.
 #[derive(FromPyObject)]
 #[pyo3(from_item_all)]
-pub(crate) struct Running {
+pub(crate) struct RunArguments {
     policy: String,
     frames: String,
     asymmetry: Vec<String>,
@@ -32,7 +32,7 @@ type RunAnswer = (Table, String, Option<String>, Option<String>, Vec<String>);
 pub(crate) fn run(
     py: Python<'_>,
     trace: &Trace,
-    request: Running,
+    request: RunArguments,
     progress: Option<Py<PyAny>>,
 ) -> PyResult<RunAnswer> {
     let size: MemorySize = parsed(py, "frames", &request.frames)?;

@@ -133,7 +133,7 @@ pub(crate) fn watched_with<T: Send>(
                 let share = f64::from_bits(watch.share.load(Ordering::Relaxed));
                 Python::attach(|py| {
                     if exception.is_none() {
-                        exception = look(py, calls, progress, share, &mut shown).err();
+                        exception = show_progress(py, calls, progress, share, &mut shown).err();
                     }
                     if exception.is_some() {
                         // First, so that no policy that fails because of this counts as failed.
@@ -167,7 +167,7 @@ pub(crate) fn watched_with<T: Send>(
     }
 }
 
-fn look(
+fn show_progress(
     py: Python<'_>,
     calls: &Calls,
     progress: Option<&Py<PyAny>>,

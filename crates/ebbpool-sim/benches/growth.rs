@@ -11,7 +11,7 @@ use std::env;
 use std::sync::atomic::AtomicBool;
 
 use ebbpool_policy::{Foresight, PolicySpec};
-use ebbpool_sim::{Cell, Progress, SimOptions, scan, simulate};
+use ebbpool_sim::{PassControl, SimCell, SimOptions, scan, simulate};
 use ebbpool_trace::Source;
 
 const REFERENCES: [u64; 4] = [100_000, 1_000_000, 10_000_000, 100_000_000];
@@ -29,7 +29,7 @@ fn row(
     policies: &[PolicySpec],
 ) -> Result<String, Box<dyn std::error::Error>> {
     let stop = AtomicBool::new(false);
-    let progress = Progress {
+    let progress = PassControl {
         report: &|_| {},
         stop: &stop,
     };
@@ -46,7 +46,7 @@ fn row(
     }
     let mut row = nanoseconds(cpu::seconds()? - start);
     for policy in policies {
-        let cell = Cell {
+        let cell = SimCell {
             policy: policy.clone().into(),
             frames,
             asymmetry: 32.0,

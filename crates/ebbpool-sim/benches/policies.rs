@@ -14,7 +14,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
 use ebbpool_policy::{PolicySpec, registry};
-use ebbpool_sim::{Cell, Progress, SimOptions, simulate};
+use ebbpool_sim::{PassControl, SimCell, SimOptions, simulate};
 use ebbpool_trace::{Batch, Format, Source, Writer};
 
 const FRAMES: u64 = 100_000;
@@ -75,7 +75,7 @@ struct Speed {
 
 fn measure(source: &Source, references: u64, specs: &[PolicySpec]) -> Result<Vec<Speed>, AnyError> {
     let stop = AtomicBool::new(false);
-    let progress = Progress {
+    let progress = PassControl {
         report: &|_| {},
         stop: &stop,
     };
@@ -83,7 +83,7 @@ fn measure(source: &Source, references: u64, specs: &[PolicySpec]) -> Result<Vec
     let mut speeds = vec![Speed::default(); specs.len()];
     for _ in 0..RUNS {
         for (speed, spec) in speeds.iter_mut().zip(specs) {
-            let cell = Cell {
+            let cell = SimCell {
                 policy: spec.clone().into(),
                 frames: FRAMES,
                 asymmetry: 32.0,

@@ -26,8 +26,8 @@ use rayon::prelude::*;
 use crate::engine::AtEnd;
 use crate::error::SimError;
 use crate::ids::Ids;
-use crate::store::{Store, StoredResults, TraceExtent};
-use crate::stream::{self, Progress};
+use crate::store::{ResultStore, StoredResults, TraceExtent};
+use crate::stream::{self, PassControl};
 use heuristics::{Schedule, Schedules};
 use problem::Problem;
 use search::{Search, SearchResult};
@@ -63,12 +63,12 @@ impl RecordedTrace {
     /// # Errors
     ///
     /// The errors of reading it; [`SimError::Empty`] for a trace without references.
-    pub fn read(source: &Source, progress: &Progress) -> Result<Self, SimError> {
+    pub fn read(source: &Source, progress: &PassControl) -> Result<Self, SimError> {
         stream::record(source, progress)
     }
 
     /// Stores the trace's size and the notes of its reader, as a sweep does.
-    pub fn store_size(&self, source: &Source, store: &dyn Store) {
+    pub fn store_size(&self, source: &Source, store: &dyn ResultStore) {
         let extent = TraceExtent {
             references: self.references(),
             distinct_pages: self.distinct_pages(),
@@ -78,7 +78,7 @@ impl RecordedTrace {
 
     /// The distinct pages of a trace that a sweep or a search has read to its end, and the notes of its
     /// reader, if the store has them.
-    pub fn stored_size(store: &dyn Store) -> Option<(u64, Vec<String>)> {
+    pub fn stored_size(store: &dyn ResultStore) -> Option<(u64, Vec<String>)> {
         let stored = StoredResults::new(store, None);
         let pages = stored.extent()?.distinct_pages;
         Some((pages, stored.late_notes()))
@@ -179,7 +179,7 @@ impl Bound {
 /// subtracts a read per frame: the pages that the warm-up left in the buffer cannot save more. With
 /// [`AtEnd::Flush`] a page that it left dirty saves a write as well, because writes of such pages are not counted. When
 /// the caller stops the search, the result is the best so far.
-pub fn solve(trace: &RecordedTrace, question: &BoundQuestion, progress: &Progress) -> Bound {
+pub fn solve(trace: &RecordedTrace, question: &BoundQuestion, progress: &PassControl) -> Bound {
     let start = Instant::now();
     let warm = saved_by_warmup(trace, question);
     let rest;
@@ -219,7 +219,7 @@ fn search_prices(
     trace: &RecordedTrace,
     question: &BoundQuestion,
     best: &mut BestSchedules,
-    progress: &Progress,
+    progress: &PassControl,
 ) -> SearchResult {
     let problem = Problem::new(
         &trace.references,
@@ -304,7 +304,7 @@ pub fn solve_all(
     trace: &RecordedTrace,
     questions: &[BoundQuestion],
     threads: usize,
-    progress: &Progress,
+    progress: &PassControl,
 ) -> Result<Vec<Bound>, SimError> {
     /// Shares are stored as whole numbers, which threads can share.
     const WHOLE: f64 = 1e6;
@@ -318,7 +318,7 @@ pub fn solve_all(
                 .sum();
             (progress.report)(done as f64 / WHOLE / shares.len() as f64);
         };
-        let progress = Progress {
+        let progress = PassControl {
             report: &report,
             stop: progress.stop,
         };
@@ -350,7 +350,7 @@ impl BestSchedules<'_> {
     }
 
     /// Runs schedules with the prices multiplied by [`FACTORS`], until one is [`NEAR`] the bound.
-    fn follow_scaled(&mut self, prices: &[f64], lower_bound: f64, progress: &Progress) {
+    fn follow_scaled(&mut self, prices: &[f64], lower_bound: f64, progress: &PassControl) {
         for (done, factor) in FACTORS.iter().enumerate() {
             if self.bill().is_some_and(|bill| bill <= lower_bound * NEAR) || progress.stopped() {
                 break;

@@ -20,11 +20,12 @@ use ebbpool_trace::{Metadata, OptionalColumns, Source, StackDistances};
 use crate::engine::Chunk;
 use crate::error::SimError;
 use crate::guest::SimPolicy;
-use crate::store::{Store, StoredResults, TraceExtent};
+use crate::store::{ResultStore, StoredResults, TraceExtent};
 use crate::stream::{
-    Cell, DistinctPages, Progress, SimOptions, TraceFacts, TraceScan, for_each_chunk, usable_frames,
+    DistinctPages, PassControl, SimCell, SimOptions, TraceFacts, TraceScan, for_each_chunk,
+    usable_frames,
 };
-use crate::sweep::{Size, Sweep, Warmup};
+use crate::sweep::{BufferSize, Sweep, Warmup};
 
 pub use clean_pools::CleanPool;
 pub use errors::Errors;
@@ -104,9 +105,9 @@ impl<'a> Curves<'a> {
     /// The errors of reading the trace; [`SimError::TooLarge`] beyond 2^30 pages.
     pub fn new(
         source: &'a Source,
-        store: &'a dyn Store,
+        store: &'a dyn ResultStore,
         curve_options: &CurveOptions,
-        progress: &Progress,
+        progress: &PassControl,
     ) -> Result<Self, SimError> {
         let stored = StoredResults::new(store, None);
         let resolved = Sweep {
@@ -197,7 +198,7 @@ impl<'a> Curves<'a> {
     /// # Errors
     ///
     /// [`SimError::NoPageSize`].
-    pub fn frames(&self, size: Size) -> Result<u64, SimError> {
+    pub fn frames(&self, size: BufferSize) -> Result<u64, SimError> {
         size.frames_of(self.pages(), &self.metadata, self.source.label())
     }
 
@@ -210,7 +211,7 @@ impl<'a> Curves<'a> {
     pub fn at(
         &mut self,
         requests: &[(&SimPolicy, u64)],
-        progress: &Progress,
+        progress: &PassControl,
     ) -> Result<Vec<Estimate>, SimError> {
         let mut todo: Vec<MiniatureJob> = Vec::new();
         for &(policy, frames) in requests {
@@ -255,7 +256,7 @@ impl<'a> Curves<'a> {
     pub fn sample(
         &self,
         requests: &[(&SimPolicy, u64)],
-        progress: &Progress,
+        progress: &PassControl,
     ) -> Result<Vec<Estimate>, SimError> {
         let jobs = requests
             .iter()
@@ -294,7 +295,7 @@ impl<'a> Curves<'a> {
         let in_miniature = miniature::frames(sample, frames);
         MiniatureJob {
             stands_for,
-            cell: Cell {
+            cell: SimCell {
                 policy: miniature::policy(policy, sample),
                 frames: in_miniature,
                 asymmetry: self.asymmetry,
@@ -303,7 +304,7 @@ impl<'a> Curves<'a> {
         }
     }
 
-    fn run(&mut self, mut todo: Vec<MiniatureJob>, progress: &Progress) -> Result<(), SimError> {
+    fn run(&mut self, mut todo: Vec<MiniatureJob>, progress: &PassControl) -> Result<(), SimError> {
         let all = work(&todo);
         while !todo.is_empty() {
             let wave = Wave::first_of(&mut todo, &self.facts, self.options.threads);
@@ -311,7 +312,7 @@ impl<'a> Curves<'a> {
             let report = |share: f64| {
                 (progress.report)(((all - remaining - (1.0 - share) * of_wave) / all).max(0.0));
             };
-            let progress = Progress {
+            let progress = PassControl {
                 report: &report,
                 stop: progress.stop,
             };
@@ -387,7 +388,7 @@ fn split<'a>(chunk: &Chunk<'a>, warm: usize) -> (Chunk<'a>, Chunk<'a>) {
 fn for_each_part(
     source: &Source,
     options: &SimOptions,
-    progress: &Progress,
+    progress: &PassControl,
     columns: OptionalColumns,
     mut step: impl FnMut(TraceStep) -> Result<(), SimError>,
 ) -> Result<TraceFacts, SimError> {
@@ -424,7 +425,7 @@ enum TraceStep<'a> {
 fn lru_curve(
     source: &Source,
     options: &SimOptions,
-    progress: &Progress,
+    progress: &PassControl,
 ) -> Result<(TraceFacts, LruCurve), SimError> {
     let mut stack = LruStack::new();
     let mut too_many = false;
@@ -464,7 +465,7 @@ mod tests {
     fn a_run_on_all_pages_is_more_work_than_one_on_a_sample() {
         let job = |sample: PageSample| MiniatureJob {
             stands_for: ("lru".into(), 1000),
-            cell: Cell {
+            cell: SimCell {
                 policy: "lru".parse().expect("a policy"),
                 frames: 10,
                 asymmetry: 1.0,

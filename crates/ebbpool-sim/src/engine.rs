@@ -7,8 +7,8 @@ use prefetch_index::prefetch_index;
 use serde::{Deserialize, Serialize};
 
 use ebbpool_policy::{
-    Access, BackgroundWrite, BackgroundWriter, Capabilities, Companions, Costs, Driver, Frame,
-    Ghost, MOST_GHOSTS, NextUse, PageClass, PageProbabilities, Policy, Request,
+    Access, BackgroundWrite, BackgroundWriter, Capabilities, Costs, Driver, Frame, Ghost,
+    MOST_GHOSTS, MissScratch, NextUse, PageClass, PageProbabilities, Policy, RecordedRequest,
 };
 use ebbpool_trace::OptionalColumns;
 
@@ -88,7 +88,7 @@ pub(crate) struct Chunk<'a> {
     /// The class of each dense number; empty if the trace has no classes, or no policy asks for them.
     pub(crate) classes: &'a [PageClass],
     /// The time and ring of each reference; empty if the trace has none, or no policy asks for them.
-    pub(crate) requests: &'a [Request],
+    pub(crate) requests: &'a [RecordedRequest],
     /// The positions before which there is a checkpoint, ascending, from `start` to the end of the chunk. That at the end is
     /// before a reference that belongs to another part of a sample.
     pub(crate) checkpoints: &'a [usize],
@@ -102,7 +102,7 @@ const LOOKAHEAD: usize = 32;
 const WRITES_TOGETHER: usize = 64;
 
 /// The parameters of a run besides policy and trace.
-pub(crate) struct Setup {
+pub(crate) struct RunParameters {
     pub(crate) frames: u32,
     pub(crate) asymmetry: f64,
     pub(crate) warmup: u64,
@@ -148,12 +148,12 @@ impl PageEntry {
 pub(crate) struct Engine<P, O> {
     policy: P,
     observer: O,
-    setup: Setup,
+    setup: RunParameters,
     /// By dense page number.
     table: Vec<PageEntry>,
     /// Dense page number << 1 | dirty of the page in each frame.
     occupants: Vec<u32>,
-    companions: Companions,
+    companions: MissScratch,
     /// The pages that the policy's background processes write next; empty between references.
     background: Vec<BackgroundWrite>,
     free: Vec<Frame>,
@@ -172,7 +172,7 @@ pub(crate) struct Engine<P, O> {
 }
 
 /// An [`Engine`] behind dynamic dispatch, one call per chunk.
-pub(crate) trait Drive: Send {
+pub(crate) trait RunningEngine: Send {
     fn advance(&mut self, chunk: &Chunk);
     /// As `advance`, and adds a moment to `line` every 1,000 references of the trace.
     fn advance_sampled(&mut self, chunk: &Chunk, line: &mut TimeLine);
@@ -184,7 +184,7 @@ pub(crate) trait Drive: Send {
 }
 
 impl<P: Policy, O: Observer> Engine<P, O> {
-    pub(crate) fn new(mut policy: P, observer: O, setup: Setup) -> Self {
+    pub(crate) fn new(mut policy: P, observer: O, setup: RunParameters) -> Self {
         if policy.capabilities().contains(Capabilities::COSTS) {
             policy.costs(Costs::asymmetric(setup.asymmetry));
         }
@@ -199,7 +199,7 @@ impl<P: Policy, O: Observer> Engine<P, O> {
             observer,
             table: Vec::new(),
             occupants: Vec::with_capacity(setup.frames as usize),
-            companions: Companions::default(),
+            companions: MissScratch::default(),
             background: Vec::new(),
             free: Vec::new(),
             frame_of: HashMap::new(),
@@ -563,7 +563,7 @@ impl<P: Policy, O: Observer> Driver for MissDriver<'_, P, O> {
     }
 
     #[inline]
-    fn companions(&mut self) -> &mut Companions {
+    fn companions(&mut self) -> &mut MissScratch {
         &mut self.engine.companions
     }
 
@@ -695,7 +695,7 @@ impl<P: Policy, O: Observer> Engine<P, O> {
     }
 }
 
-impl<P: Policy, O: Observer> Drive for Engine<P, O> {
+impl<P: Policy, O: Observer> RunningEngine for Engine<P, O> {
     fn advance(&mut self, chunk: &Chunk) {
         self.serve_chunk(chunk, None);
     }

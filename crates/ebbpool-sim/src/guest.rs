@@ -8,7 +8,7 @@ use std::sync::Arc;
 use ebbpool_policy::{Capabilities, DynPolicy, Policy, PolicySpec, SpecError};
 use ebbpool_trace::OptionalColumns;
 
-use crate::engine::{Chunk, Counts, Drive, Engine, Setup};
+use crate::engine::{Chunk, Counts, Engine, RunParameters, RunningEngine};
 use crate::error::SimError;
 use crate::listener::{DynObserver, Listener};
 use crate::observer::NoObserver;
@@ -141,7 +141,7 @@ pub struct GuestHost<'o>(HostKind<'o>);
 /// What a host does with the policy.
 enum HostKind<'o> {
     Simulator {
-        setup: Setup,
+        setup: RunParameters,
         observer: Option<&'o mut dyn DynObserver>,
     },
     /// Only hands it over.
@@ -152,7 +152,7 @@ enum HostKind<'o> {
 pub struct GuestEngine<'o>(EngineKind<'o>);
 
 enum EngineKind<'o> {
-    Simulator(Box<dyn Drive + 'o>),
+    Simulator(Box<dyn RunningEngine + 'o>),
     Policy(Box<dyn DynPolicy + Send>),
     /// The policy asks for what the host cannot give.
     Refused(&'static str),
@@ -228,9 +228,9 @@ fn failed(guest: &dyn GuestPolicy, source: Box<dyn Error + Send + Sync>) -> SimE
 /// The run of a guest's policy with this setup.
 pub(crate) fn engine_of_guest<'o>(
     guest: &Arc<dyn GuestPolicy>,
-    setup: Setup,
+    setup: RunParameters,
     observer: Option<&'o mut dyn DynObserver>,
-) -> Result<Box<dyn Drive + 'o>, SimError> {
+) -> Result<Box<dyn RunningEngine + 'o>, SimError> {
     let frames = setup.frames;
     let host = GuestHost(HostKind::Simulator { setup, observer });
     let made = guest.make(frames, host);
@@ -249,11 +249,11 @@ pub(crate) fn engine_of_guest<'o>(
 
 /// An engine that does its work as the guest requires.
 struct HostedEngine<'o> {
-    engine: Box<dyn Drive + 'o>,
+    engine: Box<dyn RunningEngine + 'o>,
     guest: Arc<dyn GuestPolicy>,
 }
 
-impl Drive for HostedEngine<'_> {
+impl RunningEngine for HostedEngine<'_> {
     fn advance(&mut self, chunk: &Chunk) {
         let engine = &mut self.engine;
         self.guest.around(&mut || engine.advance(chunk));

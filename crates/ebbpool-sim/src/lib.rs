@@ -30,15 +30,15 @@ pub use curve::{
 pub use engine::{AtEnd, Counts};
 pub use error::SimError;
 pub use guest::{GuestEngine, GuestHost, GuestPolicy, SimPolicy, check_guest, guest_policy};
-pub use observer::{EventLog, NoObserver, Observer, Recorder, Sample, Series};
+pub use observer::{EventLog, EventWriter, NoObserver, Observer, Sample, Series};
 pub use on_device::{DeviceAtStart, DeviceObserver, DeviceOutcome};
 pub use probabilities::check_policies;
-pub use store::{NoStore, Store};
+pub use store::{NoStore, ResultStore};
 pub use stream::{
-    Cell, Progress, SimOptions, SimOutcome, TraceFacts, TraceScan, scan, simulate,
+    PassControl, SimCell, SimOptions, SimOutcome, TraceFacts, TraceScan, scan, simulate,
     simulate_on_device, simulate_one, simulate_with_time_lines,
 };
-pub use sweep::{ResolvedSweep, Size, Sweep, SweepResult, SweepRow, Warmup};
+pub use sweep::{BufferSize, ResolvedSweep, Sweep, SweepResult, SweepRow, Warmup};
 pub use time_line::{MOST_POINTS, Moment, TimeLine};
 
 /// The version of this crate, which is part of the keys of stored results.

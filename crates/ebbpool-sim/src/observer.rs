@@ -105,7 +105,7 @@ impl<W: Write> Series<W> {
 }
 
 /// Writes events, a series, or both. It stores the first failure, which ends the writing.
-pub struct Recorder<W> {
+pub struct EventWriter<W> {
     /// The output of events.
     pub events: Option<EventLog<W>>,
     /// The output of the series.
@@ -114,7 +114,7 @@ pub struct Recorder<W> {
     pub failure: Option<(&'static str, io::Error)>,
 }
 
-impl<W: Write + Send> Recorder<W> {
+impl<W: Write + Send> EventWriter<W> {
     fn event(&mut self, text: std::fmt::Arguments<'_>) {
         if self.failure.is_none()
             && let Some(EventLog(out)) = &mut self.events
@@ -125,7 +125,7 @@ impl<W: Write + Send> Recorder<W> {
     }
 }
 
-impl<W: Write + Send> Observer for Recorder<W> {
+impl<W: Write + Send> Observer for EventWriter<W> {
     const LISTENS: bool = true;
 
     fn counting(&mut self) {

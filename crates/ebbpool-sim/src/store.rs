@@ -8,14 +8,14 @@ use crate::checkpoints::CheckpointIntervals;
 use crate::curve::{LruCurve, PageSample, PartTraffic};
 use crate::engine::Counts;
 use crate::on_device::{DeviceAtStart, DeviceOutcome};
-use crate::stream::{Cell, SimOptions, TraceFacts};
+use crate::stream::{SimCell, SimOptions, TraceFacts};
 use crate::time_line::TimeLine;
 
 /// Stores results by key.
 ///
 /// A store is for one trace and one version of the program: the keys contain everything else that a
 /// result depends on. Results that cannot be stored are computed again.
-pub trait Store {
+pub trait ResultStore {
     /// The value stored under `key`.
     fn get(&self, key: &str) -> Option<Vec<u8>>;
     /// Stores `value` under `key`.
@@ -25,7 +25,7 @@ pub trait Store {
 /// A store that stores nothing.
 pub struct NoStore;
 
-impl Store for NoStore {
+impl ResultStore for NoStore {
     fn get(&self, _key: &str) -> Option<Vec<u8>> {
         None
     }
@@ -34,7 +34,7 @@ impl Store for NoStore {
 
 /// The result of one cell.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) struct CellResult {
+pub(crate) struct StoredCell {
     pub(crate) counts: Counts,
     pub(crate) time_line: Option<TimeLine>,
     pub(crate) device: Option<DeviceOutcome>,
@@ -58,13 +58,13 @@ impl TraceExtent {
 
 /// The results in a store, by their types.
 pub(crate) struct StoredResults<'a> {
-    store: &'a dyn Store,
+    store: &'a dyn ResultStore,
     /// The device that serves all cells.
     device: Option<String>,
 }
 
 impl<'a> StoredResults<'a> {
-    pub(crate) fn new(store: &'a dyn Store, device: Option<&DeviceAtStart>) -> Self {
+    pub(crate) fn new(store: &'a dyn ResultStore, device: Option<&DeviceAtStart>) -> Self {
         StoredResults {
             store,
             device: device.map(DeviceAtStart::key),
@@ -108,19 +108,19 @@ impl<'a> StoredResults<'a> {
     /// outside the registry, whose name does not identify its code.
     pub(crate) fn result(
         &self,
-        cell: &Cell,
+        cell: &SimCell,
         options: &SimOptions,
         time_line: bool,
-    ) -> Option<CellResult> {
+    ) -> Option<StoredCell> {
         let stored = |with_line| {
-            let result: CellResult = self.get(&self.cell_key(cell, options, with_line)?)?;
+            let result: StoredCell = self.get(&self.cell_key(cell, options, with_line)?)?;
             let whole = result.time_line.is_some() == with_line
                 && result.device.is_some() == self.device.is_some();
             whole.then_some(result)
         };
         let without_its_line = || {
             let result = stored(true)?;
-            Some(CellResult {
+            Some(StoredCell {
                 time_line: None,
                 ..result
             })
@@ -128,7 +128,7 @@ impl<'a> StoredResults<'a> {
         stored(time_line).or_else(|| if time_line { None } else { without_its_line() })
     }
 
-    pub(crate) fn put_result(&self, cell: &Cell, options: &SimOptions, result: &CellResult) {
+    pub(crate) fn put_result(&self, cell: &SimCell, options: &SimOptions, result: &StoredCell) {
         if let Some(key) = self.cell_key(cell, options, result.time_line.is_some()) {
             self.put(&key, result);
         }
@@ -146,7 +146,7 @@ impl<'a> StoredResults<'a> {
     /// The cell's traffic over each part of the sample.
     pub(crate) fn part_traffic(
         &self,
-        cell: &Cell,
+        cell: &SimCell,
         options: &SimOptions,
         sample: &PageSample,
     ) -> Option<Vec<PartTraffic>> {
@@ -156,7 +156,7 @@ impl<'a> StoredResults<'a> {
 
     pub(crate) fn put_part_traffic(
         &self,
-        cell: &Cell,
+        cell: &SimCell,
         options: &SimOptions,
         sample: &PageSample,
         parts: &[PartTraffic],
@@ -166,7 +166,7 @@ impl<'a> StoredResults<'a> {
         }
     }
 
-    fn cell_key(&self, cell: &Cell, options: &SimOptions, time_line: bool) -> Option<String> {
+    fn cell_key(&self, cell: &SimCell, options: &SimOptions, time_line: bool) -> Option<String> {
         let cell = cell_key(cell, options, time_line)?;
         Some(match &self.device {
             Some(device) => format!("{cell} on {device} rate={:?}", options.rate),
@@ -191,7 +191,7 @@ fn lru_curve_key(options: &SimOptions) -> String {
     )
 }
 
-fn of_parts_key(cell: &Cell, options: &SimOptions, sample: &PageSample) -> Option<String> {
+fn of_parts_key(cell: &SimCell, options: &SimOptions, sample: &PageSample) -> Option<String> {
     let PageSample { rate, grain } = sample;
     let cell = cell_key(cell, options, false)?;
     Some(format!("parts of {cell} sample={rate:?} grain={grain}"))
@@ -210,8 +210,8 @@ fn facts_key(options: &SimOptions) -> String {
 }
 
 /// `None` of a policy from outside the registry.
-fn cell_key(cell: &Cell, options: &SimOptions, time_line: bool) -> Option<String> {
-    let Cell {
+fn cell_key(cell: &SimCell, options: &SimOptions, time_line: bool) -> Option<String> {
+    let SimCell {
         policy,
         frames,
         asymmetry,
@@ -253,7 +253,7 @@ mod tests {
 
     #[test]
     fn keys_contain_all_that_a_result_depends_on() {
-        let cell = |policy: &str, frames, asymmetry| Cell {
+        let cell = |policy: &str, frames, asymmetry| SimCell {
             policy: policy.parse().expect("a policy"),
             frames,
             asymmetry,
@@ -304,7 +304,7 @@ mod tests {
         assert_eq!(different.len(), keys.len());
 
         let threads = with(|options| options.threads = 7);
-        let same = |one: &Cell, other: &Cell| {
+        let same = |one: &SimCell, other: &SimCell| {
             assert_eq!(
                 cell_key(one, &plain, false),
                 cell_key(other, &threads, false)
@@ -375,7 +375,7 @@ mod tests {
                 flash("blocks=64", Some(4096)),
             ]
         };
-        let cell = Cell {
+        let cell = SimCell {
             policy: "lru".parse().expect("a policy"),
             frames: 10,
             asymmetry: 1.0,

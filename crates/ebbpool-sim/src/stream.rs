@@ -8,7 +8,7 @@ use std::thread;
 use ebbpool_device::AnyDevice;
 use ebbpool_device::arrivals::Rate;
 use ebbpool_policy::{
-    Capabilities, Foresight, PageClass, PageProbabilities, Policy, Request, registry,
+    Capabilities, Foresight, PageClass, PageProbabilities, Policy, RecordedRequest, registry,
 };
 use ebbpool_trace::{Batch, OptionalColumns, Reader, RequestDetail, Source};
 use rayon::prelude::*;
@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::bound::{self, BoundQuestion, RecordedTrace};
 use crate::checkpoints::{CheckpointClock, CheckpointIntervals};
-use crate::engine::{AtEnd, Chunk, Counts, Drive, Engine, Setup};
+use crate::engine::{AtEnd, Chunk, Counts, Engine, RunParameters, RunningEngine};
 use crate::error::SimError;
 use crate::future::{Future, MOST_REFERENCES};
 use crate::guest::{SimPolicy, engine_of_guest};
@@ -37,7 +37,7 @@ const FRAMES_WITHOUT_SCAN: u64 = 1 << 20;
 
 /// A policy over a number of frames, with one asymmetry.
 #[derive(Clone, Debug)]
-pub struct Cell {
+pub struct SimCell {
     /// The policy.
     pub policy: SimPolicy,
     /// Frames, at least 1.
@@ -46,13 +46,13 @@ pub struct Cell {
     pub asymmetry: f64,
 }
 
-impl Cell {
+impl SimCell {
     /// The engine, without an observer or with one.
     pub(crate) fn engine<'o>(
         &self,
-        setup: Setup,
+        setup: RunParameters,
         observer: Option<&'o mut dyn DynObserver>,
-    ) -> Result<Box<dyn Drive + 'o>, SimError> {
+    ) -> Result<Box<dyn RunningEngine + 'o>, SimError> {
         let frames = setup.frames;
         match (&self.policy, observer) {
             (SimPolicy::Guest(guest), observer) => engine_of_guest(guest, setup, observer),
@@ -100,14 +100,14 @@ impl Default for SimOptions {
 
 /// Reports a simulation's progress to the caller, and the caller's request to stop to the
 /// simulation.
-pub struct Progress<'a> {
+pub struct PassControl<'a> {
     /// Called with the share of the trace done, from 0 to 1.
     pub report: &'a (dyn Fn(f64) + Sync),
     /// The caller sets it to stop the work; it stops within 100 ms.
     pub stop: &'a AtomicBool,
 }
 
-impl Progress<'_> {
+impl PassControl<'_> {
     /// True if the caller wants the work to stop.
     pub(crate) fn stopped(&self) -> bool {
         self.stop.load(Ordering::Relaxed)
@@ -164,7 +164,7 @@ struct DecodedChunk {
     /// The classes of the new pages; none if the trace has none, or they are not asked for.
     new_classes: Vec<PageClass>,
     /// The time and ring of each reference; none if the trace has none, or they are not asked for.
-    requests: Vec<Request>,
+    requests: Vec<RecordedRequest>,
     /// The positions before which there is a checkpoint.
     checkpoints: Vec<usize>,
     /// Cluster switches among the counted references of this chunk.
@@ -271,14 +271,14 @@ impl Decoder {
 }
 
 /// A request as policies take it.
-fn request(detail: &RequestDetail) -> Request {
+fn request(detail: &RequestDetail) -> RecordedRequest {
     let &RequestDetail { time_us, bypass } = detail;
-    Request { time_us, bypass }
+    RecordedRequest { time_us, bypass }
 }
 
 /// The columns that some of these engines ask for.
 pub(crate) fn columns_of<'e, 'o: 'e>(
-    engines: impl IntoIterator<Item = &'e Box<dyn Drive + 'o>>,
+    engines: impl IntoIterator<Item = &'e Box<dyn RunningEngine + 'o>>,
 ) -> OptionalColumns {
     let none = OptionalColumns::default();
     let engines = engines.into_iter();
@@ -383,7 +383,7 @@ pub(crate) fn check_references(source: &Source, references: u64) -> Result<(), S
 pub fn scan(
     source: &Source,
     foresight: Foresight,
-    progress: &Progress,
+    progress: &PassControl,
 ) -> Result<TraceScan, SimError> {
     let mut decoder = Decoder::open(source, &SimOptions::default(), OptionalColumns::default())?;
     let database_pages = decoder.reader.metadata().database_pages;
@@ -410,7 +410,7 @@ pub fn scan(
 }
 
 /// Reads a trace into memory, with the same limits as for an offline policy.
-pub(crate) fn record(source: &Source, progress: &Progress) -> Result<RecordedTrace, SimError> {
+pub(crate) fn record(source: &Source, progress: &PassControl) -> Result<RecordedTrace, SimError> {
     let mut decoder = Decoder::open(source, &SimOptions::default(), OptionalColumns::default())?;
     let mut recorded = RecordedTrace::default();
     while let Some(chunk) = decoder.next()? {
@@ -446,11 +446,11 @@ pub(crate) fn record(source: &Source, progress: &Progress) -> Result<RecordedTra
 /// is [`SimError::Interrupted`].
 pub fn simulate(
     source: &Source,
-    cells: &[Cell],
+    cells: &[SimCell],
     options: &SimOptions,
-    progress: &Progress,
+    progress: &PassControl,
 ) -> Result<SimOutcome, SimError> {
-    let engines = |setups: Vec<Setup>| {
+    let engines = |setups: Vec<RunParameters>| {
         let engines = cells.iter().zip(setups);
         engines
             .map(|(cell, setup)| cell.engine(setup, None))
@@ -462,20 +462,20 @@ pub fn simulate(
 /// As [`simulate`], with each cell's time line, in the order given.
 pub fn simulate_with_time_lines(
     source: &Source,
-    cells: &[Cell],
+    cells: &[SimCell],
     options: &SimOptions,
-    progress: &Progress,
+    progress: &PassControl,
 ) -> Result<(SimOutcome, Vec<TimeLine>), SimError> {
     let mut lines: Vec<TimeLine> = cells.iter().map(|_| TimeLine::default()).collect();
     if options.warmup == 0 {
         lines.iter_mut().for_each(Observer::counting);
     }
     let sampled = &mut lines;
-    let engines = move |setups: Vec<Setup>| {
+    let engines = move |setups: Vec<RunParameters>| {
         let engines = cells.iter().zip(setups).zip(sampled);
         let sampled = engines.map(|((cell, setup), line)| {
             let engine = cell.engine(setup, None)?;
-            Ok(Box::new(Sampled { engine, line }) as Box<dyn Drive + '_>)
+            Ok(Box::new(Sampled { engine, line }) as Box<dyn RunningEngine + '_>)
         });
         sampled.collect()
     };
@@ -486,11 +486,11 @@ pub fn simulate_with_time_lines(
 /// An engine whose state goes to a time line every 1,000 references. It takes no longer than without one, while
 /// an observer sees each reference.
 struct Sampled<'l> {
-    engine: Box<dyn Drive + 'l>,
+    engine: Box<dyn RunningEngine + 'l>,
     line: &'l mut TimeLine,
 }
 
-impl Drive for Sampled<'_> {
+impl RunningEngine for Sampled<'_> {
     fn advance(&mut self, chunk: &Chunk) {
         self.engine.advance_sampled(chunk, self.line);
     }
@@ -517,10 +517,10 @@ impl Drive for Sampled<'_> {
 /// `device`. The device's costs overrule the cells' asymmetries.
 pub fn simulate_on_device(
     source: &Source,
-    cells: &[Cell],
+    cells: &[SimCell],
     device: &AnyDevice,
     options: &SimOptions,
-    progress: &Progress,
+    progress: &PassControl,
 ) -> Result<(SimOutcome, Vec<(TimeLine, DeviceOutcome)>), SimError> {
     let served = |_| DeviceObserver::new(device.clone(), options.rate, TimeLine::default());
     let mut served: Vec<DeviceObserver<TimeLine>> = cells.iter().map(served).collect();
@@ -537,12 +537,12 @@ pub fn simulate_on_device(
 /// As [`pass`], each cell with an observer of its own.
 fn pass_observed<O: Observer>(
     source: &Source,
-    cells: &[Cell],
+    cells: &[SimCell],
     options: &SimOptions,
-    progress: &Progress,
+    progress: &PassControl,
     observers: &mut [O],
 ) -> Result<SimOutcome, SimError> {
-    let engines = |setups: Vec<Setup>| {
+    let engines = |setups: Vec<RunParameters>| {
         let engines = cells.iter().zip(setups).zip(observers);
         engines
             .map(|((cell, setup), observer)| cell.engine(setup, Some(observer)))
@@ -565,28 +565,28 @@ pub(crate) fn workers(threads: usize) -> Result<rayon::ThreadPool, SimError> {
 /// Drives an engine per cell through the trace, all of them chunk by chunk.
 fn pass<'o>(
     source: &Source,
-    cells: &[Cell],
+    cells: &[SimCell],
     options: &SimOptions,
-    progress: &Progress,
-    engines: impl FnOnce(Vec<Setup>) -> Result<Vec<Box<dyn Drive + 'o>>, SimError>,
+    progress: &PassControl,
+    engines: impl FnOnce(Vec<RunParameters>) -> Result<Vec<Box<dyn RunningEngine + 'o>>, SimError>,
 ) -> Result<SimOutcome, SimError> {
-    drive(source, cells, options, progress, engines).map_err(|error| match error {
+    run_engines(source, cells, options, progress, engines).map_err(|error| match error {
         SimError::Guest { .. } if progress.stopped() => SimError::Interrupted,
         error => error,
     })
 }
 
-fn drive<'o>(
+fn run_engines<'o>(
     source: &Source,
-    cells: &[Cell],
+    cells: &[SimCell],
     options: &SimOptions,
-    progress: &Progress,
-    engines: impl FnOnce(Vec<Setup>) -> Result<Vec<Box<dyn Drive + 'o>>, SimError>,
+    progress: &PassControl,
+    engines: impl FnOnce(Vec<RunParameters>) -> Result<Vec<Box<dyn RunningEngine + 'o>>, SimError>,
 ) -> Result<SimOutcome, SimError> {
     let check = || cells.iter().try_for_each(|cell| cell.policy.check());
     let scan = scan_if_needed(source, cells, progress)?;
     let workers = workers(options.threads)?;
-    let setups: Result<Vec<Setup>, SimError> = workers.install(|| {
+    let setups: Result<Vec<RunParameters>, SimError> = workers.install(|| {
         let setups = cells.par_iter().with_max_len(1);
         setups
             .map(|cell| setup(cell, options, &scan, progress))
@@ -599,7 +599,7 @@ fn drive<'o>(
             future: None,
             ..*chunk
         };
-        let advance = |(engine, cell): (&mut Box<dyn Drive + 'o>, &Cell)| {
+        let advance = |(engine, cell): (&mut Box<dyn RunningEngine + 'o>, &SimCell)| {
             // Many cells take seconds for a chunk; the results of a stopped pass are not used.
             if progress.stopped() {
                 return;
@@ -628,9 +628,9 @@ fn drive<'o>(
 /// Runs one cell with `observer`.
 pub fn simulate_one<O: Observer + 'static>(
     source: &Source,
-    cell: &Cell,
+    cell: &SimCell,
     options: &SimOptions,
-    progress: &Progress,
+    progress: &PassControl,
     observer: O,
 ) -> Result<(Counts, TraceFacts, O), SimError> {
     let scan = scan_if_needed(source, std::slice::from_ref(cell), progress)?;
@@ -649,22 +649,22 @@ pub fn simulate_one<O: Observer + 'static>(
     Ok((counts, facts, observer))
 }
 
-struct EngineVisitor(Setup);
+struct EngineVisitor(RunParameters);
 
 impl registry::Visitor for EngineVisitor {
-    type Out = Box<dyn Drive>;
+    type Out = Box<dyn RunningEngine>;
     fn visit<P: Policy + 'static>(self, policy: P) -> Self::Out {
         Box::new(Engine::new(policy, NoObserver, self.0))
     }
 }
 
 struct ObservedEngineVisitor<'o> {
-    setup: Setup,
+    setup: RunParameters,
     listener: Listener<'o>,
 }
 
 impl<'o> registry::Visitor for ObservedEngineVisitor<'o> {
-    type Out = Box<dyn Drive + 'o>;
+    type Out = Box<dyn RunningEngine + 'o>;
     fn visit<P: Policy + 'static>(self, policy: P) -> Self::Out {
         Box::new(Engine::new(policy, self.listener, self.setup))
     }
@@ -672,8 +672,8 @@ impl<'o> registry::Visitor for ObservedEngineVisitor<'o> {
 
 fn scan_if_needed(
     source: &Source,
-    cells: &[Cell],
-    progress: &Progress,
+    cells: &[SimCell],
+    progress: &PassControl,
 ) -> Result<TraceScan, SimError> {
     let foresight = cells
         .iter()
@@ -693,7 +693,7 @@ fn scan_for(
     source: &Source,
     foresight: Foresight,
     frames: u64,
-    progress: &Progress,
+    progress: &PassControl,
 ) -> Result<TraceScan, SimError> {
     let many = frames > FRAMES_WITHOUT_SCAN;
     if foresight > Foresight::Nothing || many {
@@ -718,11 +718,11 @@ pub(crate) fn usable_frames(plays_server: bool, distinct_pages: u64) -> u64 {
 
 /// The setup of the cell's engine; computes the prices for a policy that is guided by them.
 pub(crate) fn setup(
-    cell: &Cell,
+    cell: &SimCell,
     options: &SimOptions,
     scan: &TraceScan,
-    progress: &Progress,
-) -> Result<Setup, SimError> {
+    progress: &PassControl,
+) -> Result<RunParameters, SimError> {
     let asked = cell.policy.capabilities();
     let plays_server = asked.contains(Capabilities::BACKGROUND_WRITES);
     let usable = usable_frames(plays_server, scan.distinct_pages);
@@ -735,7 +735,7 @@ pub(crate) fn setup(
                 at_end: options.at_end,
                 warmup: 0,
             };
-            let quiet = Progress {
+            let quiet = PassControl {
                 report: &|_| {},
                 ..*progress
             };
@@ -746,7 +746,7 @@ pub(crate) fn setup(
         _ => None,
     };
     let probabilities = scan.probabilities.clone();
-    Ok(Setup {
+    Ok(RunParameters {
         frames: frames as u32,
         asymmetry: cell.asymmetry,
         warmup: options.warmup,
@@ -763,7 +763,7 @@ pub(crate) fn for_each_chunk(
     source: &Source,
     options: &SimOptions,
     scan: &TraceScan,
-    progress: &Progress,
+    progress: &PassControl,
     distinct: &mut DistinctPages,
     mut consume: impl FnMut(&Chunk) -> Result<(), SimError>,
 ) -> Result<TraceFacts, SimError> {

@@ -13,16 +13,16 @@ use crate::error::SimError;
 use crate::guest::SimPolicy;
 use crate::on_device::{DeviceAtStart, DeviceOutcome};
 use crate::probabilities::check_policies;
-use crate::store::{CellResult, Store, StoredResults, TraceExtent};
+use crate::store::{ResultStore, StoredCell, StoredResults, TraceExtent};
 use crate::stream::{
-    Cell, Progress, SimOptions, SimOutcome, TraceFacts, scan, simulate, simulate_on_device,
+    PassControl, SimCell, SimOptions, SimOutcome, TraceFacts, scan, simulate, simulate_on_device,
     simulate_with_time_lines,
 };
 use crate::time_line::TimeLine;
 
 /// A number of frames, given as such, as a share or in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Size {
+pub enum BufferSize {
     /// A number.
     Frames(u64),
     /// A share of the database's pages where the trace states them, else of its distinct pages;
@@ -32,7 +32,7 @@ pub enum Size {
     Bytes(ByteSize),
 }
 
-impl Size {
+impl BufferSize {
     /// The number of frames of the size where shares are of `pages` pages, and bytes are of pages as the metadata
     /// states; at least 1. `trace` names the trace in an error.
     ///
@@ -41,9 +41,9 @@ impl Size {
     /// [`SimError::NoPageSize`] for a size in bytes if the metadata state no page size.
     pub fn frames_of(self, pages: u64, metadata: &Metadata, trace: &str) -> Result<u64, SimError> {
         let frames = match self {
-            Size::Frames(frames) => frames,
-            Size::Share(share) => share.floor_of(pages),
-            Size::Bytes(size) => {
+            BufferSize::Frames(frames) => frames,
+            BufferSize::Share(share) => share.floor_of(pages),
+            BufferSize::Bytes(size) => {
                 let page_size = metadata.page_size.filter(|&bytes| bytes > 0);
                 let page_size = page_size.ok_or_else(|| SimError::NoPageSize {
                     trace: trace.into(),
@@ -90,7 +90,7 @@ pub struct Sweep {
     /// The policies, one per row of a table.
     pub policies: Vec<SimPolicy>,
     /// The sizes, one per column.
-    pub sizes: Vec<Size>,
+    pub sizes: Vec<BufferSize>,
     /// The asymmetries, one table each.
     pub asymmetries: Vec<Asymmetry>,
     /// How much of the trace is warm-up.
@@ -158,7 +158,7 @@ const ENTRIES_PER_PHYSICAL_PAGE: u64 = 3;
 
 /// A cell, and the rows that it yields: of a policy, a size, and some asymmetries.
 struct PlannedCell {
-    cell: Cell,
+    cell: SimCell,
     policy: usize,
     size: usize,
     asymmetries: std::ops::Range<usize>,
@@ -168,7 +168,7 @@ struct PlannedCell {
 type Extras = (Option<TimeLine>, Option<DeviceOutcome>);
 
 /// A cell and its result.
-type CellWithResult = (PlannedCell, CellResult);
+type CellWithResult = (PlannedCell, StoredCell);
 
 impl Sweep {
     /// Runs the sweep over a trace.
@@ -183,8 +183,8 @@ impl Sweep {
     pub fn run(
         &self,
         source: &Source,
-        store: &dyn Store,
-        progress: &Progress,
+        store: &dyn ResultStore,
+        progress: &PassControl,
     ) -> Result<SweepResult, SimError> {
         let registered = self.policies.iter().filter_map(SimPolicy::registered);
         check_policies(source, registered)?;
@@ -207,7 +207,7 @@ impl Sweep {
                 let cells_done = done as f64 + share * count as f64;
                 (progress.report)(cells_done / all.max(1) as f64);
             };
-            let progress = Progress {
+            let progress = PassControl {
                 report: &report,
                 stop: progress.stop,
             };
@@ -251,8 +251,8 @@ impl Sweep {
     pub fn resolved(
         &self,
         source: &Source,
-        store: &dyn Store,
-        progress: &Progress,
+        store: &dyn ResultStore,
+        progress: &PassControl,
     ) -> Result<ResolvedSweep, SimError> {
         let stored = StoredResults::new(store, self.device.as_ref());
         self.resolve(source, &stored, progress)
@@ -284,16 +284,16 @@ impl Sweep {
         device: Option<&AnyDevice>,
         options: &SimOptions,
         stored: &StoredResults,
-        progress: &Progress,
+        progress: &PassControl,
     ) -> Result<(TraceFacts, Vec<CellWithResult>), SimError> {
-        let cells: Vec<Cell> = wave.iter().map(|planned| planned.cell.clone()).collect();
+        let cells: Vec<SimCell> = wave.iter().map(|planned| planned.cell.clone()).collect();
         let (outcome, extras) = self.simulate(source, &cells, device, options, progress)?;
         stored.put_extent(TraceExtent::of(&outcome.facts), source);
         stored.put_facts(options, &outcome.facts);
         let found = outcome.counts.into_iter().zip(extras);
         let mut results = Vec::with_capacity(wave.len());
         for (planned, (counts, (time_line, device))) in wave.into_iter().zip(found) {
-            let result = CellResult {
+            let result = StoredCell {
                 counts,
                 time_line,
                 device,
@@ -316,7 +316,7 @@ impl Sweep {
                     vec![all]
                 };
                 plan.extend(groups.into_iter().map(|asymmetries| PlannedCell {
-                    cell: Cell {
+                    cell: SimCell {
                         policy: spec.clone(),
                         frames,
                         asymmetry: self.asymmetries[asymmetries.start].ratio(),
@@ -360,10 +360,10 @@ impl Sweep {
     fn simulate(
         &self,
         source: &Source,
-        cells: &[Cell],
+        cells: &[SimCell],
         device: Option<&AnyDevice>,
         options: &SimOptions,
-        progress: &Progress,
+        progress: &PassControl,
     ) -> Result<(SimOutcome, Vec<Extras>), SimError> {
         if let Some(device) = device {
             let (outcome, results) = simulate_on_device(source, cells, device, options, progress)?;
@@ -390,17 +390,17 @@ impl Sweep {
         &self,
         source: &Source,
         stored: &StoredResults,
-        progress: &Progress,
+        progress: &PassControl,
     ) -> Result<ResolvedSweep, SimError> {
         let reader = source.open()?;
         let metadata = reader.metadata().clone();
         let notes = reader.notes().to_vec();
         let mut references = reader.references();
         drop(reader);
-        let check = |size: &Size| size.check(&metadata, source.label());
+        let check = |size: &BufferSize| size.check(&metadata, source.label());
         self.sizes.iter().try_for_each(check)?;
         let mut extent = stored.extent();
-        let shares = self.sizes.iter().any(|s| matches!(s, Size::Share(_)));
+        let shares = self.sizes.iter().any(|s| matches!(s, BufferSize::Share(_)));
         let warm_share = matches!(self.warmup, Warmup::Share(_));
         let unknown =
             (shares && metadata.database_pages.is_none()) || (warm_share && references.is_none());

@@ -9,8 +9,8 @@ use std::num::NonZeroU64;
 use common::{QUIET, SPECS, cell, class_of, file, request_of};
 use ebbpool_model::workload::workload;
 use ebbpool_model::{ModelCounts, ModelTrace, count, count_with_columns};
-use ebbpool_policy::{Entry, registry};
-use ebbpool_sim::{AtEnd, Cell, CheckpointIntervals, Counts, SimOptions, TraceFacts, simulate};
+use ebbpool_policy::{PolicyEntry, registry};
+use ebbpool_sim::{AtEnd, CheckpointIntervals, Counts, SimCell, SimOptions, TraceFacts, simulate};
 
 const SIZES: &[u64] = &[1, 7, 64];
 
@@ -181,14 +181,14 @@ fn check_all(seed: u64, pages: u64, asymmetry: f64) {
 fn all_policies_are_compared() {
     let mut specs_by_policy = BTreeMap::new();
     for spec in SPECS {
-        let Cell { policy, .. } = cell(spec, 1, 1.0);
+        let SimCell { policy, .. } = cell(spec, 1, 1.0);
         *specs_by_policy
             .entry(policy.registered().expect("of the registry").entry().name)
             .or_insert(0) += 1;
     }
     // The model of price-guided has no prices here; tests/bound.rs tests its bill. That of informed has no
     // probabilities; tests/informed.rs compares it.
-    let with_model = |entry: &&Entry| !["price-guided", "informed"].contains(&entry.name);
+    let with_model = |entry: &&PolicyEntry| !["price-guided", "informed"].contains(&entry.name);
     for entry in registry::entries().iter().filter(with_model) {
         assert!(
             specs_by_policy.contains_key(entry.name),

@@ -8,7 +8,7 @@ use std::sync::atomic::AtomicBool;
 use common::{QUIET, SPECS, cell, file};
 use ebbpool_model::workload::{RandomWorkload, workload};
 use ebbpool_sim::bound::{Bound, BoundQuestion, RecordedTrace, solve};
-use ebbpool_sim::{AtEnd, Progress, SimOptions, simulate};
+use ebbpool_sim::{AtEnd, PassControl, SimOptions, simulate};
 use microlp::{ComparisonOp, OptimizationDirection, Problem, Variable};
 
 type Trace = Vec<(u64, bool)>;
@@ -288,7 +288,7 @@ fn an_interrupted_bound_is_still_valid() {
             stop.store(true, std::sync::atomic::Ordering::Relaxed);
         }
     };
-    let progress = Progress {
+    let progress = PassControl {
         report: &after_a_while,
         stop: &stop,
     };
@@ -301,7 +301,7 @@ fn an_interrupted_bound_is_still_valid() {
     let none = solve(
         &recorded,
         &question,
-        &Progress {
+        &PassControl {
             report: &|_| {},
             stop: &stop,
         },

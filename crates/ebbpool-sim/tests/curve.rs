@@ -7,8 +7,8 @@ use std::num::NonZeroU64;
 use common::{QUIET, SPECS, cell, file};
 use ebbpool_policy::PolicySpec;
 use ebbpool_sim::{
-    AtEnd, CheckpointIntervals, Counts, CurveOptions, Curves, NoStore, SimOptions, SimPolicy, Size,
-    Traffic, Warmup, simulate,
+    AtEnd, BufferSize, CheckpointIntervals, Counts, CurveOptions, Curves, NoStore, SimOptions,
+    SimPolicy, Traffic, Warmup, simulate,
 };
 use ebbpool_trace::Source;
 use proptest::prelude::*;
@@ -337,10 +337,10 @@ fn sizes_are_shares_of_the_pages() {
     )
     .expect("curves");
     let frames = |size| curves.frames(size).expect("a number of frames");
-    let share = |text: &str| frames(Size::Share(text.parse().expect("a share")));
+    let share = |text: &str| frames(BufferSize::Share(text.parse().expect("a share")));
     assert_eq!(share("3%"), 15);
     assert_eq!(share("0.01%"), 1);
-    assert_eq!(frames(Size::Frames(7)), 7);
+    assert_eq!(frames(BufferSize::Frames(7)), 7);
 }
 
 /// The largest deviation of Two-Stack's reads and writes from fd-static's, as a share of them.

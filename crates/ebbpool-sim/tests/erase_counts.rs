@@ -10,7 +10,7 @@ use common::{QUIET, cell, file};
 use ebbpool_device::{AnyDevice, Device, FlashDevice};
 use ebbpool_model::workload::workload;
 use ebbpool_model::{ModelEvent, model};
-use ebbpool_sim::{AtEnd, DeviceObserver, EventLog, Recorder, SimOptions, simulate_one};
+use ebbpool_sim::{AtEnd, DeviceObserver, EventLog, EventWriter, SimOptions, simulate_one};
 
 const PAGES: u64 = 160;
 
@@ -50,7 +50,7 @@ fn by_the_model(spec: &str, frames: u64, layer: &str, trace: &[(u64, bool)]) -> 
 
 fn by_the_simulator(spec: &str, frames: u64, layer: &str, trace: &[(u64, bool)]) -> Vec<String> {
     let (_directory, source) = file(trace, "t.txt");
-    let recorder = Recorder {
+    let recorder = EventWriter {
         events: Some(EventLog(Vec::new())),
         series: None,
         failure: None,

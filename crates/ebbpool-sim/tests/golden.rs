@@ -18,15 +18,15 @@ use std::sync::atomic::AtomicBool;
 
 use ebbpool_device::{AnyDevice, DeviceProfile};
 use ebbpool_sim::{
-    CurveOptions, Curves, DeviceAtStart, Estimate, NoStore, Progress, SimOptions, SimPolicy, Size,
-    Store, Sweep, SweepRow, Warmup,
+    BufferSize, CurveOptions, Curves, DeviceAtStart, Estimate, NoStore, PassControl, ResultStore,
+    SimOptions, SimPolicy, Sweep, SweepRow, Warmup,
 };
 use ebbpool_trace::Source;
 use serde_json::Value;
 
 static NEVER_STOP: AtomicBool = AtomicBool::new(false);
 
-const QUIET: Progress = Progress {
+const QUIET: PassControl = PassControl {
     report: &|_| {},
     stop: &NEVER_STOP,
 };
@@ -38,7 +38,7 @@ struct MemoryStore {
     missed: RefCell<Vec<String>>,
 }
 
-impl Store for MemoryStore {
+impl ResultStore for MemoryStore {
     fn get(&self, key: &str) -> Option<Vec<u8>> {
         match self.stored.borrow().get(key) {
             Some(value) => serde_json::to_vec(value).ok(),
@@ -63,12 +63,12 @@ fn policy(spec: &str) -> SimPolicy {
 }
 
 /// The rows of a sweep without a device and of one with a device.
-fn rows(store: &dyn Store) -> Vec<SweepRow> {
+fn rows(store: &dyn ResultStore) -> Vec<SweepRow> {
     let profile = DeviceProfile::named("flash-136").expect("a profile");
     let device = DeviceAtStart::from(AnyDevice::from(profile.device()));
     let sweep = |time_lines, device| Sweep {
         policies: vec![policy("lru"), policy("casa")],
-        sizes: vec![Size::Frames(10)],
+        sizes: vec![BufferSize::Frames(10)],
         asymmetries: vec!["8".parse().expect("an asymmetry")],
         warmup: Warmup::References(100),
         options: SimOptions::default(),
@@ -79,7 +79,7 @@ fn rows(store: &dyn Store) -> Vec<SweepRow> {
     [run(sweep(true, None)), run(sweep(false, Some(device)))].concat()
 }
 
-fn estimates(store: &dyn Store) -> Vec<Estimate> {
+fn estimates(store: &dyn ResultStore) -> Vec<Estimate> {
     let curve_options = CurveOptions {
         warmup: Warmup::References(100),
         options: SimOptions::default(),

@@ -8,11 +8,12 @@ use std::sync::{Arc, Mutex};
 
 use ebbpool_device::{AnyDevice, DeviceProfile, FlashDevice};
 use ebbpool_policy::{
-    Access, BackgroundWrite, Capabilities, Costs, Frame, NextUse, Page, PageClass, Policy, Request,
+    Access, BackgroundWrite, Capabilities, Costs, Frame, NextUse, Page, PageClass, Policy,
+    RecordedRequest,
 };
 use ebbpool_sim::{
-    AtEnd, Cell, CurveOptions, Curves, GuestEngine, GuestHost, GuestPolicy, NoStore, Progress,
-    SimError, SimOptions, SimPolicy, Warmup, check_guest, guest_policy, simulate,
+    AtEnd, CurveOptions, Curves, GuestEngine, GuestHost, GuestPolicy, NoStore, PassControl,
+    SimCell, SimError, SimOptions, SimPolicy, Warmup, check_guest, guest_policy, simulate,
     simulate_on_device, simulate_with_time_lines,
 };
 use ebbpool_trace::Source;
@@ -115,9 +116,9 @@ fn source() -> Source {
     Source::parse("zipf:pages=1000,refs=20000,write=0.3", None).expect("a generator")
 }
 
-fn cells(guest: QueueGuest) -> Vec<Cell> {
+fn cells(guest: QueueGuest) -> Vec<SimCell> {
     let policy = SimPolicy::Guest(Arc::new(guest));
-    let cell = |frames| Cell {
+    let cell = |frames| SimCell {
         policy: policy.clone(),
         frames,
         asymmetry: 8.0,
@@ -125,16 +126,16 @@ fn cells(guest: QueueGuest) -> Vec<Cell> {
     vec![cell(10), cell(100), cell(5000)]
 }
 
-fn run<T>(work: impl FnOnce(&Progress) -> T) -> T {
+fn run<T>(work: impl FnOnce(&PassControl) -> T) -> T {
     let stop = AtomicBool::new(false);
-    work(&Progress {
+    work(&PassControl {
         report: &|_| {},
         stop: &stop,
     })
 }
 
-fn fifo() -> Vec<Cell> {
-    let cell = |frames| Cell {
+fn fifo() -> Vec<SimCell> {
+    let cell = |frames| SimCell {
         policy: "fifo".parse().expect("a policy"),
         frames,
         asymmetry: 8.0,
@@ -326,7 +327,7 @@ fn a_guest_that_fails_ends_the_pass() {
 #[test]
 fn a_guest_that_fails_because_the_caller_has_stopped_is_interrupted() {
     let stop = AtomicBool::new(true);
-    let progress = Progress {
+    let progress = PassControl {
         report: &|_| {},
         stop: &stop,
     };
@@ -365,7 +366,7 @@ impl Policy for Noting {
         self.declares
     }
     fn hit(&mut self, _: Frame, _: Access) {}
-    fn left_out(&mut self, _: u64) {
+    fn omitted_hits(&mut self, _: u64) {
         self.note(Capabilities::LEAVES_HITS_OUT);
     }
     fn evicts_early(&mut self) -> bool {
@@ -379,15 +380,15 @@ impl Policy for Noting {
     ) -> Option<Frame> {
         self.queue.iter().copied().find(|&frame| may_evict(frame))
     }
-    fn also_leaving(&self, _: Frame, leaving: &mut Vec<Frame>) {
+    fn evicted_with(&self, _: Frame, leaving: &mut Vec<Frame>) {
         self.note(Capabilities::EVICTS_MORE);
         leaving.extend(self.next());
     }
-    fn padding(&self, _: Frame) -> Option<NonZeroU64> {
+    fn padded_block(&self, _: Frame) -> Option<NonZeroU64> {
         self.note(Capabilities::PADDING);
         NonZeroU64::new(4)
     }
-    fn write_with(&self, _: Frame, _: usize, together: &mut Vec<Frame>) {
+    fn cleaned_with(&self, _: Frame, _: usize, together: &mut Vec<Frame>) {
         self.note(Capabilities::WRITES_TOGETHER);
         together.extend(self.next());
     }
@@ -407,7 +408,7 @@ impl Policy for Noting {
     fn class(&mut self, _: PageClass) {
         self.note(Capabilities::CLASSES);
     }
-    fn request(&mut self, _: Request) {
+    fn request(&mut self, _: RecordedRequest) {
         self.note(Capabilities::REQUESTS);
     }
     fn background_writes(&mut self, _: &mut Vec<BackgroundWrite>) {
@@ -449,7 +450,7 @@ fn called(declares: Capabilities, device: Option<&AnyDevice>) -> Result<Capabili
         declares,
         called: Arc::clone(&called),
     };
-    let cells = [Cell {
+    let cells = [SimCell {
         policy: SimPolicy::Guest(Arc::new(guest)),
         frames: 100,
         asymmetry: 8.0,

@@ -12,7 +12,7 @@ use ebbpool_model::{ModelEvent, model};
 use ebbpool_policy::{Capabilities, registry};
 use ebbpool_sim::bound::{BoundQuestion, RecordedTrace, solve};
 use ebbpool_sim::{
-    AtEnd, Cell, Counts, NoStore, SimError, SimOptions, Size, Sweep, Warmup, simulate,
+    AtEnd, BufferSize, Counts, NoStore, SimCell, SimError, SimOptions, Sweep, Warmup, simulate,
 };
 use ebbpool_trace::{Batch, PageProbability, Source};
 
@@ -36,7 +36,7 @@ fn probabilities(source: &Source, pages: u64) -> Vec<PageProbability> {
     (0..pages).map(|page| known.of(page)).collect()
 }
 
-fn counted(source: &Source, cells: &[Cell], warmup: u64) -> Vec<Counts> {
+fn counted(source: &Source, cells: &[SimCell], warmup: u64) -> Vec<Counts> {
     // The bounds below are those of references, without an end.
     let options = SimOptions {
         warmup,
@@ -92,7 +92,7 @@ fn modelled(
     spec: &str,
     trace: &[(u64, bool)],
     pages: &[PageProbability],
-    cell: &Cell,
+    cell: &SimCell,
     warmup: usize,
 ) -> (u64, u64) {
     let mut model = model(spec, cell.frames as usize);
@@ -231,7 +231,7 @@ fn no_online_policy_costs_less() {
             let names = online.map(|entry| entry.name).chain(["informed"]);
             let names: Vec<&str> = names.collect();
             let cells = |frames| names.iter().map(move |name| cell(name, frames, asymmetry));
-            let cells: Vec<Cell> = [15, 90].into_iter().flat_map(cells).collect();
+            let cells: Vec<SimCell> = [15, 90].into_iter().flat_map(cells).collect();
             let counts = counted(&source, &cells, 45_000);
             let sizes = counts.chunks(names.len()).zip(cells.chunks(names.len()));
             for (counts, cells) in sizes {
@@ -386,7 +386,7 @@ fn a_trace_without_probabilities_is_refused_before_it_is_read() {
             let error = simulate(&source, &cells, &SimOptions::default(), &QUIET);
             let sweep = Sweep {
                 policies: cells.iter().map(|cell| cell.policy.clone()).collect(),
-                sizes: vec![Size::Frames(2)],
+                sizes: vec![BufferSize::Frames(2)],
                 asymmetries: vec!["1".parse().expect("an asymmetry")],
                 warmup: Warmup::References(0),
                 options: SimOptions::default(),

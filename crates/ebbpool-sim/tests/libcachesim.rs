@@ -7,7 +7,7 @@ use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 
-use ebbpool_sim::{Cell, Progress, SimOptions, simulate};
+use ebbpool_sim::{PassControl, SimCell, SimOptions, simulate};
 use ebbpool_trace::{ReadOptions, Source};
 
 /// Policies with exactly the same counts.
@@ -97,9 +97,9 @@ fn goldens() -> BTreeMap<String, Vec<Golden>> {
 }
 
 /// A cell per golden whose policy exists.
-fn cells(goldens: &[Golden]) -> Vec<(&Golden, Cell)> {
+fn cells(goldens: &[Golden]) -> Vec<(&Golden, SimCell)> {
     let cell = |golden: &Golden| {
-        Some(Cell {
+        Some(SimCell {
             policy: golden.policy.parse().ok()?,
             frames: golden.frames,
             asymmetry: 1.0,
@@ -114,7 +114,7 @@ fn cells(goldens: &[Golden]) -> Vec<(&Golden, Cell)> {
 #[test]
 fn misses_agree_with_libcachesim() {
     static NEVER_STOP: AtomicBool = AtomicBool::new(false);
-    let quiet = Progress {
+    let quiet = PassControl {
         report: &|_| {},
         stop: &NEVER_STOP,
     };
@@ -122,7 +122,7 @@ fn misses_agree_with_libcachesim() {
     let mut differing = Vec::new();
     let mut compared = BTreeSet::new();
     for (trace, source) in traces() {
-        let (goldens, cells): (Vec<&Golden>, Vec<Cell>) =
+        let (goldens, cells): (Vec<&Golden>, Vec<SimCell>) =
             cells(&goldens[&trace]).into_iter().unzip();
         let outcome = simulate(&source, &cells, &SimOptions::default(), &quiet);
         let counts = outcome.expect("a simulation").counts;

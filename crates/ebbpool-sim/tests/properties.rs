@@ -14,12 +14,13 @@ use ebbpool_model::workload::workload;
 use ebbpool_model::{ModelEvent, model};
 use ebbpool_policy::{Capabilities, PolicySpec};
 use ebbpool_sim::{
-    AtEnd, Cell, DeviceObserver, DeviceOutcome, EventLog, NoObserver, NoStore, Progress, Recorder,
-    Series, SimError, SimOptions, Size, Store, Sweep, Warmup, simulate, simulate_one,
+    AtEnd, BufferSize, DeviceObserver, DeviceOutcome, EventLog, EventWriter, NoObserver, NoStore,
+    PassControl, ResultStore, Series, SimCell, SimError, SimOptions, Sweep, Warmup, simulate,
+    simulate_one,
 };
 use ebbpool_trace::Source;
 
-fn cells(frames: &[u64]) -> Vec<Cell> {
+fn cells(frames: &[u64]) -> Vec<SimCell> {
     let mut cells = Vec::new();
     for spec in SPECS {
         cells.extend(frames.iter().map(|&frames| cell(spec, frames, 8.0)));
@@ -27,8 +28,8 @@ fn cells(frames: &[u64]) -> Vec<Cell> {
     cells
 }
 
-fn recorder() -> Recorder<Vec<u8>> {
-    Recorder {
+fn recorder() -> EventWriter<Vec<u8>> {
+    EventWriter {
         events: Some(EventLog(Vec::new())),
         series: Some(Series::new(Vec::new()).expect("memory takes anything")),
         failure: None,
@@ -36,7 +37,7 @@ fn recorder() -> Recorder<Vec<u8>> {
 }
 
 /// The lines of the events and of the series.
-fn lines(recorder: Recorder<Vec<u8>>) -> (Vec<String>, Vec<String>) {
+fn lines(recorder: EventWriter<Vec<u8>>) -> (Vec<String>, Vec<String>) {
     assert!(recorder.failure.is_none());
     let of = |bytes: Vec<u8>| -> Vec<String> {
         let text = String::from_utf8(bytes).expect("text");
@@ -140,7 +141,7 @@ fn an_empty_trace_is_refused() {
 #[test]
 fn a_warm_up_leaves_something_to_count() {
     let (_directory, source) = file(&workload(1, 500, 20), "t.txt");
-    let run = |cell: &Cell, warmup| {
+    let run = |cell: &SimCell, warmup| {
         let options = SimOptions {
             warmup,
             ..SimOptions::default()
@@ -166,7 +167,7 @@ fn a_warm_up_leaves_something_to_count() {
 fn a_simulation_stops_on_request() {
     let (_directory, source) = file(&workload(1, 500, 20), "t.txt");
     let stop = AtomicBool::new(true);
-    let stopped = Progress {
+    let stopped = PassControl {
         report: &|_| {},
         stop: &stop,
     };
@@ -181,7 +182,7 @@ fn a_simulation_stops_on_request() {
     // In the middle of a trace that would take hours.
     let endless = Source::parse("zipf:pages=1000,refs=1000000000000", None).expect("a generator");
     let stop = AtomicBool::new(false);
-    let soon = Progress {
+    let soon = PassControl {
         report: &|_| stop.store(true, Ordering::Relaxed),
         stop: &stop,
     };
@@ -194,7 +195,7 @@ fn a_simulation_stops_on_request() {
 fn progress_goes_from_0_to_1() {
     let (_directory, source) = file(&workload(1, 600_000, 20), "t.parquet");
     let reported = std::sync::Mutex::new(Vec::new());
-    let progress = Progress {
+    let progress = PassControl {
         report: &|share| reported.lock().expect("not poisoned").push(share),
         stop: &AtomicBool::new(false),
     };
@@ -394,9 +395,9 @@ fn a_sweep_equals_its_runs() {
         let sweep = Sweep {
             policies: SPECS.iter().map(|s| s.parse().expect("one")).collect(),
             sizes: vec![
-                Size::Frames(7),
-                Size::Share("10%".parse().expect("a share")),
-                Size::Share("0.01%".parse().expect("a share")),
+                BufferSize::Frames(7),
+                BufferSize::Share("10%".parse().expect("a share")),
+                BufferSize::Share("0.01%".parse().expect("a share")),
             ],
             asymmetries: ["1", "8", "128"].map(|r| r.parse().expect("one")).to_vec(),
             warmup,
@@ -447,7 +448,7 @@ fn time_lines_end_in_the_counts_whatever_the_threads() {
             policies: ["lru", "casa", "fd-buffer:interval=300", "belady"]
                 .map(|s| s.parse().expect("one"))
                 .to_vec(),
-            sizes: vec![Size::Frames(40), Size::Frames(60)],
+            sizes: vec![BufferSize::Frames(40), BufferSize::Frames(60)],
             asymmetries: ["1", "32"].map(|r| r.parse().expect("one")).to_vec(),
             warmup: Warmup::References(WARMUP),
             options: SimOptions {
@@ -501,7 +502,7 @@ struct MemoryStore {
     missed: std::cell::Cell<usize>,
 }
 
-impl Store for MemoryStore {
+impl ResultStore for MemoryStore {
     fn get(&self, key: &str) -> Option<Vec<u8>> {
         let found = self.stored.borrow().get(key).cloned();
         self.missed
@@ -519,8 +520,8 @@ fn some_policies(time_lines: bool) -> Sweep {
             .map(|s| s.parse().expect("one"))
             .to_vec(),
         sizes: vec![
-            Size::Share("10%".parse().expect("a share")),
-            Size::Frames(60),
+            BufferSize::Share("10%".parse().expect("a share")),
+            BufferSize::Frames(60),
         ],
         asymmetries: ["1", "32"].map(|r| r.parse().expect("one")).to_vec(),
         warmup: Warmup::Share("1%".parse().expect("a share")),
@@ -564,7 +565,7 @@ fn an_interrupted_sweep_stores_its_results_and_resumes_from_them() {
     let (_directory, source) = file(&workload(11, 600_000, 400), "t.txt");
     let store = MemoryStore::default();
     let mut sweep = some_policies(false);
-    sweep.sizes = vec![Size::Frames(40), Size::Frames(60)];
+    sweep.sizes = vec![BufferSize::Frames(40), BufferSize::Frames(60)];
     sweep.warmup = Warmup::References(0);
     let stop = AtomicBool::new(false);
     let stop_in_the_second_wave = |share| {
@@ -572,7 +573,7 @@ fn an_interrupted_sweep_stores_its_results_and_resumes_from_them() {
             stop.store(true, Ordering::Relaxed);
         }
     };
-    let progress = Progress {
+    let progress = PassControl {
         report: &stop_in_the_second_wave,
         stop: &stop,
     };
@@ -602,7 +603,7 @@ fn an_interrupted_sweep_stores_its_results_and_resumes_from_them() {
 /// Runs the cell alone, served by the device, with its events.
 fn on_device(
     source: &Source,
-    cell: &Cell,
+    cell: &SimCell,
     options: &SimOptions,
     device: AnyDevice,
 ) -> (ebbpool_sim::Counts, DeviceOutcome, Vec<u8>) {

@@ -14,13 +14,13 @@ impl Random {
     }
 
     /// Any number.
-    pub fn any(&mut self) -> u64 {
+    pub fn number(&mut self) -> u64 {
         self.0.next_u64()
     }
 
     /// A number below `count`, 0 for a count of 0. The bias of the remainder does not matter here.
     pub fn below(&mut self, count: u64) -> u64 {
-        self.any() % count.max(1)
+        self.number() % count.max(1)
     }
 
     /// True once in `count` times.

@@ -309,7 +309,7 @@ pub fn thread_number() -> Option<usize> {
 
 /// A random number for the scenario, from a source of the run's own; 0 outside a run.
 pub fn random() -> u64 {
-    current().map_or(0, |it| it.world.state.lock().scenario.any())
+    current().map_or(0, |it| it.world.state.lock().scenario.number())
 }
 
 /// Ends the run as failed, and panics. The run fails even if the code under test catches the panic.
@@ -696,7 +696,7 @@ impl World {
 
 impl State {
     fn add(&mut self, name: &str, worker: Arc<Worker>) -> usize {
-        let priority = self.lowest_priority + self.random.any() / 2;
+        let priority = self.lowest_priority + self.random.number() / 2;
         self.tasks.push(Task {
             name: name.into(),
             status: Status::Runnable,

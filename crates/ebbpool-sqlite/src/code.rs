@@ -7,42 +7,42 @@ use crate::ffi;
 
 /// A result code of SQLite's other than `SQLITE_OK`, such as `SQLITE_IOERR_FSYNC`.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub struct Code(pub c_int);
+pub struct SqliteCode(pub c_int);
 
 /// A result whose error SQLite understands.
-pub type Answer<T> = Result<T, Code>;
+pub type SqliteResult<T> = Result<T, SqliteCode>;
 
-impl Code {
+impl SqliteCode {
     /// `SQLITE_IOERR`: an input or output failed.
-    pub const IO: Code = Code(ffi::IOERR);
+    pub const IO: SqliteCode = SqliteCode(ffi::IOERR);
     /// `SQLITE_BUSY`: another process or handle has the file.
-    pub const BUSY: Code = Code(ffi::BUSY);
+    pub const BUSY: SqliteCode = SqliteCode(ffi::BUSY);
     /// `SQLITE_CANTOPEN`: the file cannot be opened.
-    pub const CANT_OPEN: Code = Code(ffi::CANTOPEN);
+    pub const CANT_OPEN: SqliteCode = SqliteCode(ffi::CANTOPEN);
     /// `SQLITE_MISUSE`: the call came from the wrong process.
-    pub const MISUSE: Code = Code(ffi::MISUSE);
+    pub const MISUSE: SqliteCode = SqliteCode(ffi::MISUSE);
 
     /// `Ok` for `SQLITE_OK`, otherwise the code as an error.
-    pub fn check(code: c_int) -> Answer<()> {
+    pub fn check(code: c_int) -> SqliteResult<()> {
         match code {
             ffi::OK => Ok(()),
-            code => Err(Code(code)),
+            code => Err(SqliteCode(code)),
         }
     }
 
     /// The code that a method of a VFS returns for a result.
-    pub fn of(answer: Answer<()>) -> c_int {
+    pub fn of(answer: SqliteResult<()>) -> c_int {
         answer.err().map_or(ffi::OK, |code| code.0)
     }
 }
 
-impl fmt::Debug for Code {
+impl fmt::Debug for SqliteCode {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, formatter)
     }
 }
 
-impl fmt::Display for Code {
+impl fmt::Display for SqliteCode {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let text = match self.0 {
             ffi::BUSY => "another process or handle has the file",
@@ -58,4 +58,4 @@ impl fmt::Display for Code {
     }
 }
 
-impl std::error::Error for Code {}
+impl std::error::Error for SqliteCode {}

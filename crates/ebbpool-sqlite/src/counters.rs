@@ -2,8 +2,8 @@
 
 use metrics::{Counter, counter};
 
-use crate::family::Requested;
-use crate::store::Written;
+use crate::database_state::RequestedWrites;
+use crate::store::WrittenBytes;
 
 /// The counters of a database, and what they have counted of this time that the process owns it.
 pub(crate) struct Counters {
@@ -33,7 +33,12 @@ impl Counters {
     }
 
     /// Adds what has come since the last call.
-    pub(crate) fn update(&mut self, written: &Written, temporary: u64, asked: &Requested) {
+    pub(crate) fn update(
+        &mut self,
+        written: &WrittenBytes,
+        temporary: u64,
+        asked: &RequestedWrites,
+    ) {
         let figures = [
             written.log,
             written.in_place,

@@ -42,7 +42,7 @@
 
 use xxhash_rust::xxh3::{Xxh3, xxh3_64, xxh3_64_with_seed};
 
-use crate::code::Answer;
+use crate::code::SqliteResult;
 
 /// Bytes of the file's header, of a record's header, and of a section's.
 pub(crate) const HEADER: usize = 64;
@@ -97,7 +97,7 @@ pub(crate) struct Record {
 
 /// What a record says about one page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Section {
+pub(crate) struct PageDelta {
     pub(crate) page: u32,
     /// True if the page was all zeros before.
     pub(crate) fresh: bool,
@@ -106,7 +106,7 @@ pub(crate) struct Section {
     pub(crate) bytes: u32,
 }
 
-impl Section {
+impl PageDelta {
     /// The runs in the bytes of the section's record.
     pub(crate) fn runs<'a>(&self, record: &'a [u8]) -> &'a [u8] {
         let at = self.at as usize;
@@ -268,8 +268,8 @@ impl Heads {
     /// Reads the headers of a file of `length` bytes.
     pub(crate) fn read(
         length: u64,
-        mut read: impl FnMut(u64, &mut [u8]) -> Answer<()>,
-    ) -> Answer<Heads> {
+        mut read: impl FnMut(u64, &mut [u8]) -> SqliteResult<()>,
+    ) -> SqliteResult<Heads> {
         let mut bytes = [0; RECORDS as usize];
         read(0, &mut bytes[..length.min(RECORDS) as usize])?;
         let at = |slot: usize| &bytes[SLOTS[slot] as usize..][..HEADER];
@@ -335,7 +335,7 @@ impl Record {
     }
 
     /// The sections of a whole record; `None` if they make no sense.
-    pub(crate) fn sections(&self, bytes: &[u8], page_size: usize) -> Option<Vec<Section>> {
+    pub(crate) fn sections(&self, bytes: &[u8], page_size: usize) -> Option<Vec<PageDelta>> {
         let words = page_size / WORD;
         let mut sections = Vec::new();
         let mut at = RECORD;
@@ -353,7 +353,7 @@ impl Record {
             if page == 0 || page > self.size {
                 return None;
             }
-            sections.push(Section {
+            sections.push(PageDelta {
                 page,
                 fresh: runs & FRESH != 0,
                 at: begin as u32,
@@ -378,16 +378,16 @@ pub(crate) fn apply(runs: &[u8], page: &mut [u8]) {
 }
 
 /// A record that is being made.
-pub(crate) struct Draft {
+pub(crate) struct EpochDraft {
     bytes: Vec<u8>,
-    sections: Vec<Section>,
+    sections: Vec<PageDelta>,
     /// See [`Record::follows_checkpoint`].
     pub(crate) follows_checkpoint: bool,
 }
 
-impl Draft {
-    pub(crate) fn new() -> Draft {
-        Draft {
+impl EpochDraft {
+    pub(crate) fn new() -> EpochDraft {
+        EpochDraft {
             bytes: vec![0; RECORD],
             sections: Vec::new(),
             follows_checkpoint: false,
@@ -433,7 +433,7 @@ impl Draft {
         }
         let fresh = if old.is_none() { FRESH } else { 0 };
         self.bytes[begin + 4..begin + 8].copy_from_slice(&(runs | fresh).to_le_bytes());
-        self.sections.push(Section {
+        self.sections.push(PageDelta {
             page,
             fresh: old.is_none(),
             at: (begin + SECTION) as u32,
@@ -453,7 +453,7 @@ impl Draft {
         number: u32,
         time: u64,
         before: u64,
-    ) -> (Vec<u8>, Vec<Section>, u64) {
+    ) -> (Vec<u8>, Vec<PageDelta>, u64) {
         self.bytes
             .resize(self.bytes.len().next_multiple_of(WORD), 0);
         let length = self.bytes.len() as u32;
@@ -474,7 +474,7 @@ impl Draft {
 }
 
 /// What a file of deltas holds.
-pub(crate) struct Scanned {
+pub(crate) struct ScannedLog {
     /// The end of the last whole record, and its checksum.
     pub(crate) end: u64,
     pub(crate) checksum: u64,
@@ -488,8 +488,8 @@ fn sum_at(
     at: u64,
     record: &Record,
     before: u64,
-    read: &mut impl FnMut(u64, &mut [u8]) -> Answer<()>,
-) -> Answer<u64> {
+    read: &mut impl FnMut(u64, &mut [u8]) -> SqliteResult<()>,
+) -> SqliteResult<u64> {
     let mut hash = Xxh3::with_seed(before);
     let length = record.length as usize;
     let mut piece = vec![0; length.min(PIECE)];
@@ -512,8 +512,8 @@ fn record_at(
     at: u64,
     length: u64,
     header: &Header,
-    read: &mut impl FnMut(u64, &mut [u8]) -> Answer<()>,
-) -> Answer<Option<Record>> {
+    read: &mut impl FnMut(u64, &mut [u8]) -> SqliteResult<()>,
+) -> SqliteResult<Option<Record>> {
     let mut bytes = [0; RECORD];
     if at + RECORD as u64 > length {
         return Ok(None);
@@ -528,10 +528,10 @@ fn record_at(
 pub(crate) fn scan(
     length: u64,
     header: &Header,
-    mut read: impl FnMut(u64, &mut [u8]) -> Answer<()>,
-    mut each: impl FnMut(&Record, u64, &[Section], &[u8]),
-) -> Answer<Scanned> {
-    let mut scanned = Scanned {
+    mut read: impl FnMut(u64, &mut [u8]) -> SqliteResult<()>,
+    mut each: impl FnMut(&Record, u64, &[PageDelta], &[u8]),
+) -> SqliteResult<ScannedLog> {
+    let mut scanned = ScannedLog {
         end: header.records(),
         checksum: header.seed(),
         epochs: 0,
@@ -565,9 +565,9 @@ pub(crate) fn scan(
 pub(crate) fn epoch_behind(
     length: u64,
     header: &Header,
-    scanned: &Scanned,
-    mut read: impl FnMut(u64, &mut [u8]) -> Answer<()>,
-) -> Answer<Option<u32>> {
+    scanned: &ScannedLog,
+    mut read: impl FnMut(u64, &mut [u8]) -> SqliteResult<()>,
+) -> SqliteResult<Option<u32>> {
     /// Bytes of which checksums are computed, as a multiple of the file: what looks like more records is an attack.
     const MOST: u64 = 4;
     if !header.is_numbered() {

@@ -4,7 +4,7 @@
 
 use std::ffi::{CString, c_char, c_int};
 
-use crate::code::{Answer, Code};
+use crate::code::{SqliteCode, SqliteResult};
 use crate::ffi::{self, File, IoMethods, Vfs};
 
 /// SQLite's unix VFS uses the lowest 17 bits of a length: a write of 128 KiB would write nothing, and say that the disk
@@ -30,13 +30,13 @@ unsafe impl Sync for BaseVfs {}
 
 impl BaseVfs {
     /// True if a file exists.
-    pub(crate) fn exists(self, path: &str) -> Answer<bool> {
-        let path = CString::new(path).map_err(|_| Code::CANT_OPEN)?;
+    pub(crate) fn exists(self, path: &str) -> SqliteResult<bool> {
+        let path = CString::new(path).map_err(|_| SqliteCode::CANT_OPEN)?;
         let mut found = 0;
         // SAFETY: a registered VFS has all methods; the path ends with a zero and lives until the call returns.
         let code =
             unsafe { ((*self.0).xAccess)(self.0, path.as_ptr(), ffi::ACCESS_EXISTS, &mut found) };
-        Code::check(code)?;
+        SqliteCode::check(code)?;
         Ok(found != 0)
     }
 
@@ -47,12 +47,12 @@ impl BaseVfs {
     }
 
     /// Deletes a file, if it exists, and makes the deletion durable if `durable`.
-    pub(crate) fn delete(self, path: &str, durable: bool) -> Answer<()> {
-        let path = CString::new(path).map_err(|_| Code::CANT_OPEN)?;
+    pub(crate) fn delete(self, path: &str, durable: bool) -> SqliteResult<()> {
+        let path = CString::new(path).map_err(|_| SqliteCode::CANT_OPEN)?;
         // SAFETY: as in `exists`.
         match unsafe { ((*self.0).xDelete)(self.0, path.as_ptr(), c_int::from(durable)) } {
             ffi::IOERR_DELETE_NOENT => Ok(()),
-            code => Code::check(code),
+            code => SqliteCode::check(code),
         }
     }
 }
@@ -72,7 +72,7 @@ unsafe impl Send for BaseFile {}
 
 impl BaseFile {
     /// Opens a file with SQLite's flags of `xOpen`.
-    pub(crate) fn open(base: BaseVfs, path: &str, flags: c_int) -> Answer<BaseFile> {
+    pub(crate) fn open(base: BaseVfs, path: &str, flags: c_int) -> SqliteResult<BaseFile> {
         // SQLite reads URI parameters behind a name, and the kind of a journal's database before it: zeros say that there
         // are none.
         let mut name = vec![0u8; 8];
@@ -83,7 +83,7 @@ impl BaseFile {
     }
 
     /// Opens a temporary file that the VFS deletes at once or when the handle is closed.
-    pub(crate) fn temporary(base: BaseVfs) -> Answer<BaseFile> {
+    pub(crate) fn temporary(base: BaseVfs) -> SqliteResult<BaseFile> {
         let flags = ffi::OPEN_READWRITE
             | ffi::OPEN_CREATE
             | ffi::OPEN_EXCLUSIVE
@@ -96,7 +96,11 @@ impl BaseFile {
     /// # Safety
     ///
     /// A name is as SQLite's names are: eight zeros, the path, and zeros.
-    unsafe fn open_name(base: BaseVfs, name: Option<Vec<u8>>, flags: c_int) -> Answer<BaseFile> {
+    unsafe fn open_name(
+        base: BaseVfs,
+        name: Option<Vec<u8>>,
+        flags: c_int,
+    ) -> SqliteResult<BaseFile> {
         // SAFETY: a registered VFS has a size for its handles, and all methods.
         let (code, file) = unsafe {
             let words = ((*base.0).szOsFile as usize).div_ceil(8) + 1;
@@ -116,7 +120,7 @@ impl BaseFile {
             (code, file)
         };
         // Dropping the handle closes it, also where opening failed and the VFS has set its methods.
-        Code::check(code).map(|()| file)
+        SqliteCode::check(code).map(|()| file)
     }
 
     /// True if the VFS could open it for reading only.
@@ -135,7 +139,7 @@ impl BaseFile {
     }
 
     /// Reads bytes from an offset on; what is beyond the end reads as zeros.
-    pub(crate) fn read(&mut self, at: u64, into: &mut [u8]) -> Answer<()> {
+    pub(crate) fn read(&mut self, at: u64, into: &mut [u8]) -> SqliteResult<()> {
         for (index, part) in into.chunks_mut(MOST_BYTES).enumerate() {
             let at = at as i64 + (index * MOST_BYTES) as i64;
             let methods = self.methods();
@@ -150,14 +154,14 @@ impl BaseFile {
             };
             // A short read has filled the rest with zeros.
             if code != ffi::IOERR_SHORT_READ {
-                Code::check(code)?;
+                SqliteCode::check(code)?;
             }
         }
         Ok(())
     }
 
     /// Writes bytes at an offset.
-    pub(crate) fn write(&mut self, at: u64, bytes: &[u8]) -> Answer<()> {
+    pub(crate) fn write(&mut self, at: u64, bytes: &[u8]) -> SqliteResult<()> {
         for (index, part) in bytes.chunks(MOST_BYTES).enumerate() {
             let at = at as i64 + (index * MOST_BYTES) as i64;
             let methods = self.methods();
@@ -165,7 +169,7 @@ impl BaseFile {
             let code = unsafe {
                 (methods.xWrite)(self.handle(), part.as_ptr().cast(), part.len() as c_int, at)
             };
-            Code::check(code)?;
+            SqliteCode::check(code)?;
         }
         Ok(())
     }
@@ -181,30 +185,30 @@ impl BaseFile {
     }
 
     /// The length in bytes.
-    pub(crate) fn length(&mut self) -> Answer<u64> {
+    pub(crate) fn length(&mut self) -> SqliteResult<u64> {
         let methods = self.methods();
         let mut length = 0;
         // SAFETY: the handle is open.
-        Code::check(unsafe { (methods.xFileSize)(self.handle(), &mut length) })?;
+        SqliteCode::check(unsafe { (methods.xFileSize)(self.handle(), &mut length) })?;
         Ok(length as u64)
     }
 
     /// Cuts the file off.
-    pub(crate) fn truncate(&mut self, length: u64) -> Answer<()> {
+    pub(crate) fn truncate(&mut self, length: u64) -> SqliteResult<()> {
         let methods = self.methods();
         // SAFETY: the handle is open.
-        Code::check(unsafe { (methods.xTruncate)(self.handle(), length as i64) })
+        SqliteCode::check(unsafe { (methods.xTruncate)(self.handle(), length as i64) })
     }
 
     /// Makes everything written so far survive a crash.
-    pub(crate) fn sync(&mut self) -> Answer<()> {
+    pub(crate) fn sync(&mut self) -> SqliteResult<()> {
         let methods = self.methods();
         // SAFETY: the handle is open.
-        Code::check(unsafe { (methods.xSync)(self.handle(), ffi::SYNC_NORMAL) })
+        SqliteCode::check(unsafe { (methods.xSync)(self.handle(), ffi::SYNC_NORMAL) })
     }
 
     /// Locks the file for this process alone; `BUSY` if another process has it open and locked.
-    pub(crate) fn lock_exclusively(&mut self) -> Answer<()> {
+    pub(crate) fn lock_exclusively(&mut self) -> SqliteResult<()> {
         let methods = self.methods();
         for level in [ffi::LOCK_SHARED, ffi::LOCK_EXCLUSIVE] {
             // SAFETY: the handle is open.
@@ -212,24 +216,24 @@ impl BaseFile {
             if code != ffi::OK {
                 self.unlock();
                 // The unix VFS says SQLITE_PROTOCOL or an I/O error where a network file system has no locks.
-                return Err(Code(code));
+                return Err(SqliteCode(code));
             }
         }
         Ok(())
     }
 
     /// Raises the level of the lock.
-    pub(crate) fn lock(&mut self, level: c_int) -> Answer<()> {
+    pub(crate) fn lock(&mut self, level: c_int) -> SqliteResult<()> {
         let methods = self.methods();
         // SAFETY: the handle is open.
-        Code::check(unsafe { (methods.xLock)(self.handle(), level) })
+        SqliteCode::check(unsafe { (methods.xLock)(self.handle(), level) })
     }
 
     /// Lowers the level of the lock.
-    pub(crate) fn unlock_to(&mut self, level: c_int) -> Answer<()> {
+    pub(crate) fn unlock_to(&mut self, level: c_int) -> SqliteResult<()> {
         let methods = self.methods();
         // SAFETY: the handle is open.
-        Code::check(unsafe { (methods.xUnlock)(self.handle(), level) })
+        SqliteCode::check(unsafe { (methods.xUnlock)(self.handle(), level) })
     }
 
     /// Gives the lock up.

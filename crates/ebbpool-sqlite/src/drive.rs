@@ -1,25 +1,25 @@
 //! What a database does on the disk: epochs, checkpoints, and looks at the disk before SQLite commits.
 //!
-//! The thread has the lock of the files all the time, and that of the family only to take pages along and to give them
+//! The thread has the lock of the files all the time, and that of the state only to take pages along and to give them
 //! back: meanwhile other threads read and, where the window allows it, commit.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use crate::code::{Answer, Code};
-use crate::family::{Family, Source, Transaction};
+use crate::code::{SqliteCode, SqliteResult};
+use crate::database_state::{DatabaseState, PageSource, Transaction};
 use crate::health::HealthNote;
 use crate::instance::Instance;
-use crate::shared::{Shared, State};
-use crate::store::{SLICE, Store};
+use crate::shared::{Ownership, SharedDatabase};
+use crate::store::{DurableFiles, SLICE};
 
 impl Instance {
     /// Calls `with` with the files of a database, if they are this process's.
     fn with_store<R: Default>(
         &self,
-        shared: &Shared,
-        with: impl FnOnce(&mut Store) -> Answer<R>,
-    ) -> Answer<R> {
+        shared: &SharedDatabase,
+        with: impl FnOnce(&mut DurableFiles) -> SqliteResult<R>,
+    ) -> SqliteResult<R> {
         match shared.writer_for_commit()?.as_mut() {
             Some(store) => with(store),
             None => Ok(R::default()),
@@ -31,27 +31,31 @@ impl Instance {
     /// # Errors
     ///
     /// Then nothing has changed, and the next attempt writes all of it again.
-    pub(crate) fn epoch(&self, shared: &Shared) -> Answer<()> {
+    pub(crate) fn epoch(&self, shared: &SharedDatabase) -> SqliteResult<()> {
         self.with_store(shared, |store| self.epoch_with(shared, store, None))
     }
 
     /// The last epoch before a database is closed.
-    pub(crate) fn last_epoch(&self, shared: &Shared, store: &mut Store) -> Answer<()> {
+    pub(crate) fn last_epoch(
+        &self,
+        shared: &SharedDatabase,
+        store: &mut DurableFiles,
+    ) -> SqliteResult<()> {
         self.epoch_with(shared, store, None)
     }
 
     /// Makes durable what is committed, and a transaction that is about to be.
     fn epoch_with(
         &self,
-        shared: &Shared,
-        store: &mut Store,
+        shared: &SharedDatabase,
+        store: &mut DurableFiles,
         transaction: Option<&Transaction>,
-    ) -> Answer<()> {
-        let taken = shared.with_family(self.now(), |family| {
-            let Some(pages) = family.pool() else {
+    ) -> SqliteResult<()> {
+        let taken = shared.with_state(self.now(), |state| {
+            let Some(pages) = state.pool() else {
                 return Ok(None);
             };
-            Ok(family.take_off(transaction).map(|flight| (flight, pages)))
+            Ok(state.take_off(transaction).map(|flight| (flight, pages)))
         })?;
         let Some((flight, pages)) = taken else {
             return Ok(());
@@ -62,8 +66,8 @@ impl Instance {
         let change = match written {
             Ok(change) => change,
             Err(code) => {
-                shared.with_family(self.now(), |family| {
-                    family.bring_back(code);
+                shared.with_state(self.now(), |state| {
+                    state.bring_back(code);
                     Ok(())
                 })?;
                 shared.publish_health(self.now());
@@ -71,16 +75,16 @@ impl Instance {
                 return Err(code);
             }
         };
-        // Read without the family's lock, which readers need.
-        let lagging = shared.with_family(self.now(), |family| Ok(family.lagging_pages(&flight)))?;
-        let memory = shared.with_family(self.now(), |family| Ok(family.memory.clone()))?;
+        // Read without the lock of the state, which readers need.
+        let lagging = shared.with_state(self.now(), |state| Ok(state.lagging_pages(&flight)))?;
+        let memory = shared.with_state(self.now(), |state| Ok(state.memory.clone()))?;
         let mut before = HashMap::new();
         for page in lagging {
             if let Ok(old) = pages.read(page, |old| memory.store_surely(old)) {
                 before.insert(page, Arc::new(old));
             }
         }
-        let landed = shared.with_family(self.now(), |family| family.land(flight, change, before));
+        let landed = shared.with_state(self.now(), |state| state.land(flight, change, before));
         if !store.is_closing
             && let Err(error) = store.place_what_is_only_in_wal()
         {
@@ -88,8 +92,8 @@ impl Instance {
             tracing::warn!(%error, "an epoch cannot be brought in place");
         }
         store.publish();
-        shared.with_family(self.now(), |family| {
-            family.note_places();
+        shared.with_state(self.now(), |state| {
+            state.note_places();
             Ok(())
         })?;
         shared.publish_health(self.now());
@@ -99,14 +103,14 @@ impl Instance {
 
     /// Makes everything committed durable, and brings it in place. With `is_asked` a program is about to look at the files:
     /// they get no mark until the next epoch.
-    pub(crate) fn checkpoint(&self, shared: &Shared, is_asked: bool) -> Answer<()> {
+    pub(crate) fn checkpoint(&self, shared: &SharedDatabase, is_asked: bool) -> SqliteResult<()> {
         self.epoch(shared)?;
         loop {
             let mut writer = shared.writer_for_work()?;
             let Some(store) = writer.as_mut() else {
                 return Ok(());
             };
-            if shared.with_family(self.now(), |family| Ok(family.is_epoch_due()))? {
+            if shared.with_state(self.now(), |state| Ok(state.is_epoch_due()))? {
                 self.epoch_with(shared, store, None)?;
             }
             if self.do_slice(shared, store, is_asked, self.slice(store))? {
@@ -120,16 +124,16 @@ impl Instance {
     /// Brings in place what the logs hold.
     pub(crate) fn bring_in_place(
         &self,
-        shared: &Shared,
-        store: &mut Store,
+        shared: &SharedDatabase,
+        store: &mut DurableFiles,
         removes_mark: bool,
-    ) -> Answer<()> {
+    ) -> SqliteResult<()> {
         self.do_slice(shared, store, removes_mark, u64::MAX)
             .map(drop)
     }
 
     /// Bytes of a slice of a checkpoint. Simulated databases are small.
-    fn slice(&self, store: &Store) -> u64 {
+    fn slice(&self, store: &DurableFiles) -> u64 {
         const PAGES_IN_SIMULATIONS: u64 = 8;
         match self.is_simulated() {
             true => PAGES_IN_SIMULATIONS * store.page_size() as u64,
@@ -140,23 +144,23 @@ impl Instance {
     /// Does a slice of about `bytes` bytes of what brings the logs in place, and returns true if it was the last one.
     fn do_slice(
         &self,
-        shared: &Shared,
-        store: &mut Store,
+        shared: &SharedDatabase,
+        store: &mut DurableFiles,
         removes_mark: bool,
         bytes: u64,
-    ) -> Answer<bool> {
-        let pages = shared.with_family(self.now(), |family| Ok(family.pool()))?;
+    ) -> SqliteResult<bool> {
+        let pages = shared.with_state(self.now(), |state| Ok(state.pool()))?;
         let Some(pages) = pages else {
             return Ok(true);
         };
         let was_in_place = store.is_in_place();
         let placed = store.do_slice(&pages, removes_mark, bytes);
         store.publish();
-        shared.with_family(self.now(), |family| {
+        shared.with_state(self.now(), |state| {
             if let Err(code) = placed {
-                family.checkpoint_has_failed(code);
+                state.checkpoint_has_failed(code);
             }
-            family.note_places();
+            state.note_places();
             Ok(())
         })?;
         if placed.is_err() {
@@ -169,12 +173,16 @@ impl Instance {
     }
 
     /// Makes the epoch that is due, and a slice of the checkpoint. Returns false if another slice is to follow.
-    pub(crate) fn do_what_is_due(&self, shared: &Shared, store: &mut Store) -> Answer<bool> {
-        if shared.with_family(self.now(), |family| Ok(family.is_epoch_due()))? {
+    pub(crate) fn do_what_is_due(
+        &self,
+        shared: &SharedDatabase,
+        store: &mut DurableFiles,
+    ) -> SqliteResult<bool> {
+        if shared.with_state(self.now(), |state| Ok(state.is_epoch_due()))? {
             self.epoch_with(shared, store, None)?;
         }
         let mut is_done = true;
-        if shared.with_family(self.now(), |family| Ok(family.is_checkpoint_due()))? {
+        if shared.with_state(self.now(), |state| Ok(state.is_checkpoint_due()))? {
             is_done = self.do_slice(shared, store, false, self.slice(store))?;
         }
         if store.must_cover() {
@@ -182,19 +190,19 @@ impl Instance {
             store.publish();
         }
         match store.must_cover() {
-            true => Err(Code::IO),
+            true => Err(SqliteCode::IO),
             false => Ok(is_done),
         }
     }
 
     /// Where no thread does it, does a slice of the checkpoint if the logs are long or old. The commit before is durable, or as
     /// durable as the window says, whatever becomes of this.
-    fn checkpoint_if_due(&self, shared: &Shared) {
+    fn checkpoint_if_due(&self, shared: &SharedDatabase) {
         if !self.is_simulated() {
             return;
         }
         let done = self.with_store(shared, |store| {
-            match shared.with_family(self.now(), |family| Ok(family.is_checkpoint_due()))? {
+            match shared.with_state(self.now(), |state| Ok(state.is_checkpoint_due()))? {
                 true => self
                     .do_slice(shared, store, false, self.slice(store))
                     .map(drop),
@@ -214,7 +222,7 @@ impl Instance {
     /// # Errors
     ///
     /// Then SQLite rolls the transaction back.
-    fn prepare(&self, shared: &Shared, transaction: &Transaction) -> Answer<bool> {
+    fn prepare(&self, shared: &SharedDatabase, transaction: &Transaction) -> SqliteResult<bool> {
         let prepared = self.look_for_room(shared, transaction);
         if let Err(code) = prepared {
             self.note_refusal(shared, code)?;
@@ -223,26 +231,30 @@ impl Instance {
     }
 
     /// Notes that a transaction was refused, for other processes.
-    fn note_refusal(&self, shared: &Shared, code: Code) -> Answer<()> {
-        shared.with_family(self.now(), |family| {
+    fn note_refusal(&self, shared: &SharedDatabase, code: SqliteCode) -> SqliteResult<()> {
+        shared.with_state(self.now(), |state| {
             let text = format!("a transaction was refused: {code}");
-            family.notes.last_refusal = Some(HealthNote::now(text));
+            state.notes.last_refusal = Some(HealthNote::now(text));
             Ok(())
         })?;
         shared.publish_health(self.now());
         Ok(())
     }
 
-    fn look_for_room(&self, shared: &Shared, transaction: &Transaction) -> Answer<bool> {
-        if shared.with_family(self.now(), |family| Ok(family.is_flight_late()))? {
+    fn look_for_room(
+        &self,
+        shared: &SharedDatabase,
+        transaction: &Transaction,
+    ) -> SqliteResult<bool> {
+        if shared.with_state(self.now(), |state| Ok(state.is_flight_late()))? {
             self.with_store(shared, |_| Ok(()))?;
         }
-        let (is_urgent, room, figures) = shared.with_family(self.now(), |family| {
-            let figures = family.stored.figures();
+        let (is_urgent, room, figures) = shared.with_state(self.now(), |state| {
+            let figures = state.stored.figures();
             Ok((
                 // What is late is tried again before more is committed: a power cut loses the commits of one window only.
-                family.is_urgent(transaction) || family.is_late(),
-                family.room_for(transaction),
+                state.is_urgent(transaction) || state.is_late(),
+                state.room_for(transaction),
                 figures,
             ))
         })?;
@@ -257,21 +269,26 @@ impl Instance {
     }
 
     /// Writes to SQLite's WAL, and prepares the commit that this completes.
-    pub(crate) fn write_wal(&self, shared: &Shared, at: u64, bytes: &[u8]) -> Answer<()> {
-        if !self.with_family(shared, |family| family.write_wal(at, bytes))? {
+    pub(crate) fn write_wal(
+        &self,
+        shared: &SharedDatabase,
+        at: u64,
+        bytes: &[u8],
+    ) -> SqliteResult<()> {
+        if !self.with_state(shared, |state| state.write_wal(at, bytes))? {
             return Ok(());
         }
-        let needs_store = self.with_family(shared, |family| Ok(family.wal_needs_store()))?;
+        let needs_store = self.with_state(shared, |state| Ok(state.wal_needs_store()))?;
         let found = match needs_store {
             true => self.with_store(shared, |store| {
-                shared.with_family(self.now(), |family| family.wal_transaction(Some(store)))
+                shared.with_state(self.now(), |state| state.wal_transaction(Some(store)))
             }),
-            false => self.with_family(shared, |family| family.wal_transaction(None)),
+            false => self.with_state(shared, |state| state.wal_transaction(None)),
         };
         let prepared = found.and_then(|found| match found {
-            _ if self.with_family(shared, |family| Ok(family.has_missed_commit()))? => {
-                self.note_refusal(shared, Code::IO)?;
-                Err(Code::IO)
+            _ if self.with_state(shared, |state| Ok(state.has_missed_commit()))? => {
+                self.note_refusal(shared, SqliteCode::IO)?;
+                Err(SqliteCode::IO)
             }
             Some(transaction) => {
                 let is_durable = self.prepare(shared, &transaction)?;
@@ -279,35 +296,35 @@ impl Instance {
             }
             None => Ok(None),
         });
-        self.with_family(shared, |family| match prepared {
+        self.with_state(shared, |state| match prepared {
             Ok(Some((transaction, is_durable))) => {
-                family.prepare_wal(transaction, is_durable);
+                state.prepare_wal(transaction, is_durable);
                 Ok(())
             }
             // A VFS above has yet to write frames; the commit is looked for again when its writer ends.
             Ok(None) => Ok(()),
             Err(code) => {
-                family.refuse_wal()?;
+                state.refuse_wal()?;
                 Err(code)
             }
         })
     }
 
     /// SQLite is about to commit, or has undone, what it has written to the main file.
-    pub(crate) fn prepare_main(&self, shared: &Shared) -> Answer<()> {
+    pub(crate) fn prepare_main(&self, shared: &SharedDatabase) -> SqliteResult<()> {
         self.change_page_size(shared)?;
-        let (before, transaction) = self.with_family(shared, |family| {
-            Ok((family.main_is_synced(), family.main_transaction_in_doubt()?))
+        let (before, transaction) = self.with_state(shared, |state| {
+            Ok((state.main_is_synced(), state.main_transaction_in_doubt()?))
         })?;
         let Some(transaction) = transaction else {
             return Ok(());
         };
         match self.prepare(shared, &transaction) {
-            Ok(is_durable) => self.with_family(shared, |family| {
-                family.main_is_prepared(is_durable);
+            Ok(is_durable) => self.with_state(shared, |state| {
+                state.main_is_prepared(is_durable);
                 Ok(())
             }),
-            Err(code) => match self.with_family(shared, |family| family.undo_main(before))? {
+            Err(code) => match self.with_state(shared, |state| state.undo_main(before))? {
                 true => Ok(()),
                 false => Err(code),
             },
@@ -319,19 +336,14 @@ impl Instance {
     /// # Errors
     ///
     /// If a VFS above has not said that the main file was about to be committed, and the epoch cannot be made durable.
-    pub(crate) fn commit_main(&self, shared: &Arc<Shared>) -> Answer<()> {
+    pub(crate) fn commit_main(&self, shared: &Arc<SharedDatabase>) -> SqliteResult<()> {
         self.change_page_size(shared)?;
         let (has_changed, is_prepared, window, super_journal) =
-            self.with_family(shared, |family| {
-                let has_changed = family.take_main()?;
-                let is_prepared = family.main_is_settled();
-                let window = family.options.window;
-                Ok((
-                    has_changed,
-                    is_prepared,
-                    window,
-                    family.super_journal.take(),
-                ))
+            self.with_state(shared, |state| {
+                let has_changed = state.take_main()?;
+                let is_prepared = state.main_is_settled();
+                let window = state.options.window;
+                Ok((has_changed, is_prepared, window, state.super_journal.take()))
             })?;
         if let Some(super_journal) = super_journal {
             self.commit_together(&super_journal);
@@ -352,11 +364,11 @@ impl Instance {
     }
 
     /// SQLite says that a transaction in its WAL is committed.
-    pub(crate) fn commit_wal(&self, shared: &Shared) -> Answer<()> {
-        let (is_late, has_missed) = self.with_family(shared, |family| {
-            family.wal_is_committed();
-            let is_late = family.options.window == 0.0 && family.due().is_some();
-            Ok((is_late, family.has_missed_commit()))
+    pub(crate) fn commit_wal(&self, shared: &SharedDatabase) -> SqliteResult<()> {
+        let (is_late, has_missed) = self.with_state(shared, |state| {
+            state.wal_is_committed();
+            let is_late = state.options.window == 0.0 && state.due().is_some();
+            Ok((is_late, state.has_missed_commit()))
         })?;
         if has_missed {
             shared.publish_health(self.now());
@@ -372,16 +384,16 @@ impl Instance {
 
     /// Where a transaction has written the database anew, with pages of another size, brings in place what was committed
     /// before, and cuts the transaction into such pages.
-    fn change_page_size(&self, shared: &Shared) -> Answer<()> {
-        let new = |family: &mut Family| family.new_page_size();
-        if self.with_family(shared, new)?.is_none() {
+    fn change_page_size(&self, shared: &SharedDatabase) -> SqliteResult<()> {
+        let new = |state: &mut DatabaseState| state.new_page_size();
+        if self.with_state(shared, new)?.is_none() {
             return Ok(());
         }
         self.with_store(shared, |store| {
             self.epoch_with(shared, store, None)?;
             self.bring_in_place(shared, store, false)?;
-            shared.with_family(self.now(), |family| match family.new_page_size()? {
-                Some(page_size) => family.change_page_size(store, page_size),
+            shared.with_state(self.now(), |state| match state.new_page_size()? {
+                Some(page_size) => state.change_page_size(store, page_size),
                 None => Ok(()),
             })
         })
@@ -392,41 +404,44 @@ impl Instance {
     /// Writes to the main file.
     pub(crate) fn write_main(
         &self,
-        shared: &Shared,
+        shared: &SharedDatabase,
         at: u64,
         bytes: &[u8],
         is_checkpoint: bool,
-    ) -> Answer<()> {
+    ) -> SqliteResult<()> {
         let count = bytes.len();
-        if let Some(size) = self.with_family(shared, |f| Ok(f.page_size_of_write(count)))? {
+        if let Some(size) = self.with_state(shared, |f| Ok(f.page_size_of_write(count)))? {
             self.with_store(shared, |store| {
-                shared.with_family(self.now(), |family| {
-                    family.begin_with_page_size(store, size)
-                })
+                shared.with_state(self.now(), |state| state.begin_with_page_size(store, size))
             })?;
         }
         if is_checkpoint {
             self.read_ahead(shared, at)?;
         }
-        self.with_family(shared, |family| family.write_main(at, bytes, is_checkpoint))
+        self.with_state(shared, |state| state.write_main(at, bytes, is_checkpoint))
     }
 
-    /// Has the pool read the page that SQLite's checkpoint writes, which the family compares, before it is locked.
-    fn read_ahead(&self, shared: &Shared, at: u64) -> Answer<()> {
-        let source = self.with_family(shared, |family| {
-            Ok(family
+    /// Has the pool read the page that SQLite's checkpoint writes, which is compared, before the state is locked.
+    fn read_ahead(&self, shared: &SharedDatabase, at: u64) -> SqliteResult<()> {
+        let source = self.with_state(shared, |state| {
+            Ok(state
                 .part_at(at)
-                .map(|(page, ..)| (page, family.source(page))))
+                .map(|(page, ..)| (page, state.source(page))))
         })?;
-        if let Some((page, Source::Pool { pages, .. })) = source {
+        if let Some((page, PageSource::Pool { pages, .. })) = source {
             pages.read(page, |_| ())?;
         }
         Ok(())
     }
 
     /// Reads the main file, zeros beyond the end, and returns true if all bytes were there.
-    pub(crate) fn read_main(&self, shared: &Shared, at: u64, into: &mut [u8]) -> Answer<bool> {
-        let length = self.with_family(shared, |family| Ok(family.length()))?;
+    pub(crate) fn read_main(
+        &self,
+        shared: &SharedDatabase,
+        at: u64,
+        into: &mut [u8],
+    ) -> SqliteResult<bool> {
+        let length = self.with_state(shared, |state| Ok(state.length()))?;
         let there = length.saturating_sub(at).min(into.len() as u64) as usize;
         into[there..].fill(0);
         let mut done = 0;
@@ -437,15 +452,15 @@ impl Instance {
     }
 
     /// Reads within a page, and returns the number of bytes.
-    fn read_part(&self, shared: &Shared, at: u64, into: &mut [u8]) -> Answer<usize> {
+    fn read_part(&self, shared: &SharedDatabase, at: u64, into: &mut [u8]) -> SqliteResult<usize> {
         loop {
-            let part = self.with_family(shared, |family| {
-                family.grow_pool();
-                let Some((page, within, rest)) = family.part_at(at) else {
-                    family.stored.read_in_place(at, into)?;
+            let part = self.with_state(shared, |state| {
+                state.grow_pool();
+                let Some((page, within, rest)) = state.part_at(at) else {
+                    state.stored.read_in_place(at, into)?;
                     return Ok(None);
                 };
-                Ok(Some((page, within, rest, family.source(page))))
+                Ok(Some((page, within, rest, state.source(page))))
             })?;
             let Some((page, within, rest, source)) = part else {
                 return Ok(into.len());
@@ -453,11 +468,11 @@ impl Instance {
             let count = rest.min(into.len());
             let target = &mut into[..count];
             match source {
-                Source::Image(image) => {
+                PageSource::Image(image) => {
                     target.copy_from_slice(&image.bytes()?[within..within + count]);
                 }
-                Source::Zeros => target.fill(0),
-                Source::Pool {
+                PageSource::Zeros => target.fill(0),
+                PageSource::Pool {
                     pages,
                     stored,
                     moves,
@@ -477,15 +492,21 @@ impl Instance {
 
     /// True if SQLite's own VFS is to serve a handle that has no lock: another handle of this process is served so, or the
     /// library cannot make its files.
-    pub(crate) fn is_passed(&self, shared: &Shared, is_read_only: bool) -> Answer<bool> {
+    pub(crate) fn is_passed(
+        &self,
+        shared: &SharedDatabase,
+        is_read_only: bool,
+    ) -> SqliteResult<bool> {
         loop {
             let mut inner = shared.lock()?;
             let is_passed = match &inner.state {
-                State::Owned(family) if family.is_closing => None,
-                State::Owned(_) => Some(false),
-                State::Free if inner.is_owning => None,
-                State::Free => Some(is_read_only || inner.passing > 0 || inner.refusal.is_some()),
-                State::Lost => return Err(Code::CANT_OPEN),
+                Ownership::Owned(state) if state.is_closing => None,
+                Ownership::Owned(_) => Some(false),
+                Ownership::Free if inner.is_owning => None,
+                Ownership::Free => {
+                    Some(is_read_only || inner.passing > 0 || inner.refusal.is_some())
+                }
+                Ownership::Lost => return Err(SqliteCode::CANT_OPEN),
             };
             match is_passed {
                 Some(is_passed) => {
@@ -501,7 +522,7 @@ impl Instance {
     }
 
     /// A handle that SQLite's own VFS serves has no lock any more, and no index of the WAL.
-    pub(crate) fn has_passed(&self, shared: &Shared) -> Answer<()> {
+    pub(crate) fn has_passed(&self, shared: &SharedDatabase) -> SqliteResult<()> {
         shared.lock()?.passing -= 1;
         Ok(())
     }

@@ -3,14 +3,14 @@
 //! The frames of such a file are encrypted pages, and its checksums are over these. So bringing them in place needs no
 //! key, only the order of SQLite's own checkpoint: frames, sync, and then the log goes.
 
-use crate::code::{Answer, Code};
+use crate::code::{SqliteCode, SqliteResult};
 use crate::disk::{BaseFile, BaseVfs};
 use crate::ffi;
 use crate::store::is_plain;
 use crate::wal_log::{FRAME, HEADER, WalCursor};
 
 /// Brings the `-wal` beside a locked database in place, if the database is encrypted and has one.
-pub(crate) fn take_in_wal(base: BaseVfs, path: &str, database: &mut BaseFile) -> Answer<()> {
+pub(crate) fn take_in_wal(base: BaseVfs, path: &str, database: &mut BaseFile) -> SqliteResult<()> {
     let mut header = [0; 100];
     database.read(0, &mut header)?;
     let wal = format!("{path}-wal");
@@ -24,7 +24,7 @@ pub(crate) fn take_in_wal(base: BaseVfs, path: &str, database: &mut BaseFile) ->
         while cursor.frames < frames {
             file.read(cursor.position(), &mut bytes)?;
             let Some(frame) = cursor.take(&bytes) else {
-                return Err(Code::IO);
+                return Err(SqliteCode::IO);
             };
             if frame.page <= size {
                 let at = u64::from(frame.page - 1) * page_size as u64;
@@ -44,7 +44,7 @@ pub(crate) fn take_in_wal(base: BaseVfs, path: &str, database: &mut BaseFile) ->
 }
 
 /// The position of the first frame, the number of frames up to the last commit, and the size of the database that it has.
-fn last_commit(file: &mut BaseFile) -> Answer<Option<(WalCursor, u64, u32)>> {
+fn last_commit(file: &mut BaseFile) -> SqliteResult<Option<(WalCursor, u64, u32)>> {
     let mut header = [0; HEADER as usize];
     file.read(0, &mut header)?;
     let Some(begin) = WalCursor::begin(&header) else {

@@ -8,16 +8,16 @@ mod shm;
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::sync::Arc;
 
-use crate::code::{Answer, Code};
+use crate::code::{SqliteCode, SqliteResult};
+use crate::database_state::DatabaseState;
 use crate::disk::BaseFile;
-use crate::family::Family;
 use crate::ffi::{self, File};
 use crate::instance::Instance;
 use crate::locks::{Region, Slots};
 use crate::memory::VirtualFile;
-use crate::mirror::{self, Mirror};
+use crate::mirror::{self, SuiteMirror};
 use crate::pragma;
-use crate::shared::{Shared, State};
+use crate::shared::{Ownership, SharedDatabase};
 use crate::vfs::guarded;
 
 pub(crate) use shm::{shm_barrier, shm_lock, shm_map, shm_unmap};
@@ -32,17 +32,17 @@ pub(crate) enum Kind {
 
 /// The memory that SQLite reserves for a handle.
 #[repr(C)]
-pub(crate) struct Handle {
+pub(crate) struct SqliteFile {
     pub(crate) file: File,
-    pub(crate) open: *mut Open,
+    pub(crate) open: *mut FileHandle,
 }
 
 /// A handle that is open.
-pub(crate) struct Open {
+pub(crate) struct FileHandle {
     instance: &'static Instance,
     number: u64,
     kind: Kind,
-    shared: Arc<Shared>,
+    shared: Arc<SharedDatabase>,
     level: c_int,
     is_checkpointing: bool,
     persists_wal: c_int,
@@ -53,24 +53,24 @@ pub(crate) struct Open {
     has_index: bool,
     /// The regions of the index that SQLite has mapped.
     regions: Vec<Region>,
-    mirror: Mirror,
-    /// The database as the VFS below has it; journals and WALs of a family have none.
+    mirror: SuiteMirror,
+    /// The database as the VFS below has it; journals and WALs that exist in memory only have none.
     base: Option<BaseFile>,
     is_read_only: bool,
     /// True while the VFS below serves the handle, which has a lock then, or an index of the WAL.
     is_passed: bool,
 }
 
-impl Open {
+impl FileHandle {
     pub(crate) fn new(
         instance: &'static Instance,
         kind: Kind,
-        shared: Arc<Shared>,
+        shared: Arc<SharedDatabase>,
         flags: c_int,
-        mirror: Mirror,
+        mirror: SuiteMirror,
         base: Option<BaseFile>,
-    ) -> Open {
-        Open {
+    ) -> FileHandle {
+        FileHandle {
             instance,
             number: instance.next_handle(),
             kind,
@@ -95,37 +95,37 @@ impl Open {
         self.number
     }
 
-    fn with<R>(&self, with: impl FnOnce(&mut Family) -> Answer<R>) -> Answer<R> {
-        self.instance.with_family(&self.shared, with)
+    fn with<R>(&self, with: impl FnOnce(&mut DatabaseState) -> SqliteResult<R>) -> SqliteResult<R> {
+        self.instance.with_state(&self.shared, with)
     }
 
     /// Makes the journal or WAL of this handle exist.
-    pub(crate) fn make_virtual(&mut self, may_create: bool) -> Answer<()> {
+    pub(crate) fn make_virtual(&mut self, may_create: bool) -> SqliteResult<()> {
         let (kind, there) = (self.kind, self.mirror.content()?);
-        self.with(|family| {
-            let memory = family.memory.clone();
-            let file = virtual_file(family, kind);
+        self.with(|state| {
+            let memory = state.memory.clone();
+            let file = virtual_file(state, kind);
             if file.is_some() {
                 return Ok(());
             }
             if !may_create && there.is_empty() {
-                return Err(Code::CANT_OPEN);
+                return Err(SqliteCode::CANT_OPEN);
             }
             file.insert(VirtualFile::new(&memory)).write(0, &there)
         })
     }
 }
 
-/// The journal or WAL of a family.
-fn virtual_file(family: &mut Family, kind: Kind) -> &mut Option<VirtualFile> {
+/// The journal or WAL in memory.
+fn virtual_file(state: &mut DatabaseState, kind: Kind) -> &mut Option<VirtualFile> {
     match kind {
-        Kind::Wal => &mut family.wal,
-        _ => &mut family.journal,
+        Kind::Wal => &mut state.wal,
+        _ => &mut state.journal,
     }
 }
 
 /// The database and kind of a path that would be virtual.
-fn virtual_owner(instance: &Instance, path: &str) -> Option<(Arc<Shared>, Kind)> {
+fn virtual_owner(instance: &Instance, path: &str) -> Option<(Arc<SharedDatabase>, Kind)> {
     let of = |suffix: &str, kind| {
         let owner = path.strip_suffix(suffix)?;
         Some((instance.find(owner)?, kind))
@@ -134,12 +134,12 @@ fn virtual_owner(instance: &Instance, path: &str) -> Option<(Arc<Shared>, Kind)>
 }
 
 /// True if the journal and the WAL of a database are virtual; otherwise those that there are belong to the VFS below.
-fn has_virtual_files(shared: &Shared) -> Answer<bool> {
-    Ok(matches!(shared.lock()?.state, State::Owned(_)))
+fn has_virtual_files(shared: &SharedDatabase) -> SqliteResult<bool> {
+    Ok(matches!(shared.lock()?.state, Ownership::Owned(_)))
 }
 
 /// True if a virtual file exists; `None` if the path is not one of a virtual file.
-pub(crate) fn virtual_exists(instance: &Instance, path: &str) -> Answer<Option<bool>> {
+pub(crate) fn virtual_exists(instance: &Instance, path: &str) -> SqliteResult<Option<bool>> {
     if mirror::is_on() {
         return Ok(None);
     }
@@ -149,35 +149,35 @@ pub(crate) fn virtual_exists(instance: &Instance, path: &str) -> Answer<Option<b
     if !has_virtual_files(&shared)? {
         return Ok(None);
     }
-    instance.with_family(&shared, |family| {
-        let file = virtual_file(family, kind);
+    instance.with_state(&shared, |state| {
+        let file = virtual_file(state, kind);
         // As SQLite's unix VFS: an empty file does not exist.
         Ok(Some(file.as_ref().is_some_and(|file| file.length() > 0)))
     })
 }
 
 /// Deletes a virtual file; false if the path is not one of a virtual file.
-pub(crate) fn delete_virtual(instance: &Instance, path: &str, durable: bool) -> Answer<bool> {
+pub(crate) fn delete_virtual(instance: &Instance, path: &str, durable: bool) -> SqliteResult<bool> {
     let Some((shared, kind)) = virtual_owner(instance, path) else {
         return Ok(false);
     };
     if !has_virtual_files(&shared)? {
         return Ok(false);
     }
-    instance.with_family(&shared, |family| {
-        if virtual_file(family, kind).is_none() {
+    instance.with_state(&shared, |state| {
+        if virtual_file(state, kind).is_none() {
             // Where the files are mirrored, a test may have put one there.
             return match mirror::is_on() {
                 true => Ok(false),
-                false => Err(Code(ffi::IOERR_DELETE_NOENT)),
+                false => Err(SqliteCode(ffi::IOERR_DELETE_NOENT)),
             };
         }
         mirror::delete(instance.base, path, durable)?;
         match kind {
-            Kind::Wal => family.wal_is_gone(),
+            Kind::Wal => state.wal_is_gone(),
             _ => {
-                family.journal_changes()?;
-                family.journal = None;
+                state.journal_changes()?;
+                state.journal = None;
             }
         }
         Ok(true)
@@ -185,30 +185,30 @@ pub(crate) fn delete_virtual(instance: &Instance, path: &str, durable: bool) -> 
 }
 
 /// True if the journal or WAL of a database that is opened now is virtual.
-pub(crate) fn is_virtual(instance: &Instance, shared: &Shared) -> Answer<bool> {
+pub(crate) fn is_virtual(instance: &Instance, shared: &SharedDatabase) -> SqliteResult<bool> {
     let is_passed = {
         let inner = shared.lock()?;
-        matches!(inner.state, State::Free) && (inner.passing > 0 || inner.refusal.is_some())
+        matches!(inner.state, Ownership::Free) && (inner.passing > 0 || inner.refusal.is_some())
     };
     // A connection without locks opens its journal before anything else.
     match is_passed {
         true => Ok(false),
-        false => instance.with_family(shared, |_| Ok(true)),
+        false => instance.with_state(shared, |_| Ok(true)),
     }
 }
 
 /// # Safety
 ///
 /// `file` is a handle that `xOpen` has opened, and no other call uses it.
-unsafe fn open_of<'a>(file: *mut File) -> &'a mut Open {
+unsafe fn open_of<'a>(file: *mut File) -> &'a mut FileHandle {
     // SAFETY: `xOpen` has set the pointer, and `xClose` is the last call.
-    unsafe { &mut *(*file.cast::<Handle>()).open }
+    unsafe { &mut *(*file.cast::<SqliteFile>()).open }
 }
 
 pub(crate) unsafe extern "C" fn close(file: *mut File) -> c_int {
     // SAFETY: SQLite calls this once, last.
     let mut open = unsafe {
-        let handle = file.cast::<Handle>();
+        let handle = file.cast::<SqliteFile>();
         (*handle).file.methods = std::ptr::null();
         Box::from_raw((*handle).open)
     };
@@ -227,11 +227,11 @@ pub(crate) unsafe extern "C" fn close(file: *mut File) -> c_int {
         }
         if open.is_deleted_on_close {
             let kind = open.kind;
-            open.with(|family| {
+            open.with(|state| {
                 if kind == Kind::Journal {
-                    family.journal_changes()?;
+                    state.journal_changes()?;
                 }
-                *virtual_file(family, kind) = None;
+                *virtual_file(state, kind) = None;
                 Ok(())
             })?;
         }
@@ -256,10 +256,10 @@ pub(crate) unsafe extern "C" fn read(
     let code = guarded(|| {
         is_whole = match open.kind {
             Kind::Main => read_main(open, at as u64, into)?,
-            kind => open.with(|family| match virtual_file(family, kind) {
+            kind => open.with(|state| match virtual_file(state, kind) {
                 Some(virtual_file) => {
                     let is_whole = virtual_file.read(at as u64, into);
-                    family.journal_was_read |= kind == Kind::Journal;
+                    state.journal_was_read |= kind == Kind::Journal;
                     is_whole
                 }
                 None => {
@@ -280,7 +280,7 @@ pub(crate) unsafe extern "C" fn read(
 /// it has changed (pager.c: `dbFileVers`).
 const VERSION: std::ops::Range<u64> = 24..40;
 
-fn read_main(open: &mut Open, at: u64, into: &mut [u8]) -> Answer<bool> {
+fn read_main(open: &mut FileHandle, at: u64, into: &mut [u8]) -> SqliteResult<bool> {
     let is_whole = read_file(open, at, into)?;
     if at == VERSION.start && at + into.len() as u64 == VERSION.end && open.forgets_cache {
         open.forgets_cache = false;
@@ -289,14 +289,14 @@ fn read_main(open: &mut Open, at: u64, into: &mut [u8]) -> Answer<bool> {
     Ok(is_whole)
 }
 
-fn read_file(open: &mut Open, at: u64, into: &mut [u8]) -> Answer<bool> {
+fn read_file(open: &mut FileHandle, at: u64, into: &mut [u8]) -> SqliteResult<bool> {
     if !open.is_passed && has_virtual_files(&open.shared)? {
         return open.instance.read_main(&open.shared, at, into);
     }
-    if matches!(open.shared.lock()?.state, State::Lost) {
-        return Err(Code::IO);
+    if matches!(open.shared.lock()?.state, Ownership::Lost) {
+        return Err(SqliteCode::IO);
     }
-    let base = open.base.as_mut().ok_or(Code::IO)?;
+    let base = open.base.as_mut().ok_or(SqliteCode::IO)?;
     base.read(at, into)?;
     Ok(at + into.len() as u64 <= base.length()?)
 }
@@ -321,19 +321,19 @@ pub(crate) unsafe extern "C" fn write(
         }
         if kind == Kind::Main && open.is_read_only {
             // A checkpoint, which SQLite's own VFS does not let such a handle make either.
-            return Err(Code(ffi::IOERR_WRITE));
+            return Err(SqliteCode(ffi::IOERR_WRITE));
         }
         open.mirror.write(at, bytes)?;
         let (instance, shared) = (open.instance, &*open.shared);
         match kind {
             Kind::Main => instance.write_main(shared, at, bytes, is_checkpoint),
             Kind::Wal => instance.write_wal(shared, at, bytes),
-            Kind::Journal => open.with(|family| {
-                family.asked.journal += bytes.len() as u64;
-                family.journal_changes()?;
-                match &mut family.journal {
+            Kind::Journal => open.with(|state| {
+                state.asked.journal += bytes.len() as u64;
+                state.journal_changes()?;
+                match &mut state.journal {
                     Some(journal) => journal.write(at, bytes),
-                    None => Err(Code::IO),
+                    None => Err(SqliteCode::IO),
                 }
             }),
         }
@@ -349,20 +349,20 @@ pub(crate) unsafe extern "C" fn truncate(file: *mut File, length: i64) -> c_int 
             return base.truncate(length);
         }
         open.mirror.truncate(length)?;
-        let is_asked = open.with(|family| {
+        let is_asked = open.with(|state| {
             if kind == Kind::Main {
-                family.truncate_main(length);
+                state.truncate_main(length);
                 return Ok(false);
             }
             if kind == Kind::Journal {
-                family.journal_changes()?;
+                state.journal_changes()?;
             }
-            if let Some(file) = virtual_file(family, kind) {
+            if let Some(file) = virtual_file(state, kind) {
                 file.truncate(length)?;
             }
             let begins_anew = kind == Kind::Wal && length == 0;
             if begins_anew {
-                family.wal_begins_anew();
+                state.wal_begins_anew();
             }
             Ok(begins_anew)
         })?;
@@ -382,9 +382,9 @@ pub(crate) unsafe extern "C" fn sync(file: *mut File, flags: c_int) -> c_int {
             return base.sync();
         }
         open.mirror.sync(flags)?;
-        open.with(|family| {
+        open.with(|state| {
             // Commits are durable by epochs, and nothing else need be.
-            family.asked.syncs += 1;
+            state.asked.syncs += 1;
             Ok(())
         })
     })
@@ -397,12 +397,12 @@ pub(crate) unsafe extern "C" fn file_size(file: *mut File, out: *mut i64) -> c_i
     let mut length = 0;
     let code = guarded(|| {
         if kind == Kind::Main && (open.is_passed || !has_virtual_files(&open.shared)?) {
-            length = open.base.as_mut().ok_or(Code::IO)?.length()?;
+            length = open.base.as_mut().ok_or(SqliteCode::IO)?.length()?;
             return Ok(());
         }
-        length = open.with(|family| match kind {
-            Kind::Main => Ok(family.length()),
-            kind => Ok(virtual_file(family, kind)
+        length = open.with(|state| match kind {
+            Kind::Main => Ok(state.length()),
+            kind => Ok(virtual_file(state, kind)
                 .as_ref()
                 .map_or(0, VirtualFile::length)),
         })?;
@@ -424,28 +424,28 @@ pub(crate) unsafe extern "C" fn lock(file: *mut File, level: c_int) -> c_int {
     })
 }
 
-fn lock_main(open: &mut Open, level: c_int) -> Answer<()> {
+fn lock_main(open: &mut FileHandle, level: c_int) -> SqliteResult<()> {
     let number = open.number;
     let mut reached = open.level;
-    let locked = open.with(|family| Ok(family.locks.lock(number, &mut reached, level)))?;
+    let locked = open.with(|state| Ok(state.locks.lock(number, &mut reached, level)))?;
     open.level = reached;
     locked
 }
 
-fn unlock_main(open: &mut Open, level: c_int) -> Answer<()> {
+fn unlock_main(open: &mut FileHandle, level: c_int) -> SqliteResult<()> {
     if open.level <= level {
         return Ok(());
     }
     let (number, mut reached) = (open.number, open.level);
     let was_writer = reached >= ffi::LOCK_RESERVED;
     // A hot journal says that the transaction has failed and is still to be rolled back.
-    let committed = match was_writer && !open.with(|family| family.has_hot_journal())? {
+    let committed = match was_writer && !open.with(|state| state.has_hot_journal())? {
         true => open.instance.commit_main(&open.shared),
         false => Ok(()),
     };
-    open.with(|family| {
-        family.locks.unlock(number, &mut reached, level);
-        family.has_committed_under_lock &= !was_writer;
+    open.with(|state| {
+        state.locks.unlock(number, &mut reached, level);
+        state.has_committed_under_lock &= !was_writer;
         Ok(())
     })?;
     open.level = reached;
@@ -471,7 +471,7 @@ pub(crate) unsafe extern "C" fn check_reserved_lock(file: *mut File, out: *mut c
             return Ok(());
         }
         is_reserved = match &open.shared.lock()?.state {
-            State::Owned(family) => family.locks.is_reserved(),
+            Ownership::Owned(state) => state.locks.is_reserved(),
             _ => false,
         };
         Ok(())
@@ -564,14 +564,14 @@ pub(crate) unsafe extern "C" fn file_control(
 }
 
 /// SQLite is about to commit what it has written to the main file, with a super-journal if others take part.
-fn prepare_main(open: &mut Open, super_journal: Option<String>) -> Answer<()> {
+fn prepare_main(open: &mut FileHandle, super_journal: Option<String>) -> SqliteResult<()> {
     if open.is_checkpointing || open.level < ffi::LOCK_RESERVED {
         return Ok(());
     }
     if let Some(name) = super_journal {
         open.instance.join(&name, &open.shared);
-        open.with(|family| {
-            family.super_journal = Some(name);
+        open.with(|state| {
+            state.super_journal = Some(name);
             Ok(())
         })?;
     }
@@ -593,7 +593,7 @@ unsafe fn text_of(text: *const c_char) -> Option<String> {
 /// # Safety
 ///
 /// `arguments` are those of `SQLITE_FCNTL_PRAGMA`: a place for an answer, the name, and the value or null.
-unsafe fn run_pragma(open: &mut Open, arguments: *mut *mut c_char) -> c_int {
+unsafe fn run_pragma(open: &mut FileHandle, arguments: *mut *mut c_char) -> c_int {
     // A handle that only reads does not take the database over.
     if open.is_read_only && !has_virtual_files(&open.shared).is_ok_and(|has| has) {
         return ffi::NOTFOUND;

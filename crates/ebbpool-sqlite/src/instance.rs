@@ -7,14 +7,14 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
-use crate::code::{Answer, Code};
+use crate::code::{SqliteCode, SqliteResult};
+use crate::database_state::DatabaseState;
 use crate::disk::BaseVfs;
-use crate::family::Family;
 use crate::ffi::{self, Api};
 use crate::options::Options;
 use crate::owner::FileIdentity;
-use crate::shared::{Shared, State};
-use crate::store::Store;
+use crate::shared::{Ownership, SharedDatabase};
+use crate::store::DurableFiles;
 use crate::sync::{lock, lock_within};
 use crate::vfs::guarded;
 
@@ -46,9 +46,9 @@ pub struct Instance {
 /// The databases of this process, by their paths. No thread does I/O while it has the lock of the table.
 #[derive(Default)]
 pub(crate) struct Databases {
-    by_path: HashMap<String, Arc<Shared>>,
+    by_path: HashMap<String, Arc<SharedDatabase>>,
     /// Those that take part in a transaction over several files, by the name of its super-journal.
-    together: HashMap<String, Vec<Arc<Shared>>>,
+    together: HashMap<String, Vec<Arc<SharedDatabase>>>,
     /// Handles that SQLite's own VFS serves.
     passed: Vec<PassedHandle>,
     /// Those that a child of `fork` has inherited.
@@ -98,7 +98,7 @@ impl Databases {
     }
 
     /// Has a database take part in no transaction over several.
-    fn part(&mut self, shared: &Arc<Shared>) {
+    fn part(&mut self, shared: &Arc<SharedDatabase>) {
         self.together.retain(|_, together| {
             together.retain(|known| !Arc::ptr_eq(known, shared));
             !together.is_empty()
@@ -183,7 +183,7 @@ impl Instance {
     /// # Errors
     ///
     /// The first error of an epoch; all databases are tried.
-    pub fn set_time(&self, seconds: f64) -> Answer<()> {
+    pub fn set_time(&self, seconds: f64) -> SqliteResult<()> {
         self.clock
             .manual
             .store(seconds.to_bits(), Ordering::Relaxed);
@@ -201,32 +201,33 @@ impl Instance {
             if let Ok(mut writer) = shared.writer()
                 && let Ok(mut inner) = shared.lock()
             {
-                inner.state = State::Lost;
+                inner.state = Ownership::Lost;
                 *writer = None;
             }
         }
         *self.lock_databases() = Databases::default();
     }
 
-    fn all(&self) -> Vec<Arc<Shared>> {
+    fn all(&self) -> Vec<Arc<SharedDatabase>> {
         self.lock_databases().by_path.values().cloned().collect()
     }
 
     /// The database with a path, if a handle has it open, or one could not be closed.
-    pub(crate) fn find(&self, path: &str) -> Option<Arc<Shared>> {
+    pub(crate) fn find(&self, path: &str) -> Option<Arc<SharedDatabase>> {
         self.lock_databases().by_path.get(path).cloned()
     }
 
     /// The database with a path, for another handle; `options` are those of the handle.
-    pub(crate) fn share(&self, path: &str, options: Options) -> Answer<Arc<Shared>> {
+    pub(crate) fn share(&self, path: &str, options: Options) -> SqliteResult<Arc<SharedDatabase>> {
         loop {
             let (shared, is_known) = {
                 let mut databases = self.lock_databases();
                 databases.give_up_inherited(path);
                 let known = databases.by_path.get(path).cloned();
                 let is_known = known.is_some();
-                let shared = known
-                    .unwrap_or_else(|| Arc::new(Shared::new(path, options, std::process::id())));
+                let shared = known.unwrap_or_else(|| {
+                    Arc::new(SharedDatabase::new(path, options, std::process::id()))
+                });
                 shared.handles.fetch_add(1, Ordering::AcqRel);
                 databases
                     .by_path
@@ -244,24 +245,24 @@ impl Instance {
         }
     }
 
-    fn warn_of_contradiction(&self, shared: &Shared, options: &Options) {
+    fn warn_of_contradiction(&self, shared: &SharedDatabase, options: &Options) {
         let window = shared.options.window;
         if shared.options != (Options { window, ..*options }) {
             let text = format!(
                 "{}: this connection asks for other options than the first one, which stay, but for the window",
                 shared.path
             );
-            self.log(Code(ffi::WARNING), &text);
+            self.log(SqliteCode(ffi::WARNING), &text);
         }
     }
 
     /// True if another file has the database's name by now, or none.
-    fn has_moved(&self, shared: &Shared) -> Answer<bool> {
+    fn has_moved(&self, shared: &SharedDatabase) -> SqliteResult<bool> {
         let identity = {
             let mut inner = shared.lock()?;
             let identity = inner.identity;
             match &mut inner.state {
-                State::Owned(family) => match &mut family.shadow {
+                Ownership::Owned(state) => match &mut state.shadow {
                     Some(shadow) => return Ok(shadow.has_moved()),
                     None => identity,
                 },
@@ -273,23 +274,23 @@ impl Instance {
 
     /// Closes a database whose file was deleted, moved or replaced while it was open. Its commits go to where the file is now,
     /// and its handles, which can do nothing for the file of that name, are good for nothing more.
-    fn give_up(&self, shared: &Arc<Shared>) -> Answer<()> {
+    fn give_up(&self, shared: &Arc<SharedDatabase>) -> SqliteResult<()> {
         let text = format!("{} was deleted or moved while it was open", shared.path);
-        self.log(Code::CANT_OPEN, &text);
+        self.log(SqliteCode::CANT_OPEN, &text);
         let mut writer = shared.writer()?;
         if let Some(store) = writer.as_mut()
             && let Err(code) = self.leave_files(shared, store)
         {
             self.log(code, "its last commits could not be made durable");
         }
-        shared.lock()?.state = State::Lost;
+        shared.lock()?.state = Ownership::Lost;
         *writer = None;
         drop(writer);
         self.remove(shared);
         Ok(())
     }
 
-    fn remove(&self, shared: &Arc<Shared>) {
+    fn remove(&self, shared: &Arc<SharedDatabase>) {
         let mut databases = self.lock_databases();
         databases.part(shared);
         let known = databases.by_path.get(&shared.path);
@@ -304,7 +305,7 @@ impl Instance {
     /// # Errors
     ///
     /// Why the files could not be closed.
-    pub(crate) fn leave(&self, shared: &Arc<Shared>, handle: u64) -> Answer<()> {
+    pub(crate) fn leave(&self, shared: &Arc<SharedDatabase>, handle: u64) -> SqliteResult<()> {
         shared.set_window(handle, None)?;
         if shared.handles.fetch_sub(1, Ordering::AcqRel) > 1 {
             return Ok(());
@@ -313,7 +314,7 @@ impl Instance {
     }
 
     /// Closes a database that no handle uses.
-    pub(crate) fn close_unused(&self, shared: &Arc<Shared>) -> Answer<()> {
+    pub(crate) fn close_unused(&self, shared: &Arc<SharedDatabase>) -> SqliteResult<()> {
         let mut writer = shared.writer()?;
         let is_unused = || shared.handles.load(Ordering::Acquire) == 0;
         if !is_unused() {
@@ -326,7 +327,7 @@ impl Instance {
                 Ok(()) => {
                     // In this order: no handle has a lock of the VFS below before the one of this process has gone.
                     *writer = None;
-                    shared.lock()?.state = State::Free;
+                    shared.lock()?.state = Ownership::Free;
                 }
                 Err(code) => {
                     shared.set_due(Some(self.now() + RETRY));
@@ -354,10 +355,10 @@ impl Instance {
     }
 
     /// Makes a database's files plain ones. The state stays; its handles wait meanwhile.
-    fn leave_files(&self, shared: &Shared, store: &mut Store) -> Answer<()> {
+    fn leave_files(&self, shared: &SharedDatabase, store: &mut DurableFiles) -> SqliteResult<()> {
         let closing = |is_closing| {
-            shared.with_family(self.now(), |family| {
-                family.is_closing = is_closing;
+            shared.with_state(self.now(), |state| {
+                state.is_closing = is_closing;
                 Ok(())
             })
         };
@@ -367,8 +368,8 @@ impl Instance {
             .last_epoch(shared, store)
             .and_then(|()| self.bring_in_place(shared, store, false))
             .and_then(|()| store.leave());
-        shared.with_family(self.now(), |family| {
-            family.publish();
+        shared.with_state(self.now(), |state| {
+            state.publish();
             Ok(())
         })?;
         if left.is_err() {
@@ -380,7 +381,7 @@ impl Instance {
 
     /// Leaves a database to SQLite's own VFS where no logs can be made beside it.
     #[allow(unsafe_code)]
-    pub(crate) fn refuse_if_unwritable(&self, shared: &Shared) -> Answer<()> {
+    pub(crate) fn refuse_if_unwritable(&self, shared: &SharedDatabase) -> SqliteResult<()> {
         let path = std::path::Path::new(&shared.path);
         let Some(directory) = path.parent().filter(|_| path.is_file()) else {
             return Ok(());
@@ -397,14 +398,14 @@ impl Instance {
             return Ok(());
         }
         let mut inner = shared.lock()?;
-        if matches!(inner.state, State::Free) && inner.refusal.is_none() {
+        if matches!(inner.state, Ownership::Free) && inner.refusal.is_none() {
             inner.refusal = Some("its directory cannot be written");
             drop(inner);
             let text = format!(
                 "{}: its directory cannot be written, so that SQLite's own VFS serves it",
                 shared.path
             );
-            self.log(Code(ffi::NOTICE), &text);
+            self.log(SqliteCode(ffi::NOTICE), &text);
         }
         Ok(())
     }
@@ -414,38 +415,38 @@ impl Instance {
     /// # Errors
     ///
     /// Those of taking over, and of `with`.
-    pub(crate) fn with_family<R>(
+    pub(crate) fn with_state<R>(
         &self,
-        shared: &Shared,
-        with: impl FnOnce(&mut Family) -> Answer<R>,
-    ) -> Answer<R> {
+        shared: &SharedDatabase,
+        with: impl FnOnce(&mut DatabaseState) -> SqliteResult<R>,
+    ) -> SqliteResult<R> {
         loop {
             let mut inner = shared.lock()?;
             match &mut inner.state {
-                State::Owned(family) if !family.is_closing => {
-                    family.now = self.now();
-                    let answer = with(family);
-                    shared.set_due(family.next_work());
+                Ownership::Owned(state) if !state.is_closing => {
+                    state.now = self.now();
+                    let answer = with(state);
+                    shared.set_due(state.next_work());
                     drop(inner);
                     self.arm_for(shared);
                     return answer;
                 }
-                State::Owned(_) => {
+                Ownership::Owned(_) => {
                     drop(inner);
                     shared.wait_for_writer()?;
                 }
-                State::Free => {
+                Ownership::Free => {
                     drop(inner);
                     self.own(shared)?;
                 }
-                State::Lost => return Err(Code::CANT_OPEN),
+                Ownership::Lost => return Err(SqliteCode::CANT_OPEN),
             }
         }
     }
 
     /// Writes a line to SQLite's error log.
     #[allow(unsafe_code)]
-    pub(crate) fn log(&self, code: Code, text: &str) {
+    pub(crate) fn log(&self, code: SqliteCode, text: &str) {
         tracing::warn!(code = code.0, "{text}");
         if let Ok(text) = std::ffi::CString::new(text) {
             // SAFETY: the format takes one text, which ends with a zero.
@@ -456,7 +457,7 @@ impl Instance {
     // Transactions over several databases.
 
     /// Notes that a database takes part in the transaction of a super-journal, and no longer in another one.
-    pub(crate) fn join(&self, super_journal: &str, shared: &Arc<Shared>) {
+    pub(crate) fn join(&self, super_journal: &str, shared: &Arc<SharedDatabase>) {
         let mut databases = self.lock_databases();
         databases.part(shared);
         let together = databases.together.entry(super_journal.to_owned());
@@ -472,15 +473,15 @@ impl Instance {
         let mut oldest = self.now();
         for shared in &together {
             // One that is closed meanwhile is durable.
-            let _ = shared.with_family(self.now(), |family| {
-                let due = family.due();
-                oldest = oldest.min(due.map_or(oldest, |due| due - family.options.window));
+            let _ = shared.with_state(self.now(), |state| {
+                let due = state.due();
+                oldest = oldest.min(due.map_or(oldest, |due| due - state.options.window));
                 Ok(())
             });
         }
         for shared in &together {
-            let _ = shared.with_family(self.now(), |family| {
-                family.be_due_with(oldest);
+            let _ = shared.with_state(self.now(), |state| {
+                state.be_due_with(oldest);
                 Ok(())
             });
             self.arm_for(shared);
@@ -503,14 +504,14 @@ impl Instance {
     }
 
     /// Sees to it that the thread wakes when there is something to do for a database.
-    pub(crate) fn arm_for(&self, shared: &Shared) {
+    pub(crate) fn arm_for(&self, shared: &SharedDatabase) {
         if shared.needs_timer() {
             self.arm(shared.due());
         }
     }
 
     /// Says to other processes that a database has changed: now, or in a moment, also if nothing happens until then.
-    pub(crate) fn publish_commit(&self, shared: &Shared) {
+    pub(crate) fn publish_commit(&self, shared: &SharedDatabase) {
         if let Some(due) = shared.publish_commit(self.now()) {
             self.arm(due);
         }
@@ -518,7 +519,12 @@ impl Instance {
 
     /// Notes the window in seconds that a handle asks for, and sees to it that the thread wakes for commits that were made with a
     /// longer one. Returns the database's window.
-    pub(crate) fn ask_for_window(&self, shared: &Shared, handle: u64, seconds: f64) -> Answer<f64> {
+    pub(crate) fn ask_for_window(
+        &self,
+        shared: &SharedDatabase,
+        handle: u64,
+        seconds: f64,
+    ) -> SqliteResult<f64> {
         let window = shared.set_window(handle, Some(seconds))?;
         self.arm_for(shared);
         Ok(window)
@@ -585,7 +591,7 @@ impl Instance {
     }
 
     /// Has a thread of its own work for a database, so that a slow disk delays the windows of no other one.
-    fn start_work(&'static self, shared: &Arc<Shared>) {
+    fn start_work(&'static self, shared: &Arc<SharedDatabase>) {
         if shared.is_at_work.swap(true, Ordering::AcqRel) {
             return;
         }
@@ -596,12 +602,12 @@ impl Instance {
         }
     }
 
-    fn work_guarded(&self, shared: &Arc<Shared>) {
+    fn work_guarded(&self, shared: &Arc<SharedDatabase>) {
         // A panic must not end the windows.
         let code = guarded(|| self.work(shared));
         if code != ffi::OK {
             self.log(
-                Code(code),
+                SqliteCode(code),
                 "an epoch or checkpoint has failed, and is tried again",
             );
             let retry = self.now() + RETRY;
@@ -613,7 +619,7 @@ impl Instance {
     }
 
     /// Makes the epoch and the checkpoint of a database that are due, and closes one that could not be closed before.
-    fn work(&self, shared: &Arc<Shared>) -> Answer<()> {
+    fn work(&self, shared: &Arc<SharedDatabase>) -> SqliteResult<()> {
         if !shared.is_own() {
             return Ok(());
         }
@@ -685,7 +691,7 @@ impl Instance {
             let Some(store) = writer.as_mut() else {
                 continue;
             };
-            let is_idle = shared.with_family(self.now(), |family| Ok(family.is_idle()));
+            let is_idle = shared.with_state(self.now(), |state| Ok(state.is_idle()));
             let ended = match is_idle {
                 Ok(true) => self.leave_files(&shared, store),
                 _ => self.last_epoch(&shared, store),
@@ -693,14 +699,14 @@ impl Instance {
             match ended {
                 Ok(()) => {
                     store.is_closing = false;
-                    let _ = shared.with_family(self.now(), |family| {
-                        family.is_closing = false;
+                    let _ = shared.with_state(self.now(), |state| {
+                        state.is_closing = false;
                         Ok(())
                     });
                 }
                 Err(code) => {
                     store.abandon();
-                    let unsaved = shared.with_family(self.now(), |family| Ok(family.oldest()));
+                    let unsaved = shared.with_state(self.now(), |state| Ok(state.oldest()));
                     let why = match unsaved {
                         Ok(None) => {
                             "every commit is durable; the next program that opens it has to bring the log in place"

@@ -26,29 +26,33 @@
 
 mod code;
 mod counters;
+mod database_state;
 mod delta_log;
 #[cfg(target_os = "linux")]
 pub mod discard;
 mod disk;
 mod drive;
 mod encrypted;
-mod family;
 pub mod ffi;
-mod fit;
 mod fork;
 mod handle;
 mod health;
-mod home;
 #[cfg(target_os = "linux")]
 pub mod inspect;
 mod instance;
 mod locks;
+mod log_match;
 #[cfg(target_os = "linux")]
 pub mod measure;
 mod memory;
+#[cfg(debug_assertions)]
+mod mirror;
+#[cfg(not(debug_assertions))]
+#[path = "mirror/absent.rs"]
 mod mirror;
 mod options;
 mod owner;
+mod page_cache;
 mod parameters;
 #[cfg(target_os = "linux")]
 pub mod plain;
@@ -68,7 +72,7 @@ mod wal_log;
 use std::ffi::{CStr, c_int, c_void};
 use std::sync::OnceLock;
 
-pub use code::{Answer, Code};
+pub use code::{SqliteCode, SqliteResult};
 pub use instance::Instance;
 pub use options::{LogKind, OptionError, Options};
 pub use scope::{FILES_VARIABLE, Scope, ScopeError};
@@ -88,7 +92,7 @@ static INSTANCE: OnceLock<&'static Instance> = OnceLock::new();
 /// SQLite's answer, if it refuses.
 #[inline(always)]
 #[allow(unsafe_code)]
-pub fn register(as_default: bool) -> Answer<&'static Instance> {
+pub fn register(as_default: bool) -> SqliteResult<&'static Instance> {
     // SAFETY: these are SQLite's functions.
     unsafe { register_with(linked_api(), as_default) }
 }
@@ -148,7 +152,7 @@ pub fn linked_api() -> ffi::Api {
 ///
 /// The functions are SQLite's.
 #[allow(unsafe_code)]
-pub unsafe fn register_with(api: ffi::Api, as_default: bool) -> Answer<&'static Instance> {
+pub unsafe fn register_with(api: ffi::Api, as_default: bool) -> SqliteResult<&'static Instance> {
     // SAFETY: the caller's.
     let instance = unsafe { vfs::register(api, NAME, None, as_default) }?;
     if as_default {
@@ -175,7 +179,7 @@ pub unsafe fn register_over(
     api: ffi::Api,
     name: &'static CStr,
     below: &CStr,
-) -> Answer<&'static Instance> {
+) -> SqliteResult<&'static Instance> {
     // SAFETY: the caller's.
     unsafe { vfs::register(api, name, Some(below), false) }
 }

@@ -4,7 +4,7 @@ use std::ffi::c_int;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::code::{Answer, Code};
+use crate::code::{SqliteCode, SqliteResult};
 use crate::ffi;
 
 /// The locks of the database file, as SQLite's document "File Locking And Concurrency" has them.
@@ -18,30 +18,35 @@ pub(crate) struct FileLocks {
 
 impl FileLocks {
     /// Raises the level of a handle; leaves what was reached if another handle is in the way.
-    pub(crate) fn lock(&mut self, handle: u64, level: &mut c_int, wanted: c_int) -> Answer<()> {
+    pub(crate) fn lock(
+        &mut self,
+        handle: u64,
+        level: &mut c_int,
+        wanted: c_int,
+    ) -> SqliteResult<()> {
         let of_other = |holder: Option<u64>| holder.is_some_and(|holder| holder != handle);
         if *level == 0 {
             if of_other(self.pending) || of_other(self.exclusive) {
-                return Err(Code::BUSY);
+                return Err(SqliteCode::BUSY);
             }
             self.shared += 1;
             *level = ffi::LOCK_SHARED;
         }
         if wanted == ffi::LOCK_RESERVED && *level < ffi::LOCK_RESERVED {
             if of_other(self.reserved) || of_other(self.pending) {
-                return Err(Code::BUSY);
+                return Err(SqliteCode::BUSY);
             }
             self.reserved = Some(handle);
             *level = ffi::LOCK_RESERVED;
         }
         if wanted == ffi::LOCK_EXCLUSIVE && *level < ffi::LOCK_EXCLUSIVE {
             if of_other(self.pending) || of_other(self.reserved) {
-                return Err(Code::BUSY);
+                return Err(SqliteCode::BUSY);
             }
             self.pending = Some(handle);
             *level = (*level).max(ffi::LOCK_PENDING);
             if self.shared > 1 {
-                return Err(Code::BUSY);
+                return Err(SqliteCode::BUSY);
             }
             self.exclusive = Some(handle);
             *level = ffi::LOCK_EXCLUSIVE;
@@ -109,15 +114,15 @@ impl WalIndex {
         held: &mut Slots,
         slots: std::ops::Range<usize>,
         exclusive: bool,
-    ) -> Answer<bool> {
+    ) -> SqliteResult<bool> {
         if slots.end > SLOTS {
-            return Err(Code::MISUSE);
+            return Err(SqliteCode::MISUSE);
         }
         for slot in slots.clone() {
             let others = self.shared[slot] - u32::from(held.shared >> slot & 1);
             if self.alone[slot].is_some_and(|holder| holder != handle) || (exclusive && others > 0)
             {
-                return Err(Code::BUSY);
+                return Err(SqliteCode::BUSY);
             }
         }
         let writes = exclusive && slots.contains(&WRITER);

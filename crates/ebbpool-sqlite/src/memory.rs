@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-use crate::code::{Answer, Code};
+use crate::code::{SqliteCode, SqliteResult};
 use crate::disk::{BaseFile, BaseVfs};
 use crate::sync::lock;
 
@@ -43,7 +43,7 @@ struct SpillFile {
 }
 
 impl SpillFile {
-    fn store(&mut self, base: BaseVfs, bytes: &[u8]) -> Answer<u64> {
+    fn store(&mut self, base: BaseVfs, bytes: &[u8]) -> SqliteResult<u64> {
         let file = match &mut self.file {
             Some(file) => file,
             none => none.insert(BaseFile::temporary(base)?),
@@ -59,17 +59,17 @@ impl SpillFile {
         Ok(at)
     }
 
-    fn read(&mut self, at: u64, into: &mut [u8]) -> Answer<()> {
+    fn read(&mut self, at: u64, into: &mut [u8]) -> SqliteResult<()> {
         match &mut self.file {
             Some(file) => file.read(at, into),
-            None => Err(Code::IO),
+            None => Err(SqliteCode::IO),
         }
     }
 
-    fn write(&mut self, at: u64, bytes: &[u8]) -> Answer<()> {
+    fn write(&mut self, at: u64, bytes: &[u8]) -> SqliteResult<()> {
         match &mut self.file {
             Some(file) => file.write(at, bytes),
-            None => Err(Code::IO),
+            None => Err(SqliteCode::IO),
         }
     }
 
@@ -149,7 +149,7 @@ impl Memory {
     }
 
     /// Stores bytes.
-    pub(crate) fn store(&self, bytes: &[u8]) -> Answer<Image> {
+    pub(crate) fn store(&self, bytes: &[u8]) -> SqliteResult<Image> {
         let shared = &*self.shared;
         let used = shared.used.fetch_add(bytes.len(), Ordering::Relaxed) + bytes.len();
         let place = if used <= shared.limit {
@@ -190,7 +190,7 @@ impl Memory {
         })
     }
 
-    fn spill(&self, bytes: &[u8]) -> Answer<u64> {
+    fn spill(&self, bytes: &[u8]) -> SqliteResult<u64> {
         let at = lock(&self.shared.file).store(self.shared.base, bytes)?;
         self.shared
             .spilled
@@ -201,7 +201,7 @@ impl Memory {
 
 impl Image {
     /// The bytes.
-    pub(crate) fn bytes(&self) -> Answer<Cow<'_, [u8]>> {
+    pub(crate) fn bytes(&self) -> SqliteResult<Cow<'_, [u8]>> {
         match &self.place {
             Residence::Memory(bytes) => Ok(Cow::Borrowed(bytes)),
             Residence::Spilled(at) | Residence::Part(_, at) => {
@@ -213,7 +213,7 @@ impl Image {
     }
 
     /// Reads some of the bytes, which must be there.
-    fn read(&self, from: usize, into: &mut [u8]) -> Answer<()> {
+    fn read(&self, from: usize, into: &mut [u8]) -> SqliteResult<()> {
         match &self.place {
             Residence::Memory(bytes) => {
                 into.copy_from_slice(&bytes[from..from + into.len()]);
@@ -227,7 +227,7 @@ impl Image {
     }
 
     /// Changes some of the bytes, which must be there.
-    fn write(&mut self, from: usize, bytes: &[u8]) -> Answer<()> {
+    fn write(&mut self, from: usize, bytes: &[u8]) -> SqliteResult<()> {
         match &mut self.place {
             Residence::Memory(image) => {
                 image[from..from + bytes.len()].copy_from_slice(bytes);
@@ -242,7 +242,7 @@ impl Image {
                 file.write(*at + from as u64, bytes)
             }
             // Others share these bytes.
-            Residence::Part(..) => Err(Code::IO),
+            Residence::Part(..) => Err(SqliteCode::IO),
         }
     }
 
@@ -292,7 +292,7 @@ impl VirtualFile {
     }
 
     /// Reads bytes from an offset on, zeros beyond the end, and returns true if all of them were there.
-    pub(crate) fn read(&self, at: u64, into: &mut [u8]) -> Answer<bool> {
+    pub(crate) fn read(&self, at: u64, into: &mut [u8]) -> SqliteResult<bool> {
         let there = self.length.saturating_sub(at).min(into.len() as u64) as usize;
         into[there..].fill(0);
         let mut done = 0;
@@ -317,7 +317,7 @@ impl VirtualFile {
     }
 
     /// Stores a part of the file of at most 64 KiB. What is in the temporary file is not written there again.
-    pub(crate) fn image(&self, at: u64, length: usize) -> Answer<Image> {
+    pub(crate) fn image(&self, at: u64, length: usize) -> SqliteResult<Image> {
         let (index, within) = piece_of(at);
         let is_open = self.open.as_ref().is_some_and(|(open, _)| *open == index);
         let piece = self
@@ -338,7 +338,7 @@ impl VirtualFile {
     }
 
     /// Writes bytes at an offset; the file becomes longer where that is needed.
-    pub(crate) fn write(&mut self, at: u64, bytes: &[u8]) -> Answer<()> {
+    pub(crate) fn write(&mut self, at: u64, bytes: &[u8]) -> SqliteResult<()> {
         let mut done = 0;
         while done < bytes.len() {
             let (index, within) = piece_of(at + done as u64);
@@ -350,7 +350,7 @@ impl VirtualFile {
         Ok(())
     }
 
-    fn write_to_piece(&mut self, index: usize, within: usize, bytes: &[u8]) -> Answer<()> {
+    fn write_to_piece(&mut self, index: usize, within: usize, bytes: &[u8]) -> SqliteResult<()> {
         let is_open = self.open.as_ref().is_some_and(|(open, _)| *open == index);
         if !is_open
             && let Some(Some(piece)) = self.pieces.get_mut(index)
@@ -362,7 +362,7 @@ impl VirtualFile {
         Ok(())
     }
 
-    fn piece_to_write(&mut self, index: usize) -> Answer<&mut [u8]> {
+    fn piece_to_write(&mut self, index: usize) -> SqliteResult<&mut [u8]> {
         if self.open.as_ref().is_none_or(|(open, _)| *open != index) {
             let bytes = match self.piece(index) {
                 Some(piece) => piece.bytes()?.into_owned(),
@@ -377,7 +377,7 @@ impl VirtualFile {
         }
     }
 
-    fn store_open_piece(&mut self) -> Answer<()> {
+    fn store_open_piece(&mut self) -> SqliteResult<()> {
         if let Some((index, bytes)) = &self.open {
             if self.pieces.len() <= *index {
                 self.pieces.resize_with(index + 1, || None);
@@ -397,7 +397,7 @@ impl VirtualFile {
     }
 
     /// Cuts the file off.
-    pub(crate) fn truncate(&mut self, length: u64) -> Answer<()> {
+    pub(crate) fn truncate(&mut self, length: u64) -> SqliteResult<()> {
         if length >= self.length {
             self.length = length;
             return Ok(());

@@ -12,7 +12,7 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::sync::{Mutex, MutexGuard};
 
-use crate::code::{Answer, Code};
+use crate::code::{SqliteCode, SqliteResult};
 use crate::disk::BaseFile;
 use crate::ffi;
 use crate::fork;
@@ -58,7 +58,7 @@ impl FileIdentity {
 
 /// Has the disk reserve room for a file up to a length, and makes the file that long, without writing: false where the system
 /// cannot do that, or the file is none of the system.
-pub(crate) fn reserve(path: &str, file: Option<FileIdentity>, length: u64) -> Answer<bool> {
+pub(crate) fn reserve(path: &str, file: Option<FileIdentity>, length: u64) -> SqliteResult<bool> {
     let Ok(descriptor) = OpenOptions::new().write(true).open(path) else {
         return Ok(false);
     };
@@ -69,19 +69,19 @@ pub(crate) fn reserve(path: &str, file: Option<FileIdentity>, length: u64) -> An
 }
 
 #[cfg(target_os = "linux")]
-fn reserve_in(file: &File, length: u64) -> Answer<bool> {
+fn reserve_in(file: &File, length: u64) -> SqliteResult<bool> {
     // SAFETY: the descriptor is open.
     if unsafe { libc::fallocate(file.as_raw_fd(), 0, 0, length as libc::off_t) } == 0 {
         return Ok(true);
     }
     match std::io::Error::last_os_error().raw_os_error() {
-        Some(libc::ENOSPC | libc::EDQUOT | libc::EFBIG) => Err(Code(ffi::FULL)),
+        Some(libc::ENOSPC | libc::EDQUOT | libc::EFBIG) => Err(SqliteCode(ffi::FULL)),
         _ => Ok(false),
     }
 }
 
 #[cfg(not(target_os = "linux"))]
-fn reserve_in(_file: &File, _length: u64) -> Answer<bool> {
+fn reserve_in(_file: &File, _length: u64) -> SqliteResult<bool> {
     Ok(false)
 }
 
@@ -100,10 +100,10 @@ fn is_database(path: &str) -> bool {
 /// # Errors
 ///
 /// `CANT_OPEN` if it is a database, or cannot be renamed.
-pub(crate) fn move_aside(path: &str) -> Answer<()> {
+pub(crate) fn move_aside(path: &str) -> SqliteResult<()> {
     if is_database(path) {
         tracing::warn!(%path, "another database has the name of the log");
-        return Err(Code::CANT_OPEN);
+        return Err(SqliteCode::CANT_OPEN);
     }
     let names = (1..).map(|number| match number {
         1 => format!("{path}.stale"),
@@ -111,11 +111,11 @@ pub(crate) fn move_aside(path: &str) -> Answer<()> {
     });
     let mut free = names.filter(|name| std::fs::symlink_metadata(name).is_err());
     let Some(stale) = free.next() else {
-        return Err(Code::CANT_OPEN);
+        return Err(SqliteCode::CANT_OPEN);
     };
     tracing::warn!(%path, %stale, "another file has the name of the log, and gets another one");
     match std::fs::rename(path, stale) {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(Code::CANT_OPEN),
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(SqliteCode::CANT_OPEN),
         _ => Ok(()),
     }
 }
@@ -127,10 +127,10 @@ pub(crate) fn move_aside(path: &str) -> Answer<()> {
 ///
 /// `BUSY` if another process, or SQLite's own VFS in this one, has it open and locked; `IOERR_LOCK` if the file system has no
 /// such locks.
-pub(crate) fn lock_alone(path: &str, file: &mut BaseFile) -> Answer<OwnerLock> {
+pub(crate) fn lock_alone(path: &str, file: &mut BaseFile) -> SqliteResult<OwnerLock> {
     let _gate = fork::gate();
     // SQLite's own VFS knows which of its handles in this process have locks.
-    file.lock_exclusively().map_err(|_| Code::BUSY)?;
+    file.lock_exclusively().map_err(|_| SqliteCode::BUSY)?;
     if cfg!(not(target_os = "linux")) || FileIdentity::of(path).is_none() {
         return Ok(OwnerLock { file: None });
     }
@@ -168,7 +168,7 @@ pub(crate) fn identity_of_descriptor(descriptor: i32) -> Option<FileIdentity> {
     })
 }
 
-fn descriptor_of(path: &str) -> Answer<File> {
+fn descriptor_of(path: &str) -> SqliteResult<File> {
     let wanted = FileIdentity::of(path);
     let mut unused = lock(&UNUSED);
     if let Some(index) = unused
@@ -182,7 +182,7 @@ fn descriptor_of(path: &str) -> Answer<File> {
         .write(true)
         .custom_flags(libc::O_CLOEXEC)
         .open(path)
-        .map_err(|_| Code::CANT_OPEN)?;
+        .map_err(|_| SqliteCode::CANT_OPEN)?;
     if let Some(identity) = identity_of(&file) {
         fork::note_descriptor(file.as_raw_fd(), identity);
     }
@@ -213,7 +213,7 @@ pub(crate) fn lock_unused() -> MutexGuard<'static, Vec<(FileIdentity, File)>> {
 }
 
 #[cfg(target_os = "linux")]
-fn set_lock(file: &File, kind: i32) -> Answer<()> {
+fn set_lock(file: &File, kind: i32) -> SqliteResult<()> {
     // SAFETY: all zeros are a value of the structure; this kind of lock requires that the process is 0.
     let mut range: libc::flock = unsafe { std::mem::zeroed() };
     range.l_type = kind as i16;
@@ -226,16 +226,16 @@ fn set_lock(file: &File, kind: i32) -> Answer<()> {
     }
     let error = std::io::Error::last_os_error();
     match error.raw_os_error() {
-        Some(libc::EAGAIN | libc::EACCES | libc::EINTR) => Err(Code::BUSY),
+        Some(libc::EAGAIN | libc::EACCES | libc::EINTR) => Err(SqliteCode::BUSY),
         _ => {
             tracing::error!(%error, "the file system has no open-file-description locks; without them a database is not safe");
-            Err(Code(ffi::IOERR_LOCK))
+            Err(SqliteCode(ffi::IOERR_LOCK))
         }
     }
 }
 
 #[cfg(not(target_os = "linux"))]
-fn set_lock(_file: &File, _kind: i32) -> Answer<()> {
+fn set_lock(_file: &File, _kind: i32) -> SqliteResult<()> {
     Ok(())
 }
 

@@ -1,10 +1,10 @@
 //! The PRAGMAs of the VFS.
 
-use crate::code::{Answer, Code};
-use crate::family::Family;
+use crate::code::{SqliteCode, SqliteResult};
+use crate::database_state::DatabaseState;
 use crate::instance::Instance;
 use crate::options::parse_seconds;
-use crate::shared::Shared;
+use crate::shared::SharedDatabase;
 use crate::status::{card, status};
 
 /// The environment variable without which `PRAGMA ebbpool_clock` is an unknown one: a user who may run SQL on one database
@@ -14,22 +14,24 @@ const CLOCK_VARIABLE: &str = "EBBPOOL_SQLITE_CLOCK";
 /// Runs a PRAGMA; `None` if it is not one of ours. An error has a text for people.
 pub(crate) fn run(
     instance: &'static Instance,
-    shared: &Shared,
+    shared: &SharedDatabase,
     handle: u64,
     name: &str,
     value: Option<&str>,
-) -> Option<Result<String, (String, Code)>> {
-    let error = |code: Code| {
-        let passed = (code == Code::BUSY).then(|| shared.passed_text()).flatten();
+) -> Option<Result<String, (String, SqliteCode)>> {
+    let error = |code: SqliteCode| {
+        let passed = (code == SqliteCode::BUSY)
+            .then(|| shared.passed_text())
+            .flatten();
         let why = passed.unwrap_or_else(|| code.to_string());
         (format!("{name}: {why}"), code)
     };
-    let family = |with: &dyn Fn(&mut Family) -> Answer<String>| {
-        instance.with_family(shared, with).map_err(error)
+    let state = |with: &dyn Fn(&mut DatabaseState) -> SqliteResult<String>| {
+        instance.with_state(shared, with).map_err(error)
     };
-    let said = |answer: Answer<()>| answer.map(|()| "ok".to_owned()).map_err(error);
+    let said = |answer: SqliteResult<()>| answer.map(|()| "ok".to_owned()).map_err(error);
     // The files are this process's from here on.
-    let owned = || instance.with_family(shared, |_| Ok(()));
+    let owned = || instance.with_state(shared, |_| Ok(()));
     if name == "wal_checkpoint" {
         let is_truncate = value.is_some_and(|value| value.eq_ignore_ascii_case("truncate"));
         return match is_truncate {
@@ -42,13 +44,16 @@ pub(crate) fn run(
         "ebbpool_flush" => said(owned().and_then(|()| instance.epoch(shared))),
         "ebbpool_checkpoint" => said(owned().and_then(|()| instance.checkpoint(shared, true))),
         "ebbpool_status" => match card(value) {
-            Ok(card) => family(&|family| Ok(status(family, &shared.path, &card))),
-            Err(why) => Err((format!("ebbpool_status: {why}"), Code(crate::ffi::ERROR))),
+            Ok(card) => state(&|state| Ok(status(state, &shared.path, &card))),
+            Err(why) => Err((
+                format!("ebbpool_status: {why}"),
+                SqliteCode(crate::ffi::ERROR),
+            )),
         },
         "ebbpool_window" => match value.map(parse_seconds) {
             Some(None) => Err((
                 "ebbpool_window: expected seconds, such as 30 or 0.5".to_owned(),
-                Code(crate::ffi::ERROR),
+                SqliteCode(crate::ffi::ERROR),
             )),
             wanted => {
                 let window = owned().and_then(|()| match wanted.flatten() {
@@ -59,7 +64,7 @@ pub(crate) fn run(
                         }
                         Ok(window)
                     }
-                    None => instance.with_family(shared, |family| Ok(family.options.window)),
+                    None => instance.with_state(shared, |state| Ok(state.options.window)),
                 });
                 window.map(|window| window.to_string()).map_err(error)
             }
@@ -76,9 +81,12 @@ pub(crate) fn run(
 
 /// What a checkpoint does that a program asks for because it is about to copy the files. With a WAL SQLite does it, by calls of
 /// the VFS; without one it calls none.
-fn checkpoint_without_wal(instance: &'static Instance, shared: &Shared) -> Answer<()> {
+fn checkpoint_without_wal(
+    instance: &'static Instance,
+    shared: &SharedDatabase,
+) -> SqliteResult<()> {
     // Another process that has the database copies its own.
-    let has_wal = instance.with_family(shared, |family| Ok(family.wal.is_some()));
+    let has_wal = instance.with_state(shared, |state| Ok(state.wal.is_some()));
     match has_wal {
         Ok(false) => instance.checkpoint(shared, true),
         _ => Ok(()),

@@ -10,7 +10,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::NAME;
-use crate::code::{Answer, Code};
+use crate::code::{SqliteCode, SqliteResult};
 use crate::instance::Instance;
 use crate::options::check_parameters;
 use crate::parameters::parameters_of;
@@ -171,7 +171,11 @@ fn is_in_scope(path: &str) -> bool {
 /// # Safety
 ///
 /// `name` is what `xOpen` was passed for a database, and `path` its text.
-pub(crate) unsafe fn admits(instance: &Instance, name: *const c_char, path: &str) -> Answer<bool> {
+pub(crate) unsafe fn admits(
+    instance: &Instance,
+    name: *const c_char,
+    path: &str,
+) -> SqliteResult<bool> {
     // SAFETY: the caller's.
     let parameters = unsafe { parameters_of(name) };
     let vfs = instance.name.to_bytes();
@@ -183,8 +187,8 @@ pub(crate) unsafe fn admits(instance: &Instance, name: *const c_char, path: &str
         return Ok(false);
     }
     check_parameters(&parameters, names_the_vfs).map_err(|error| {
-        instance.log(Code::CANT_OPEN, &error.to_string());
-        Code::CANT_OPEN
+        instance.log(SqliteCode::CANT_OPEN, &error.to_string());
+        SqliteCode::CANT_OPEN
     })?;
     Ok(true)
 }

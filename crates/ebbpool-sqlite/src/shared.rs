@@ -5,12 +5,12 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
-use crate::code::{Answer, Code};
-use crate::family::Family;
+use crate::code::{SqliteCode, SqliteResult};
+use crate::database_state::DatabaseState;
 use crate::health::{DatabaseHealth, HealthEntry};
 use crate::options::Options;
 use crate::owner::FileIdentity;
-use crate::store::Store;
+use crate::store::DurableFiles;
 use crate::sync::{lock, lock_within};
 
 /// Seconds after which commits are published again.
@@ -25,18 +25,18 @@ const PASSED_BESIDE_A_READER: &str =
     "another connection of the process has opened it for reading only";
 
 /// Whose the files of a database are.
-pub(crate) enum State {
+pub(crate) enum Ownership {
     /// No process's, as far as this one knows.
     Free,
     /// This process's.
-    Owned(Box<Family>),
+    Owned(Box<DatabaseState>),
     /// The file has lost its name while it was open, and the handles are good for nothing more.
     Lost,
 }
 
 /// What the lock of a database protects. No thread has it while it reads, writes or syncs a log or the database.
 pub(crate) struct Inner {
-    pub(crate) state: State,
+    pub(crate) state: Ownership,
     /// True while a thread takes the files over.
     pub(crate) is_owning: bool,
     /// Handles that SQLite's own VFS serves at the moment, with a lock or an index of the WAL.
@@ -52,7 +52,7 @@ pub(crate) struct Inner {
 /// A database that handles of this process share.
 ///
 /// A thread that needs both locks takes that of the writer first.
-pub(crate) struct Shared {
+pub(crate) struct SharedDatabase {
     pub(crate) path: String,
     pub(crate) options: Options,
     /// The process that opened it.
@@ -60,7 +60,7 @@ pub(crate) struct Shared {
     pub(crate) handles: AtomicU32,
     inner: Mutex<Inner>,
     /// The files, for the one thread that writes them, while the state is `Owned`.
-    writer: Mutex<Option<Store>>,
+    writer: Mutex<Option<DurableFiles>>,
     /// Bits of the seconds at which there is something to do.
     due: AtomicU64,
     /// Bits of the seconds for which the timer is set.
@@ -85,16 +85,16 @@ pub(crate) struct Shared {
     has_unsaid: AtomicBool,
 }
 
-impl Shared {
+impl SharedDatabase {
     /// A database that this process, with the number `process`, opens.
-    pub(crate) fn new(path: &str, options: Options, process: u32) -> Shared {
-        Shared {
+    pub(crate) fn new(path: &str, options: Options, process: u32) -> SharedDatabase {
+        SharedDatabase {
             path: path.to_owned(),
             options,
             process,
             handles: AtomicU32::new(0),
             inner: Mutex::new(Inner {
-                state: State::Free,
+                state: Ownership::Free,
                 is_owning: false,
                 passing: 0,
                 windows: HashMap::new(),
@@ -121,10 +121,10 @@ impl Shared {
         self.process == std::process::id()
     }
 
-    fn check_process(&self) -> Answer<()> {
+    fn check_process(&self) -> SqliteResult<()> {
         match self.is_own() {
             true => Ok(()),
-            false => Err(Code::MISUSE),
+            false => Err(SqliteCode::MISUSE),
         }
     }
 
@@ -133,27 +133,27 @@ impl Shared {
     /// # Errors
     ///
     /// `MISUSE` in a child that inherited the handle; `IO` after a panic in the middle of a change.
-    pub(crate) fn lock(&self) -> Answer<MutexGuard<'_, Inner>> {
+    pub(crate) fn lock(&self) -> SqliteResult<MutexGuard<'_, Inner>> {
         self.check_process()?;
-        self.inner.lock().map_err(|_| Code::IO)
+        self.inner.lock().map_err(|_| SqliteCode::IO)
     }
 
     /// The files.
     ///
     /// # Errors
     ///
-    /// As [`Shared::lock`].
-    pub(crate) fn writer(&self) -> Answer<MutexGuard<'_, Option<Store>>> {
+    /// As [`SharedDatabase::lock`].
+    pub(crate) fn writer(&self) -> SqliteResult<MutexGuard<'_, Option<DurableFiles>>> {
         self.check_process()?;
-        self.writer.lock().map_err(|_| Code::IO)
+        self.writer.lock().map_err(|_| SqliteCode::IO)
     }
 
     /// The files, for the thread that does what is due: others that have had them wait until it has begun.
     ///
     /// # Errors
     ///
-    /// As [`Shared::lock`].
-    pub(crate) fn writer_for_work(&self) -> Answer<MutexGuard<'_, Option<Store>>> {
+    /// As [`SharedDatabase::lock`].
+    pub(crate) fn writer_for_work(&self) -> SqliteResult<MutexGuard<'_, Option<DurableFiles>>> {
         self.work_waits.store(true, Ordering::Release);
         let writer = self.writer();
         self.work_waits.store(false, Ordering::Release);
@@ -164,8 +164,8 @@ impl Shared {
     ///
     /// # Errors
     ///
-    /// As [`Shared::lock`].
-    pub(crate) fn writer_for_commit(&self) -> Answer<MutexGuard<'_, Option<Store>>> {
+    /// As [`SharedDatabase::lock`].
+    pub(crate) fn writer_for_commit(&self) -> SqliteResult<MutexGuard<'_, Option<DurableFiles>>> {
         self.waiting_commits.fetch_add(1, Ordering::AcqRel);
         for _ in 0..MOST_WAITS {
             if !self.work_waits.load(Ordering::Acquire) {
@@ -195,37 +195,37 @@ impl Shared {
     pub(crate) fn writer_within(
         &self,
         patience: Duration,
-    ) -> Option<MutexGuard<'_, Option<Store>>> {
+    ) -> Option<MutexGuard<'_, Option<DurableFiles>>> {
         lock_within(&self.writer, patience)
     }
 
     /// Waits until the thread that has the files is done.
-    pub(crate) fn wait_for_writer(&self) -> Answer<()> {
+    pub(crate) fn wait_for_writer(&self) -> SqliteResult<()> {
         self.writer().map(drop)
     }
 
-    /// Calls `with` for the family.
+    /// Calls `with` for the state of the database.
     ///
     /// # Errors
     ///
     /// `CANT_OPEN` if the files are not this process's, and those of `with`.
-    pub(crate) fn with_family<R>(
+    pub(crate) fn with_state<R>(
         &self,
         now: f64,
-        with: impl FnOnce(&mut Family) -> Answer<R>,
-    ) -> Answer<R> {
+        with: impl FnOnce(&mut DatabaseState) -> SqliteResult<R>,
+    ) -> SqliteResult<R> {
         let mut inner = self.lock()?;
-        let State::Owned(family) = &mut inner.state else {
-            return Err(Code::CANT_OPEN);
+        let Ownership::Owned(state) = &mut inner.state else {
+            return Err(SqliteCode::CANT_OPEN);
         };
-        family.now = now;
-        let answer = with(family);
-        self.set_due(family.next_work());
+        state.now = now;
+        let answer = with(state);
+        self.set_due(state.next_work());
         answer
     }
 
     /// Notes the window that a handle asks for: the smallest one is that of the database. Returns that one.
-    pub(crate) fn set_window(&self, handle: u64, seconds: Option<f64>) -> Answer<f64> {
+    pub(crate) fn set_window(&self, handle: u64, seconds: Option<f64>) -> SqliteResult<f64> {
         let mut inner = self.lock()?;
         match seconds {
             Some(seconds) => inner.windows.insert(handle, seconds),
@@ -235,9 +235,9 @@ impl Shared {
         let Some(window) = smallest else {
             return Ok(self.options.window);
         };
-        if let State::Owned(family) = &mut inner.state {
-            family.options.window = window;
-            self.set_due(family.next_work());
+        if let Ownership::Owned(state) = &mut inner.state {
+            state.options.window = window;
+            self.set_due(state.next_work());
         }
         Ok(window)
     }
@@ -245,7 +245,7 @@ impl Shared {
     /// Why a PRAGMA cannot have the files: for people, with what to do about it. `None` if this process leaves them to no other VFS.
     pub(crate) fn passed_text(&self) -> Option<String> {
         let inner = self.lock().ok()?;
-        let is_passed = matches!(inner.state, State::Free) && inner.passing > 0;
+        let is_passed = matches!(inner.state, Ownership::Free) && inner.passing > 0;
         is_passed.then(|| {
             format!(
                 "SQLite's own VFS serves it, because {PASSED_BESIDE_A_READER}; close that one first"
@@ -268,13 +268,13 @@ impl Shared {
             return;
         };
         let mut health = match &inner.state {
-            State::Owned(family) => family.health(),
+            Ownership::Owned(state) => state.health(),
             _ => DatabaseHealth {
                 last_epoch_succeeded: true,
                 ..DatabaseHealth::default()
             },
         };
-        let is_passed = matches!(inner.state, State::Free) && inner.passing > 0;
+        let is_passed = matches!(inner.state, Ownership::Free) && inner.passing > 0;
         let beside_a_reader = is_passed.then_some(PASSED_BESIDE_A_READER);
         health.passed = inner.refusal.or(beside_a_reader).map(str::to_owned);
         drop(inner);
@@ -293,13 +293,13 @@ impl Shared {
         let says_all_durable = lock(&self.says_all_durable);
         *says_all_durable
             && self.lock().is_ok_and(|inner| match &inner.state {
-                State::Owned(family) => family.oldest().is_some(),
+                Ownership::Owned(state) => state.oldest().is_some(),
                 _ => false,
             })
     }
 
     /// Notes that the database has changed, and publishes how it is, unless that was done a moment ago and did not call every
-    /// commit durable. Returns the seconds at which [`Shared::publish_what_is_unsaid`] then has to follow, the first time.
+    /// commit durable. Returns the seconds at which [`SharedDatabase::publish_what_is_unsaid`] then has to follow, the first time.
     pub(crate) fn publish_commit(&self, now: f64) -> Option<f64> {
         let is_first = !self.has_unsaid.swap(true, Ordering::SeqCst);
         if self.calls_durable_what_is_not() {

@@ -3,7 +3,7 @@
 use ebbpool_device::profiles::WearingDevice;
 use serde::Serialize;
 
-use crate::family::Family;
+use crate::database_state::DatabaseState;
 use crate::options::LogKind;
 
 /// The card of which years are given, where no other is named.
@@ -38,7 +38,7 @@ struct WithoutEbbpool {
 /// What was written, in whole blocks of 4 KiB to the real files. The temporary file is never synced, so that the card may get fewer
 /// of its bytes; the sum has all of them.
 #[derive(Serialize)]
-struct Written {
+struct WrittenStatus {
     bytes: u64,
     card_years: Option<f64>,
     log_bytes: u64,
@@ -63,7 +63,7 @@ struct Status<'a> {
     commits: u64,
     /// Seconds since the first commit that a power cut would lose; null if there is none.
     oldest_unsaved_seconds: Option<f64>,
-    written: Written,
+    written: WrittenStatus,
     without_ebbpool: WithoutEbbpool,
     log_bytes_now: u64,
     memory_bytes: usize,
@@ -74,36 +74,36 @@ struct Status<'a> {
 }
 
 /// What was written to a database since the process took it over, as JSON.
-pub(crate) fn status(family: &Family, path: &str, card: &WearingDevice) -> String {
-    let figures = family.stored.figures();
+pub(crate) fn status(state: &DatabaseState, path: &str, card: &WearingDevice) -> String {
+    let figures = state.stored.figures();
     let (kind, written, log_bytes_now) = (figures.kind, figures.written, figures.log_bytes);
-    let asked = family.asked;
-    let seconds = family.now - family.began;
+    let asked = state.asked;
+    let seconds = state.now - state.began;
     let years = |bytes| {
         card.years(bytes, seconds)
             .filter(|_| seconds >= LEAST_SECONDS)
     };
-    let temporary = family.memory.spilled() as u64;
+    let temporary = state.memory.spilled() as u64;
     let written_bytes = written.log + written.in_place + temporary;
     let asked_bytes = asked.bytes();
-    let (pool_frames, pool_hits, pool_misses) = family.pool_figures();
-    let (pages, page_size) = family.extent();
+    let (pool_frames, pool_hits, pool_misses) = state.pool_figures();
+    let (pages, page_size) = state.extent();
     let status = Status {
         path,
         log: match kind {
             LogKind::Deltas => "deltas",
             LogKind::Wal => "wal",
         },
-        window_seconds: family.options.window,
+        window_seconds: state.options.window,
         seconds: in_milliseconds(seconds),
         card: &card.name,
         page_size,
         pages,
         commits: asked.commits,
-        oldest_unsaved_seconds: family
+        oldest_unsaved_seconds: state
             .oldest()
-            .map(|oldest| in_milliseconds(family.now - oldest)),
-        written: Written {
+            .map(|oldest| in_milliseconds(state.now - oldest)),
+        written: WrittenStatus {
             bytes: written_bytes,
             card_years: years(written_bytes),
             log_bytes: written.log,
@@ -122,8 +122,8 @@ pub(crate) fn status(family: &Family, path: &str, card: &WearingDevice) -> Strin
             syncs: asked.syncs,
         },
         log_bytes_now,
-        memory_bytes: family.memory.used(),
-        most_memory_bytes: family.memory.most(),
+        memory_bytes: state.memory.used(),
+        most_memory_bytes: state.memory.most(),
         pool_frames,
         pool_hits,
         pool_misses,

@@ -2,12 +2,12 @@
 //!
 //! The state as of the last epoch is the database in place, with the pages that the logs hold laid over it. So a page
 //! that leaves memory is never written for that: reading it again takes it from the logs. [`Stored`] says where each page
-//! is, to threads that read; one thread at a time has the [`Store`], and writes. Invariants, cited as such:
+//! is, to threads that read; one thread at a time has the [`DurableFiles`], and writes. Invariants, cited as such:
 //!
 //! 1. What the logs hold is the state after a commit.
-//! 2. In place is only written what a durable `-wal` holds, and what is beyond the end of the database as every log
-//!    knows it.
-//! 3. A log begins anew only when the database is durable that has all of it.
+//! 2. Only two kinds of pages are written in place: those that a durable `-wal` holds, and those beyond the end that every
+//!    log knows.
+//! 3. A log is truncated only after everything in it is durable in the database.
 //! 4. Deltas apply to the pages as the log knows them: as they were in place when the log began, then changed by each
 //!    record; a page beyond the size of a record is all zeros from then on.
 //! 5. While `-ebb` has records, the database in place has the mark with the number of its generation, or of the next one
@@ -24,11 +24,11 @@ mod stored;
 
 use std::sync::Arc;
 
-use crate::code::{Answer, Code};
+use crate::code::{SqliteCode, SqliteResult};
 use crate::delta_log::{self, Header, Heads, is_page_size};
 use crate::disk::{BaseFile, BaseVfs};
 use crate::ffi;
-use crate::fit::FitCheck;
+use crate::log_match::LogMatch;
 use crate::options::LogKind;
 use crate::owner::{FileIdentity, OwnerLock};
 use crate::wal_log::WalLog;
@@ -54,7 +54,7 @@ const LONGEST_CHAIN: usize = 512;
 
 /// What was written to the real files.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Written {
+pub(crate) struct WrittenBytes {
     /// Bytes to `-ebb` and `-wal`, in whole blocks as a card gets them, like the next one.
     pub(crate) log: u64,
     /// Bytes to the database.
@@ -97,7 +97,7 @@ struct Deltas {
 }
 
 /// The real files of a database that this process owns, for the thread that writes them.
-pub(crate) struct Store {
+pub(crate) struct DurableFiles {
     base: BaseVfs,
     path: String,
     kind: LogKind,
@@ -143,7 +143,7 @@ pub(crate) struct Store {
     /// Epochs since the process took the database over.
     epochs: u64,
     random: u64,
-    written: Written,
+    written: WrittenBytes,
     /// Keeps other processes away. It goes last.
     _lock: Option<OwnerLock>,
 }
@@ -160,7 +160,7 @@ pub(crate) struct Taking {
     pub(crate) lock: Option<OwnerLock>,
 }
 
-impl Store {
+impl DurableFiles {
     /// Takes over a database that has no journal and whose `-wal` is in place, and what its `-ebb` adds.
     ///
     /// # Errors
@@ -173,12 +173,12 @@ impl Store {
         options: &crate::options::Options,
         taking: Taking,
         random: u64,
-    ) -> Answer<Store> {
+    ) -> SqliteResult<DurableFiles> {
         let Taking { mut database, lock } = taking;
         let length = database.length()?;
         let reading = ffi::OPEN_READONLY | ffi::OPEN_MAIN_DB;
         let stored = Stored::new(BaseFile::open(base, path, reading)?);
-        let mut store = Store {
+        let mut store = DurableFiles {
             base,
             path: path.to_owned(),
             kind: options.log,
@@ -207,7 +207,7 @@ impl Store {
             is_closing: false,
             epochs: 0,
             random: random | 1,
-            written: Written::default(),
+            written: WrittenBytes::default(),
             _lock: lock,
         };
         store.load(length)?;
@@ -215,7 +215,7 @@ impl Store {
         Ok(store)
     }
 
-    fn load(&mut self, length: u64) -> Answer<()> {
+    fn load(&mut self, length: u64) -> SqliteResult<()> {
         let header = self.header()?;
         if length >= 100 {
             let size = usize::from(header[16]) << 8 | usize::from(header[17]) << 16;
@@ -235,12 +235,12 @@ impl Store {
             self.forget_empty_deltas()?;
         } else if self.needs_log() {
             // Invariant 5.
-            return Err(Code::CANT_OPEN);
+            return Err(SqliteCode::CANT_OPEN);
         }
         let header = self.header()?;
         if self.kind == LogKind::Deltas
             && self.deltas.epochs == 0
-            && Store::is_reserved_used(&header)
+            && DurableFiles::is_reserved_used(&header)
         {
             // A later SQLite uses the bytes in which a mark has its number.
             self.kind = LogKind::Wal;
@@ -256,7 +256,7 @@ impl Store {
         self.stored.set_extent(self.page_size, self.size);
     }
 
-    fn header(&mut self) -> Answer<[u8; 100]> {
+    fn header(&mut self) -> SqliteResult<[u8; 100]> {
         let mut header = [0; 100];
         self.database.read(0, &mut header)?;
         Ok(header)
@@ -268,24 +268,24 @@ impl Store {
     }
 
     /// Reads `-ebb`. Without records it is open afterwards if it may go, and otherwise it is not.
-    fn load_deltas(&mut self) -> Answer<()> {
+    fn load_deltas(&mut self) -> SqliteResult<()> {
         let path = self.ebb_path();
         if !self.base.exists(&path)? {
             return Ok(());
         }
         self.open_deltas()?;
-        let file = self.deltas.file.as_mut().ok_or(Code::IO)?;
+        let file = self.deltas.file.as_mut().ok_or(SqliteCode::IO)?;
         let length = file.length()?;
         let heads = Heads::read(length, |at, into| file.read(at, into))?;
         let mut first = vec![0; 1 << 16];
         self.database.read(0, &mut first)?;
-        let mut check = FitCheck::new(&first);
+        let mut check = LogMatch::new(&first);
         let header = heads.of_mark(check.marked_generation());
         let Some(header) = header.filter(|_| heads.later.is_none()) else {
             if heads.later.is_some() || self.needs_log() {
                 // A log without a valid header is gone: a power cut leaves one of its two.
                 self.deltas = Deltas::default();
-                return Err(Code::CANT_OPEN);
+                return Err(SqliteCode::CANT_OPEN);
             }
             return match heads.is_log && self.marked.is_none() {
                 true => Ok(()),
@@ -312,7 +312,7 @@ impl Store {
             self.set_extent(length);
             if !check.needs_no_other(&header) {
                 self.deltas = Deltas::default();
-                return Err(Code::CANT_OPEN);
+                return Err(SqliteCode::CANT_OPEN);
             }
             return Ok(());
         }
@@ -331,7 +331,7 @@ impl Store {
         deltas.ready = true;
         if !check.is_marked() || !check.fits(&header) {
             self.deltas = Deltas::default();
-            return Err(Code::CANT_OPEN);
+            return Err(SqliteCode::CANT_OPEN);
         }
         // The next record follows the state that is in place.
         self.checkpoint_has_begun = !check.is_base(&header);
@@ -339,7 +339,7 @@ impl Store {
     }
 
     /// Opens `-ebb`, and makes it if there is none.
-    fn open_deltas(&mut self) -> Answer<()> {
+    fn open_deltas(&mut self) -> SqliteResult<()> {
         let path = self.ebb_path();
         let mut file = open_log(self.base, &path, ffi::OPEN_MAIN_JOURNAL)?;
         self.deltas.allocated = file.length()?;
@@ -351,14 +351,14 @@ impl Store {
     }
 
     /// Closes `-ebb`.
-    fn close_deltas(&mut self) -> Answer<()> {
+    fn close_deltas(&mut self) -> SqliteResult<()> {
         self.deltas = Deltas::default();
         self.stored
             .read_log_from(self.base, None, ffi::OPEN_MAIN_JOURNAL)
     }
 
     /// Opens `-wal`, and makes it if there is none.
-    fn open_wal(&mut self) -> Answer<()> {
+    fn open_wal(&mut self) -> SqliteResult<()> {
         if self.wal_file.is_some() {
             return Ok(());
         }
@@ -373,13 +373,13 @@ impl Store {
     }
 
     /// Removes the mark and the file that a process left which ended between two steps of closing.
-    fn forget_empty_deltas(&mut self) -> Answer<()> {
+    fn forget_empty_deltas(&mut self) -> SqliteResult<()> {
         self.unmark_in_place(true)?;
         self.delete_deltas()
     }
 
     /// Deletes `-ebb`, which has no epochs, and so does no harm where that fails; it stays open then, for another attempt.
-    fn delete_deltas(&mut self) -> Answer<()> {
+    fn delete_deltas(&mut self) -> SqliteResult<()> {
         self.delete_own(&self.ebb_path(), self.deltas.identity, true)?;
         self.close_deltas()
     }
@@ -418,7 +418,7 @@ impl Store {
     }
 
     /// Sets the page size: of a new database, or of one that is all in place.
-    pub(crate) fn set_page_size(&mut self, page_size: usize) -> Answer<()> {
+    pub(crate) fn set_page_size(&mut self, page_size: usize) -> SqliteResult<()> {
         self.page_size = page_size;
         let length = self.database.length()?;
         self.set_extent(length);
@@ -442,7 +442,7 @@ impl Store {
     }
 
     /// The length of the database in place, in bytes.
-    pub(crate) fn length_in_place(&mut self) -> Answer<u64> {
+    pub(crate) fn length_in_place(&mut self) -> SqliteResult<u64> {
         self.database.length()
     }
 
@@ -480,10 +480,10 @@ impl Store {
     }
 }
 
-fn open_log(base: BaseVfs, path: &str, kind: i32) -> Answer<BaseFile> {
+fn open_log(base: BaseVfs, path: &str, kind: i32) -> SqliteResult<BaseFile> {
     let file = BaseFile::open(base, path, ffi::OPEN_READWRITE | ffi::OPEN_CREATE | kind)?;
     if file.is_read_only() {
-        return Err(Code::CANT_OPEN);
+        return Err(SqliteCode::CANT_OPEN);
     }
     Ok(file)
 }

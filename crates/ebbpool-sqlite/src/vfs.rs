@@ -1,4 +1,4 @@
-//! The VFS as SQLite calls it: files of databases are led to their family, all others to the VFS below.
+//! The VFS as SQLite calls it: files of databases are led to the state of their database, all others to the VFS below.
 
 #![allow(unsafe_code)]
 
@@ -6,12 +6,12 @@ use std::cell::Cell;
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use crate::code::{Answer, Code};
+use crate::code::{SqliteCode, SqliteResult};
 use crate::disk::{BaseFile, BaseVfs};
 use crate::ffi::{self, Api, File, IoMethods, Symbol, Vfs};
-use crate::handle::{self, Handle, Kind, Open};
+use crate::handle::{self, FileHandle, Kind, SqliteFile};
 use crate::instance::Instance;
-use crate::mirror::Mirror;
+use crate::mirror::SuiteMirror;
 use crate::options::Options;
 use crate::scope;
 
@@ -48,12 +48,12 @@ fn without_cancellation<R>(work: impl FnOnce() -> R) -> R {
 }
 
 /// Runs `work`, and makes a panic an I/O error: no panic may cross into C.
-pub(crate) fn guarded(work: impl FnOnce() -> Answer<()>) -> c_int {
+pub(crate) fn guarded(work: impl FnOnce() -> SqliteResult<()>) -> c_int {
     CALLS.set(CALLS.get() + 1);
     let done = without_cancellation(|| catch_unwind(AssertUnwindSafe(work)));
     CALLS.set(CALLS.get() - 1);
     match done {
-        Ok(answer) => Code::of(answer),
+        Ok(answer) => SqliteCode::of(answer),
         Err(_) => ffi::IOERR,
     }
 }
@@ -103,7 +103,7 @@ unsafe extern "C" fn open(
         Some(open) => {
             // SAFETY: as above; the flags may be null.
             unsafe {
-                let handle = file.cast::<Handle>();
+                let handle = file.cast::<SqliteFile>();
                 (*handle).open = Box::into_raw(Box::new(open));
                 (*handle).file.methods = &METHODS;
                 if !flags_out.is_null() {
@@ -115,7 +115,7 @@ unsafe extern "C" fn open(
     }
 }
 
-/// The file as one of a family; `None` if the VFS below has it.
+/// The file as one of a virtual database; `None` if the VFS below has it.
 ///
 /// # Safety
 ///
@@ -124,7 +124,7 @@ unsafe fn find_or_open(
     instance: &'static Instance,
     name: *const c_char,
     flags: c_int,
-) -> Answer<Option<Open>> {
+) -> SqliteResult<Option<FileHandle>> {
     let kind = match flags & ffi::OPEN_KINDS {
         ffi::OPEN_MAIN_DB => Kind::Main,
         ffi::OPEN_MAIN_JOURNAL => Kind::Journal,
@@ -155,8 +155,8 @@ unsafe fn find_or_open(
     if !handle::is_virtual(instance, &shared)? {
         return Ok(None);
     }
-    let mirror = Mirror::open(instance.base, path, flags)?;
-    let mut open = Open::new(instance, kind, shared, flags, mirror, None);
+    let mirror = SuiteMirror::open(instance.base, path, flags)?;
+    let mut open = FileHandle::new(instance, kind, shared, flags, mirror, None);
     open.make_virtual(flags & ffi::OPEN_CREATE != 0)?;
     Ok(Some(open))
 }
@@ -171,7 +171,7 @@ unsafe fn open_database(
     name: *const c_char,
     path: &str,
     flags: c_int,
-) -> Answer<Option<Open>> {
+) -> SqliteResult<Option<FileHandle>> {
     // SAFETY: the caller's.
     if !unsafe { scope::admits(instance, name, path) }? || !has_room_for_logs(path) {
         return Ok(None);
@@ -184,9 +184,9 @@ unsafe fn open_database(
     }
     // A child of fork() has no thread that ends windows.
     instance.start_timer();
-    let mirror = Mirror::open(instance.base, path, flags)?;
+    let mirror = SuiteMirror::open(instance.base, path, flags)?;
     let shared = instance.share(path, options)?;
-    let open = Open::new(
+    let open = FileHandle::new(
         instance,
         Kind::Main,
         shared.clone(),
@@ -216,7 +216,7 @@ pub(crate) fn has_room_for_logs(path: &str) -> bool {
 /// # Safety
 ///
 /// As `xOpen`.
-unsafe fn options_of(instance: &Instance, name: *const c_char) -> Answer<Options> {
+unsafe fn options_of(instance: &Instance, name: *const c_char) -> SqliteResult<Options> {
     let parameter = |key: &str| {
         let key = std::ffi::CString::new(key).ok()?;
         // SAFETY: SQLite finds the parameters behind the name that it passed; the value lives as long.
@@ -234,8 +234,8 @@ unsafe fn options_of(instance: &Instance, name: *const c_char) -> Answer<Options
     Options::of_environment()
         .and_then(|options| options.set(parameter))
         .map_err(|error| {
-            instance.log(Code::CANT_OPEN, &error.to_string());
-            Code::CANT_OPEN
+            instance.log(SqliteCode::CANT_OPEN, &error.to_string());
+            SqliteCode::CANT_OPEN
         })
 }
 
@@ -342,23 +342,23 @@ pub(crate) unsafe fn register(
     name: &'static CStr,
     below: Option<&CStr>,
     as_default: bool,
-) -> Answer<&'static Instance> {
+) -> SqliteResult<&'static Instance> {
     let below = below.map_or(std::ptr::null(), CStr::as_ptr);
     // SAFETY: the caller's; names end with a zero, and the VFS and its instance live until the process ends.
     unsafe {
         let known = (api.vfs_find)(name.as_ptr());
         if !known.is_null() && (*known).xOpen as usize == open as *const () as usize {
-            Code::check((api.vfs_register)(known, c_int::from(as_default)))?;
+            SqliteCode::check((api.vfs_register)(known, c_int::from(as_default)))?;
             return Ok(&*(*known).pAppData.cast::<Instance>());
         }
         let base = (api.vfs_find)(below);
         if base.is_null() {
-            return Err(Code(ffi::ERROR));
+            return Err(SqliteCode(ffi::ERROR));
         }
         let instance: &'static Instance =
             Box::leak(Box::new(Instance::new(BaseVfs(base), api, name)));
         let vfs = Box::leak(Box::new(methods(instance, &*base)));
-        Code::check((api.vfs_register)(vfs, c_int::from(as_default)))?;
+        SqliteCode::check((api.vfs_register)(vfs, c_int::from(as_default)))?;
         crate::fork::watch(instance);
         Ok(instance)
     }
@@ -367,7 +367,7 @@ pub(crate) unsafe fn register(
 fn methods(instance: &'static Instance, base: &Vfs) -> Vfs {
     Vfs {
         iVersion: base.iVersion.min(3),
-        szOsFile: base.szOsFile.max(size_of::<Handle>() as c_int),
+        szOsFile: base.szOsFile.max(size_of::<SqliteFile>() as c_int),
         mxPathname: base.mxPathname,
         pNext: std::ptr::null_mut(),
         zName: instance.name.as_ptr(),

@@ -3,7 +3,7 @@
 //! A *commit* is a run of frames, one for each page, whose last frame has the size of the database; SQLite ignores
 //! frames behind the last commit. Format: <https://www.sqlite.org/fileformat2.html#the_write_ahead_log>.
 
-use crate::code::Answer;
+use crate::code::SqliteResult;
 use crate::delta_log::is_page_size;
 use crate::disk::{BaseFile, whole_blocks};
 
@@ -175,12 +175,12 @@ pub(crate) struct WalLog {
     /// True if the file has never had anything but zeros: then no old frame can follow a new header.
     pub(crate) is_fresh: bool,
     /// Frames that were appended and not committed yet.
-    open: Open,
+    open: OpenTransaction,
 }
 
 /// Frames behind the last commit.
 #[derive(Default)]
-struct Open {
+struct OpenTransaction {
     frames: u64,
     sum: [u32; 2],
     images: Vec<(u32, u64)>,
@@ -229,11 +229,11 @@ impl WalLog {
         file: &mut BaseFile,
         page_size: usize,
         random: u64,
-    ) -> Answer<bool> {
+    ) -> SqliteResult<bool> {
         self.ready = false;
         self.page_size = page_size;
         self.committed = 0;
-        self.open = Open::default();
+        self.open = OpenTransaction::default();
         self.sequence = self.sequence.wrapping_add(1);
         self.salt = [random as u32, (random >> 32) as u32];
         let mut header = [0u8; HEADER as usize];
@@ -267,10 +267,10 @@ impl WalLog {
 
     /// Forgets frames that were appended and not committed.
     pub(crate) fn begin(&mut self) {
-        self.open = Open {
+        self.open = OpenTransaction {
             sum: self.sum,
             at: self.end(),
-            ..Open::default()
+            ..OpenTransaction::default()
         };
     }
 
@@ -281,7 +281,7 @@ impl WalLog {
         page: u32,
         image: &[u8],
         size: u32,
-    ) -> Answer<()> {
+    ) -> SqliteResult<()> {
         let open = &mut self.open;
         let mut head = [0u8; FRAME as usize];
         head[..4].copy_from_slice(&page.to_be_bytes());
@@ -304,7 +304,7 @@ impl WalLog {
         Ok(())
     }
 
-    fn write_out(&mut self, file: &mut BaseFile) -> Answer<()> {
+    fn write_out(&mut self, file: &mut BaseFile) -> SqliteResult<()> {
         let open = &mut self.open;
         file.write(open.at, &open.buffer)?;
         open.at += open.buffer.len() as u64;
@@ -313,7 +313,7 @@ impl WalLog {
     }
 
     /// Makes the frames durable that were appended so far, before the commit has its last one.
-    pub(crate) fn sync_open_frames(&mut self, file: &mut BaseFile) -> Answer<()> {
+    pub(crate) fn sync_open_frames(&mut self, file: &mut BaseFile) -> SqliteResult<()> {
         let written = self.write_out(file).and_then(|()| file.sync());
         if written.is_err() && self.committed == 0 {
             // The header may not be durable either, and no later sync need write it.
@@ -324,7 +324,7 @@ impl WalLog {
 
     /// Makes the appended frames durable, and returns their bytes in whole blocks. After an error nothing is committed, and
     /// the caller begins again.
-    pub(crate) fn sync(&mut self, file: &mut BaseFile) -> Answer<u64> {
+    pub(crate) fn sync(&mut self, file: &mut BaseFile) -> SqliteResult<u64> {
         self.sync_open_frames(file)?;
         let frame = FRAME + self.page_size as u64;
         let begin = HEADER + self.committed * frame;
@@ -350,7 +350,7 @@ impl WalLog {
     }
 
     /// Makes the frames invalid that were appended and not committed.
-    pub(crate) fn cover(&mut self, file: &mut BaseFile) -> Answer<()> {
+    pub(crate) fn cover(&mut self, file: &mut BaseFile) -> SqliteResult<()> {
         let end = self.end();
         self.begin();
         file.write(end, &[0; FRAME as usize])

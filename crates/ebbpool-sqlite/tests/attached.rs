@@ -99,12 +99,8 @@ fn files_that_commit_together_get_their_epochs_together() {
     for mode in ["delete", "truncate", "persist"] {
         for log in ["deltas", "wal"] {
             for others in 0..3 {
-                let disk = FaultyDisk::new(others);
-                bench.machine.insert(&disk);
-                bench.instance.be_killed();
-                let _ = bench.instance.set_time(0.0);
                 let options = format!("window=5&log={log}");
-                let database = bench.open(&options).unwrap();
+                let (disk, database) = on_new_disk(&bench, others, &options);
                 let mut work = format!(
                     "ATTACH 'file:{OTHER}?{options}' AS other; PRAGMA main.journal_mode={mode}; PRAGMA other.journal_mode={mode};
                     CREATE TABLE main.t (v); CREATE TABLE other.t (v);
@@ -146,14 +142,33 @@ fn rows(database: &Connection) -> rusqlite::Result<Vec<(i64, Vec<u8>)>> {
     rows.collect()
 }
 
-/// Has a transaction over two files refused from a write on, after which the disk is full; false if the disk had room for it.
-fn is_refused(bench: &Bench, mode: &str, lock: &str, options: &str, nth: u64) -> bool {
-    let when = format!("{mode}, {lock}, {options}, write {nth}");
-    let disk = FaultyDisk::new(nth);
+/// A database on a new disk, with a process that has just begun.
+fn on_new_disk(bench: &Bench, seed: u64, options: &str) -> (FaultyDisk, Connection) {
+    let disk = FaultyDisk::new(seed);
     bench.machine.insert(&disk);
     bench.instance.be_killed();
     let _ = bench.instance.set_time(0.0);
     let database = bench.open(options).unwrap();
+    (disk, database)
+}
+
+/// What plain SQLite finds after a crash, in a file that it finds sound.
+fn rows_of_plain(bench: &Bench, disk: &FaultyDisk, seed: u64, when: &str) -> Vec<(i64, Vec<u8>)> {
+    disk.crash(seed);
+    disk.restart();
+    bench.forget();
+    let plain = bench.open_plain().unwrap();
+    let ok: String = plain
+        .query_row("PRAGMA integrity_check", [], |row| row.get(0))
+        .unwrap();
+    assert_eq!(ok, "ok", "{when}");
+    rows(&plain).unwrap()
+}
+
+/// Has a transaction over two files refused from a write on, after which the disk is full; false if the disk had room for it.
+fn is_refused(bench: &Bench, mode: &str, lock: &str, options: &str, nth: u64) -> bool {
+    let when = format!("{mode}, {lock}, {options}, write {nth}");
+    let (disk, database) = on_new_disk(bench, nth, options);
     run(
         &database,
         &format!(
@@ -196,19 +211,11 @@ fn is_refused(bench: &Bench, mode: &str, lock: &str, options: &str, nth: u64) ->
     let mut expected = before;
     expected.push((100, vec![1]));
     drop(database);
-    disk.crash(nth);
-    disk.restart();
-    bench.forget();
-    let plain = bench.open_plain().unwrap();
     assert_eq!(
-        rows(&plain).unwrap(),
+        rows_of_plain(bench, &disk, nth, &when),
         expected,
         "{when}: after a clean close"
     );
-    let ok: String = plain
-        .query_row("PRAGMA integrity_check", [], |row| row.get(0))
-        .unwrap();
-    assert_eq!(ok, "ok", "{when}");
     true
 }
 
@@ -241,11 +248,7 @@ fn what_a_refused_commit_would_have_cut_off_is_there() {
             for log in ["deltas", "wal"] {
                 let when = format!("{mode}, window={window}, {log}");
                 let options = format!("window={window}&log={log}");
-                let disk = FaultyDisk::new(1);
-                bench.machine.insert(&disk);
-                bench.instance.be_killed();
-                let _ = bench.instance.set_time(0.0);
-                let database = bench.open(&options).unwrap();
+                let (disk, database) = on_new_disk(&bench, 1, &options);
                 run(
                     &database,
                     &format!(
@@ -279,15 +282,11 @@ fn what_a_refused_commit_would_have_cut_off_is_there() {
                 run(&database, "DELETE FROM main.t WHERE n=3");
                 let expected: Vec<_> = before.into_iter().filter(|(n, _)| *n != 3).collect();
                 drop(database);
-                disk.crash(2);
-                disk.restart();
-                bench.forget();
-                let plain = bench.open_plain().unwrap();
-                assert_eq!(rows(&plain).unwrap(), expected, "{when}: after a close");
-                let ok: String = plain
-                    .query_row("PRAGMA integrity_check", [], |row| row.get(0))
-                    .unwrap();
-                assert_eq!(ok, "ok", "{when}");
+                assert_eq!(
+                    rows_of_plain(&bench, &disk, 2, &when),
+                    expected,
+                    "{when}: after a close"
+                );
             }
         }
     }
@@ -303,11 +302,7 @@ fn a_second_refused_commit_brings_nothing_of_the_first_one_back() {
             let when = format!("{mode}, {log}");
             // So short that a transaction needs an epoch at once, and what its rollback restores does not.
             let options = format!("window=30&log={log}&log_limit=20000");
-            let disk = FaultyDisk::new(1);
-            bench.machine.insert(&disk);
-            bench.instance.be_killed();
-            let _ = bench.instance.set_time(0.0);
-            let database = bench.open(&options).unwrap();
+            let (disk, database) = on_new_disk(&bench, 1, &options);
             run(
                 &database,
                 &format!(
@@ -344,11 +339,11 @@ fn a_second_refused_commit_brings_nothing_of_the_first_one_back() {
             }
             disk.heal();
             drop(database);
-            disk.crash(2);
-            disk.restart();
-            bench.forget();
-            let plain = bench.open_plain().unwrap();
-            assert_eq!(rows(&plain).unwrap(), before, "{when}: after a close");
+            assert_eq!(
+                rows_of_plain(&bench, &disk, 2, &when),
+                before,
+                "{when}: after a close"
+            );
         }
     }
 }

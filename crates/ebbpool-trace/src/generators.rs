@@ -28,7 +28,7 @@ use crate::read_options::ReadOptions;
 use crate::reference::{Batch, Metadata, PageClasses};
 use crate::source::Source;
 
-pub use arguments::{ArgumentKind, Parameter};
+pub use arguments::{ArgumentKind, GeneratorParameter};
 
 use arguments::Arguments;
 use ebbpool_cost::{PageProbabilities, did_you_mean, one_line};
@@ -63,7 +63,7 @@ pub struct GeneratorInfo {
     /// [`Source::page_probabilities`].
     pub knows_probabilities: bool,
     /// The parameters, which may follow the colon in any order.
-    pub parameters: &'static [Parameter],
+    pub parameters: &'static [GeneratorParameter],
 }
 
 /// A generator with its arguments.

@@ -57,7 +57,7 @@ pub use columns::Columns;
 pub use distances::StackDistances;
 pub use error::TraceError;
 pub use formats::Format;
-pub use generators::{ArgumentKind, GeneratorInfo, Parameter, generators};
+pub use generators::{ArgumentKind, GeneratorInfo, GeneratorParameter, generators};
 pub use read_options::ReadOptions;
 pub use reader::Reader;
 pub use reference::{Batch, Metadata, OptionalColumns, PageClasses, RequestDetail};

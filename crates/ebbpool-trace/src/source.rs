@@ -18,7 +18,7 @@ use crate::generators;
 use crate::read_options::ReadOptions;
 use crate::reader::Reader;
 use crate::reference::OptionalColumns;
-use crate::stored_trace::StoredTrace;
+use crate::stored_trace::TraceBytes;
 use crate::supplied::{ReferenceSupplier, SuppliedDecoder};
 
 /// The name of standard input as a trace.
@@ -48,7 +48,7 @@ struct SourcePart {
 }
 
 enum PartOrigin {
-    StoredTrace(StoredTrace),
+    StoredTrace(TraceBytes),
     Generator(generators::NamedGenerator),
     Supplied(Arc<dyn ReferenceSupplier>),
     /// A whole trace with its own options.
@@ -159,7 +159,7 @@ impl Source {
     pub fn embedded(name: &str, bytes: &'static [u8], options: &ReadOptions) -> Source {
         let part = SourcePart {
             label: one_line(name),
-            origin: PartOrigin::StoredTrace(StoredTrace::Embedded(bytes)),
+            origin: PartOrigin::StoredTrace(TraceBytes::Embedded(bytes)),
         };
         Source::of(part.label.clone(), vec![part], options)
     }
@@ -511,7 +511,7 @@ impl SourcePart {
         let label = one_line(arg);
         let origin = match fs::metadata(arg) {
             Ok(found) if found.is_dir() => return Err(TraceError::Directory { file: label }),
-            Ok(_) => PartOrigin::StoredTrace(StoredTrace::file(Some(PathBuf::from(arg)))),
+            Ok(_) => PartOrigin::StoredTrace(TraceBytes::file(Some(PathBuf::from(arg)))),
             Err(error) => match generators::parse(arg, options)? {
                 Some(generator) => PartOrigin::Generator(generator),
                 None if error.kind() == io::ErrorKind::NotFound => {
@@ -534,7 +534,7 @@ impl SourcePart {
         }
         Ok(SourcePart {
             label: "standard input".to_owned(),
-            origin: PartOrigin::StoredTrace(StoredTrace::file(None)),
+            origin: PartOrigin::StoredTrace(TraceBytes::file(None)),
         })
     }
 }

@@ -12,7 +12,7 @@ use crate::error::TraceError;
 use crate::stream::Stream;
 
 /// Where the bytes of a trace are stored.
-pub(crate) enum StoredTrace {
+pub(crate) enum TraceBytes {
     File {
         /// `None` for standard input.
         path: Option<PathBuf>,
@@ -22,10 +22,10 @@ pub(crate) enum StoredTrace {
     Embedded(&'static [u8]),
 }
 
-impl StoredTrace {
+impl TraceBytes {
     /// A file, or standard input without a path.
-    pub(crate) fn file(path: Option<PathBuf>) -> StoredTrace {
-        StoredTrace::File {
+    pub(crate) fn file(path: Option<PathBuf>) -> TraceBytes {
+        TraceBytes::File {
             path,
             spool: Mutex::new(None),
         }
@@ -34,29 +34,29 @@ impl StoredTrace {
     /// The file's name, if it has one.
     pub(crate) fn path(&self) -> Option<&Path> {
         match self {
-            StoredTrace::File { path, .. } => path.as_deref(),
-            StoredTrace::Embedded(_) => None,
+            TraceBytes::File { path, .. } => path.as_deref(),
+            TraceBytes::Embedded(_) => None,
         }
     }
 
     /// The bytes, decompressed.
     pub(crate) fn stream(&self, label: &str) -> Result<Stream, TraceError> {
         match self {
-            StoredTrace::File { path, spool } => {
+            TraceBytes::File { path, spool } => {
                 let path = path.as_deref();
                 Stream::of_file(label, path, open_seekable(label, path, spool)?)
             }
-            StoredTrace::Embedded(bytes) => Stream::of_bytes(label, bytes),
+            TraceBytes::Embedded(bytes) => Stream::of_bytes(label, bytes),
         }
     }
 
     /// The stored bytes, not decompressed.
     pub(crate) fn raw(&self, label: &str) -> Result<Box<dyn Read>, TraceError> {
         Ok(match self {
-            StoredTrace::File { path, spool } => {
+            TraceBytes::File { path, spool } => {
                 Box::new(open_seekable(label, path.as_deref(), spool)?)
             }
-            StoredTrace::Embedded(bytes) => Box::new(*bytes),
+            TraceBytes::Embedded(bytes) => Box::new(*bytes),
         })
     }
 }

@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::core::{Core, HeldPages};
+use crate::core::{HeldPages, PoolShared};
 use crate::frames::FrameState;
 use crate::stats::WriteCause;
 use crate::sync::mpsc::{Receiver, RecvTimeoutError};
@@ -81,7 +81,7 @@ fn nap(max_dirty_age: Option<Duration>) -> Duration {
 }
 
 /// Writes until the pool stops.
-pub(crate) fn write(core: &Arc<Core>, settings: WriterSettings, publish: impl Fn()) {
+pub(crate) fn write(core: &Arc<PoolShared>, settings: WriterSettings, publish: impl Fn()) {
     let Some(signal) = &core.signal else { return };
     let mut published = Instant::now();
     let nap = nap(settings.max_dirty_age);
@@ -113,7 +113,7 @@ pub(crate) fn write(core: &Arc<Core>, settings: WriterSettings, publish: impl Fn
 
 /// `requested` says that a thread has woken the writer.
 fn write_due_pages(
-    core: &Core,
+    core: &PoolShared,
     settings: WriterSettings,
     requested: bool,
     held: &mut HeldPages,
@@ -161,7 +161,7 @@ enum Aged {
 /// Writes the pages that have been dirty for nearly this long, and syncs if any change that no sync covers is that old:
 /// its page may have been evicted, or cleaned, since.
 fn write_aged(
-    core: &Core,
+    core: &PoolShared,
     age: Duration,
     which: Aged,
     held: &mut HeldPages,
@@ -188,7 +188,7 @@ fn write_aged(
 }
 
 /// Reads ahead until the pool stops.
-pub(crate) fn read(core: &Arc<Core>, ranges: &Receiver<Range<u64>>) {
+pub(crate) fn read(core: &Arc<PoolShared>, ranges: &Receiver<Range<u64>>) {
     loop {
         if core.signal.as_ref().is_some_and(Signal::stopped) {
             return;

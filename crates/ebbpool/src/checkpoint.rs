@@ -1,6 +1,6 @@
 //! Checkpoints: all dirty pages are written to storage, sorted, while callers go on using the pool.
 
-use crate::core::{Core, PageLocation, Waiting, Written};
+use crate::core::{PageLocation, PoolShared, Waiting, WriteCounts};
 use crate::error::PoolError;
 use crate::frames::{LatchRefusal, SharedLatch, WaitCondition};
 use crate::log::Lsn;
@@ -33,7 +33,7 @@ pub(crate) enum CheckpointOutcome {
     Incomplete { pages: usize },
 }
 
-impl Core {
+impl PoolShared {
     /// Writes all pages that are dirty now, in ascending order, and syncs. Pages may be changed meanwhile. The time
     /// depends on the number of dirty pages, not of frames.
     pub(crate) fn checkpoint(&self) -> Result<CheckpointOutcome, PoolError> {
@@ -120,9 +120,9 @@ impl Core {
         page: u64,
         frame: u32,
         latches: &mut Vec<SharedLatch<'c>>,
-    ) -> Result<(bool, Written), PoolError> {
+    ) -> Result<(bool, WriteCounts), PoolError> {
         let mut waiting = Waiting::new(self);
-        let mut written = Written::default();
+        let mut written = WriteCounts::default();
         loop {
             let awaited = match self.frames.share(frame, false) {
                 // That copy may lack the page's latest changes, and its write may fail.

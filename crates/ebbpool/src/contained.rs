@@ -12,7 +12,7 @@ use std::sync::Arc;
 use ebbpool_cost::{OperationCosts, Unit};
 use ebbpool_policy::{
     Access, BackgroundWrite, Capabilities, Costs, DynPolicy, Frame, Gauges, Ghost, NextUse, Page,
-    PageClass, PageProbabilities, PolicySpec, Request, registry,
+    PageClass, PageProbabilities, PolicySpec, RecordedRequest, registry,
 };
 
 use crate::boxed::boxed;
@@ -219,9 +219,9 @@ impl DynPolicy for ContainedPolicy {
             *held = Access::Write;
         }
     }
-    fn left_out(&mut self, hits: u64) {
+    fn omitted_hits(&mut self, hits: u64) {
         if self.declares(Capabilities::LEAVES_HITS_OUT) {
-            self.call(|policy| policy.left_out(hits));
+            self.call(|policy| policy.omitted_hits(hits));
         }
     }
     fn miss(&mut self, page: Page, ghost: Option<Ghost>, access: Access) {
@@ -258,20 +258,20 @@ impl DynPolicy for ContainedPolicy {
             victim => victim,
         }
     }
-    fn also_leaving(&self, victim: Frame, evicted: &mut Vec<Frame>) {
+    fn evicted_with(&self, victim: Frame, evicted: &mut Vec<Frame>) {
         if !self.declares(Capabilities::EVICTS_MORE) {
             return;
         }
         *evicted = self.query(|policy| {
             let mut evicted = Vec::new();
-            policy.also_leaving(victim, &mut evicted);
+            policy.evicted_with(victim, &mut evicted);
             evicted
         });
         evicted.retain(|&frame| self.holds(frame));
     }
-    fn padding(&self, victim: Frame) -> Option<NonZeroU64> {
+    fn padded_block(&self, victim: Frame) -> Option<NonZeroU64> {
         match self.declares(Capabilities::PADDING) {
-            true => self.query(|policy| policy.padding(victim)),
+            true => self.query(|policy| policy.padded_block(victim)),
             false => None,
         }
     }
@@ -282,8 +282,8 @@ impl DynPolicy for ContainedPolicy {
         self.call(|policy| policy.admit(frame, page, access));
         self.held[frame as usize] = Some((page, access));
     }
-    fn refused(&mut self) -> Option<Ghost> {
-        let ghost = self.call(|policy| policy.refused());
+    fn not_admitted(&mut self) -> Option<Ghost> {
+        let ghost = self.call(|policy| policy.not_admitted());
         self.in_proportion(ghost)
     }
     fn remember(&mut self, frame: Frame) -> Option<Ghost> {
@@ -300,14 +300,14 @@ impl DynPolicy for ContainedPolicy {
             *held = Access::Read;
         }
     }
-    fn write_with(&self, victim: Frame, max: usize, together: &mut Vec<Frame>) {
+    fn cleaned_with(&self, victim: Frame, max: usize, together: &mut Vec<Frame>) {
         if !self.declares(Capabilities::WRITES_TOGETHER) {
             return;
         }
         let from = together.len();
         together.extend(self.query(|policy| {
             let mut together = Vec::new();
-            policy.write_with(victim, max, &mut together);
+            policy.cleaned_with(victim, max, &mut together);
             together
         }));
         let mut at = 0;
@@ -333,7 +333,7 @@ impl DynPolicy for ContainedPolicy {
         }
     }
     /// The pool has no trace that recorded requests.
-    fn request(&mut self, _request: Request) {}
+    fn request(&mut self, _request: RecordedRequest) {}
     /// The pool has a background writer of its own.
     fn background_writes(&mut self, _writes: &mut Vec<BackgroundWrite>) {}
     /// The pool knows nothing of the future, and refuses policies that ask for it.

@@ -20,7 +20,7 @@ mod waiting;
 mod write_back;
 
 pub(crate) use waiting::Waiting;
-pub(crate) use write_back::{HeldPages, Written};
+pub(crate) use write_back::{HeldPages, WriteCounts};
 use write_back::{copies, eviction_batch};
 
 use ebbpool_policy::{Access, Capabilities, PageClass, UNKNOWN_CLASS};
@@ -33,33 +33,33 @@ use crate::frames::{
 };
 use crate::options::Limits;
 use crate::read_ahead::ReadAhead;
-use crate::recorder::Recorder;
+use crate::recorder::FixCallback;
 use crate::replacement::{Admission, DirtyVictims, Eviction, FetchPlan, PoolView, Replacement};
-use crate::rings::{Hit, HitFollowUp, Rings};
+use crate::rings::{Hit, HitFollowUp, HitRings};
 use crate::scan::PoolScan;
 use crate::stats::{ReadCause, WriteCause};
 use crate::sync::{AtomicU64, Condvar, Instant, Mutex, MutexGuard, Ordering};
 use crate::table::PageTable;
 use crate::throttle::Throttle;
 use crate::torn_pads::TornPads;
-use crate::transfer::{Incoming, Transfer};
+use crate::transfer::{Incoming, PageIo};
 
 /// The number of victims that a miss tries to write before it fails.
 const MOST_VICTIMS: usize = 8;
 
 /// Everything that the threads of a pool share.
-pub(crate) struct Core {
+pub(crate) struct PoolShared {
     pub(crate) frames: Frames,
     pub(crate) table: PageTable,
-    pub(crate) rings: Rings,
+    pub(crate) rings: HitRings,
     pub(crate) replacement: Mutex<Replacement>,
     pub(crate) torn_pads: TornPads,
     /// Signalled when the eviction of dirty pages has ended, whether they were written or not.
     pub(crate) eviction_ended: Condvar,
-    pub(crate) transfer: Transfer,
+    pub(crate) transfer: PageIo,
     pub(crate) limits: Limits,
     pub(crate) throttle: Throttle,
-    pub(crate) recorder: Option<Recorder>,
+    pub(crate) recorder: Option<FixCallback>,
     pub(crate) read_ahead: Option<ReadAhead>,
     /// Wakes the background writer, if there is one.
     pub(crate) signal: Option<Signal>,
@@ -109,7 +109,7 @@ impl FetchReason {
     }
 }
 
-impl Core {
+impl PoolShared {
     pub(crate) fn view(&self) -> PoolView<'_> {
         PoolView {
             frames: &self.frames,
@@ -197,7 +197,7 @@ impl Core {
 
     /// Fixes a page for reading. A hit without a recorder does not use the class.
     #[inline]
-    pub(crate) fn share(
+    pub(crate) fn fix_shared(
         &self,
         (page, class): (u64, PageClass),
         reuse: Option<&mut PoolScan>,
@@ -212,16 +212,17 @@ impl Core {
             self.hit(frame, page, Access::Read, fixed);
             return Ok(latch);
         }
-        self.share_slowly((page, class), reuse)
+        self.fix_shared_slowly((page, class), reuse)
     }
 
     /// Loads a page, for the pool itself.
     pub(crate) fn load(&self, page: u64) -> Result<(), PoolError> {
-        self.share_slowly((page, UNKNOWN_CLASS), None).map(drop)
+        self.fix_shared_slowly((page, UNKNOWN_CLASS), None)
+            .map(drop)
     }
 
     #[cold]
-    fn share_slowly(
+    fn fix_shared_slowly(
         &self,
         (page, class): (u64, PageClass),
         mut reuse: Option<&mut PoolScan>,
@@ -267,7 +268,7 @@ impl Core {
 
     /// Fixes a page for writing.
     #[inline]
-    pub(crate) fn exclude(
+    pub(crate) fn fix_exclusive(
         &self,
         (page, class): (u64, PageClass),
     ) -> Result<ExclusiveLatch<'_>, PoolError> {
@@ -276,11 +277,11 @@ impl Core {
         if let Some(recorder) = &self.recorder {
             recorder.note((page, class), Access::Write);
         }
-        self.exclude_for((page, class), FetchReason::Fix(Access::Write))
+        self.fix_exclusive_for((page, class), FetchReason::Fix(Access::Write))
     }
 
     /// Fixes a page for writing, all zeros.
-    pub(crate) fn exclude_new(
+    pub(crate) fn fix_new(
         &self,
         (page, class): (u64, PageClass),
     ) -> Result<ExclusiveLatch<'_>, PoolError> {
@@ -289,13 +290,13 @@ impl Core {
         if let Some(recorder) = &self.recorder {
             recorder.note((page, class), Access::Write);
         }
-        let mut latch = self.exclude_for((page, class), FetchReason::New)?;
+        let mut latch = self.fix_exclusive_for((page, class), FetchReason::New)?;
         latch.bytes_mut().fill(0);
         Ok(latch)
     }
 
     #[inline]
-    fn exclude_for(
+    fn fix_exclusive_for(
         &self,
         (page, class): (u64, PageClass),
         reason: FetchReason,
@@ -310,11 +311,11 @@ impl Core {
             self.hit(frame, page, Access::Write, fixed);
             return Ok(latch);
         }
-        self.exclude_slowly((page, class), reason)
+        self.fix_exclusive_slowly((page, class), reason)
     }
 
     #[cold]
-    fn exclude_slowly(
+    fn fix_exclusive_slowly(
         &self,
         (page, class): (u64, PageClass),
         reason: FetchReason,

@@ -364,7 +364,7 @@ impl DoubleWriteArea {
         for _ in 0..READS_OF_AN_IMAGE {
             let read = read_pages(&*self.storage, at, &mut bytes);
             read.map_err(|(_, error)| in_area("read", &error))?;
-            if bytes.iter().any(|bytes| image.is(bytes)) {
+            if bytes.iter().any(|bytes| image.matches(bytes)) {
                 return Ok(Some(bytes));
             }
         }
@@ -581,7 +581,7 @@ impl DoubleWriteArea {
         for candidate in candidates {
             self.read(candidate.saved.at, &mut image)?;
             let bytes = image.iter().next().unwrap_or_default();
-            let whole = candidate.saved.image.is(bytes);
+            let whole = candidate.saved.image.matches(bytes);
             if whole && PageFormat::Checked.check(bytes, page).is_ok() {
                 write_page(data, page, bytes)?;
                 return Ok(true);

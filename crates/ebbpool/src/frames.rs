@@ -29,7 +29,7 @@ use discarded::DiscardedPages;
 pub(crate) use latches::{ClaimedFrame, ExclusiveLatch, SharedLatch};
 pub use memory::{ALIGNMENT, FrameMemory};
 pub(crate) use waiting::{QueuedThread, Seniority};
-pub(crate) use word::{Epoch, FrameState, FrameWord, HitStatus, LatchRefusal, WaitCondition};
+pub(crate) use word::{FrameState, FrameWord, HitEpoch, HitStatus, LatchRefusal, WaitCondition};
 
 /// The part of a frame that a fix reads: a cache line holds the headers of four frames.
 #[derive(Debug)]
@@ -58,7 +58,7 @@ pub(crate) struct Frames {
     copies: copies::Slots,
     rooms: waiting::WaitingRooms,
     discarded: DiscardedPages,
-    /// The current [`Epoch`], which every fix reads.
+    /// The current [`HitEpoch`], which every fix reads.
     epoch: CachePadded<AtomicU64>,
     /// Every change up to this LSN that was logged while its page was fixed is in storage.
     covered: AtomicU64,
@@ -87,7 +87,7 @@ impl Frames {
             copies: copies::Slots::new(count..slots)?,
             rooms: waiting::WaitingRooms::default(),
             discarded: DiscardedPages::default(),
-            epoch: CachePadded::new(AtomicU64::new(Epoch::NONE.to_bits())),
+            epoch: CachePadded::new(AtomicU64::new(HitEpoch::NONE.to_bits())),
             covered: AtomicU64::new(0),
             opened: Instant::now(),
         })
@@ -119,8 +119,8 @@ impl Frames {
     }
 
     #[inline]
-    fn epoch(&self) -> Epoch {
-        Epoch::from_bits(self.epoch.load(Ordering::Relaxed))
+    fn epoch(&self) -> HitEpoch {
+        HitEpoch::from_bits(self.epoch.load(Ordering::Relaxed))
     }
 
     /// From now on each page's next hit is reported to the policy. Under the policy's lock.
@@ -131,7 +131,8 @@ impl Frames {
 
     /// From now on every hit is reported to the policy. Under the policy's lock.
     pub(crate) fn end_epochs(&self) {
-        self.epoch.store(Epoch::NONE.to_bits(), Ordering::Relaxed);
+        self.epoch
+            .store(HitEpoch::NONE.to_bits(), Ordering::Relaxed);
     }
 
     #[inline]

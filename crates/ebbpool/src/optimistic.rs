@@ -2,13 +2,13 @@
 
 use std::cell::Cell;
 
-use crate::core::Core;
+use crate::core::PoolShared;
 
 /// A resident page as of one moment. Reading it is not reported to the policy, and makes no other thread wait for
 /// long: each [`read`](Optimistic::read) latches the page only while it copies bytes, and compares the page's version
 /// to find out whether the page has changed since the first read.
 pub struct Optimistic<'p> {
-    core: &'p Core,
+    core: &'p PoolShared,
     frame: u32,
     version: u32,
     payload: usize,
@@ -16,7 +16,7 @@ pub struct Optimistic<'p> {
 }
 
 impl<'p> Optimistic<'p> {
-    pub(crate) fn begin(core: &'p Core, page: u64) -> Option<Self> {
+    pub(crate) fn begin(core: &'p PoolShared, page: u64) -> Option<Self> {
         let frame = core.table.find(page, &core.frames)?;
         let version = core.frames.version(frame).ok()?;
         let begun = Optimistic {

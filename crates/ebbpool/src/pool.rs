@@ -12,7 +12,7 @@ use crate::background::{self, Signal, WriterSettings};
 use crate::checkpoint::{Checkpoint, CheckpointOutcome};
 use crate::classed::ClassedPool;
 use crate::contained::ContainedStorage;
-use crate::core::{Core, Waiting};
+use crate::core::{PoolShared, Waiting};
 use crate::double_write::DoubleWriteArea;
 use crate::error::PoolError;
 use crate::frames::{Frames, LatchRefusal, WaitCondition};
@@ -21,9 +21,9 @@ use crate::log::Lsn;
 use crate::optimistic::Optimistic;
 use crate::options::PoolOptions;
 use crate::read_ahead::ReadAhead;
-use crate::recorder::Recorder;
+use crate::recorder::FixCallback;
 use crate::replacement::Replacement;
-use crate::rings::Rings;
+use crate::rings::HitRings;
 use crate::scan::PoolScan;
 use crate::stats::{Counter, Stats};
 use crate::storage::Storage;
@@ -33,7 +33,7 @@ use crate::sync::{AtomicU64, Condvar, Mutex, Ordering, hash_key, is_this_thread}
 use crate::table::PageTable;
 use crate::throttle::Throttle;
 use crate::torn_pads::TornPads;
-use crate::transfer::Transfer;
+use crate::transfer::PageIo;
 
 /// The number of batches of write-backs whose images the double-write area stores before the storage has to be synced
 /// to reuse their room.
@@ -48,7 +48,7 @@ const DOUBLE_WRITE_BATCHES: u64 = 8;
 /// Dropping a pool writes nothing: changes of dirty pages are lost unless a log has them. [`Pool::close`] writes
 /// them.
 pub struct Pool {
-    pub(crate) core: Arc<Core>,
+    pub(crate) core: Arc<PoolShared>,
     threads: Vec<JoinHandle<()>>,
     next_page: AtomicU64,
     free_pages: Mutex<BTreeSet<u64>>,
@@ -107,21 +107,21 @@ impl PoolOptions {
             0 => no_memory(),
             pages => PoolError::TableMemory { pages },
         })?;
-        let transfer = Transfer::new(storage, area, self.format, self.log, self.costs);
+        let transfer = PageIo::new(storage, area, self.format, self.log, self.costs);
         let policy = self.policy.into_policy(count);
         let mut policy = policy.ok_or_else(no_memory)?;
         policy.costs(transfer.costs().into());
-        let core = Arc::new(Core {
+        let core = Arc::new(PoolShared {
             frames,
             table,
-            rings: Rings::new(),
+            rings: HitRings::new(),
             replacement: Mutex::new(Replacement::new(policy, self.listener, self.exact_hits)),
             torn_pads: TornPads::default(),
             eviction_ended: Condvar::new(),
             transfer,
             limits,
             throttle,
-            recorder: self.sink.map(Recorder::new),
+            recorder: self.sink.map(FixCallback::new),
             read_ahead,
             signal: self.background.then(Signal::default),
             pages: AtomicU64::new(pages),
@@ -224,7 +224,7 @@ impl Pool {
         page: (u64, PageClass),
         scan: Option<&mut PoolScan>,
     ) -> Result<ReadGuard<'_>, PoolError> {
-        let latch = self.core.share(page, scan)?;
+        let latch = self.core.fix_shared(page, scan)?;
         Ok(ReadGuard::new(latch, self.payload()))
     }
 
@@ -278,7 +278,7 @@ impl Pool {
     #[inline]
     pub(crate) fn write_of(&self, page: (u64, PageClass)) -> Result<WriteGuard<'_>, PoolError> {
         self.note_in_use(page.0);
-        let latch = self.core.exclude(page)?;
+        let latch = self.core.fix_exclusive(page)?;
         Ok(WriteGuard::new(latch, self.payload()))
     }
 
@@ -294,7 +294,7 @@ impl Pool {
 
     pub(crate) fn new_of(&self, page: (u64, PageClass)) -> Result<WriteGuard<'_>, PoolError> {
         self.note_in_use(page.0);
-        let latch = self.core.exclude_new(page)?;
+        let latch = self.core.fix_new(page)?;
         Ok(WriteGuard::new(latch, self.payload()))
     }
 
@@ -534,7 +534,7 @@ impl fmt::Debug for Pool {
     }
 }
 
-fn stats(core: &Core) -> Stats {
+fn stats(core: &PoolShared) -> Stats {
     let counters = &core.transfer.counters;
     let (resident, gauges) = {
         let policy = core.replacement.lock();

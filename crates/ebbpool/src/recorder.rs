@@ -7,11 +7,11 @@ use crate::sync::Mutex;
 /// The caller's function that receives each fix: the page, whether it is fixed for writing, and its class.
 pub(crate) type FixSink = Box<dyn FnMut(u64, bool, PageClass) + Send>;
 
-pub(crate) struct Recorder(Mutex<FixSink>);
+pub(crate) struct FixCallback(Mutex<FixSink>);
 
-impl Recorder {
+impl FixCallback {
     pub(crate) fn new(sink: FixSink) -> Self {
-        Recorder(Mutex::new(sink))
+        FixCallback(Mutex::new(sink))
     }
 
     pub(crate) fn note(&self, (page, class): (u64, PageClass), access: Access) {

@@ -19,7 +19,7 @@
 use std::cell::{Cell, RefCell};
 
 use ebbpool_policy::{
-    Access, Capabilities, Companions, Driver, DynPolicy, Frame, Gauges, Ghost, GhostPages,
+    Access, Capabilities, Driver, DynPolicy, Frame, Gauges, Ghost, GhostPages, MissScratch,
     PageClass, UNKNOWN_CLASS,
 };
 use hashbrown::HashSet;
@@ -27,7 +27,7 @@ use hashbrown::HashSet;
 use crate::contained::contained;
 use crate::frames::{ClaimedFrame, FrameState, Frames, SharedLatch};
 use crate::log::Lsn;
-use crate::rings::{Hit, HitReport, Rings};
+use crate::rings::{Hit, HitReport, HitRings};
 use crate::table::PageTable;
 
 /// A decision about a page, reported in the order in which decisions are made.
@@ -110,8 +110,8 @@ pub(crate) struct Replacement {
     policy_view: Vec<PolicyView>,
     listener: Option<Listener>,
     costs_reported_at: u64,
-    epochs: Epochs,
-    companions: Companions,
+    epochs: HitEpochs,
+    companions: MissScratch,
     /// The number of evictions that were undone because the page could not be written.
     undone_evictions: u64,
     /// The policy has named pages to be written with another one.
@@ -119,7 +119,7 @@ pub(crate) struct Replacement {
 }
 
 /// Decides when the next hit of each page is reported to the policy again.
-struct Epochs {
+struct HitEpochs {
     /// Every hit is reported to the policy, even if it does not ask for that.
     exact: bool,
     /// Misses since the epoch began.
@@ -178,12 +178,12 @@ impl Replacement {
             policy_view: Vec::new(),
             listener,
             costs_reported_at: 0,
-            epochs: Epochs {
+            epochs: HitEpochs {
                 exact,
                 misses: 0,
                 length: 0,
             },
-            companions: Companions::default(),
+            companions: MissScratch::default(),
             undone_evictions: 0,
             writes_together: false,
         }
@@ -237,7 +237,7 @@ impl Replacement {
     }
 
     /// Reports the calling thread's hits to the policy; those of all threads if an epoch ends.
-    pub(crate) fn take_hits(&mut self, rings: &Rings, frames: &Frames) {
+    pub(crate) fn take_hits(&mut self, rings: &HitRings, frames: &Frames) {
         if self.epochs.misses >= self.epochs.length && !self.epochs.exact {
             return self.begin_epoch(rings, frames);
         }
@@ -245,13 +245,13 @@ impl Replacement {
     }
 
     /// Reports the hits of all threads to the policy.
-    pub(crate) fn take_all_hits(&mut self, rings: &Rings, frames: &Frames) {
+    pub(crate) fn take_all_hits(&mut self, rings: &HitRings, frames: &Frames) {
         rings.take_all(|report| self.take_report(report, frames));
     }
 
     /// The hits of the last epoch have to be reported before those of the next. A thread that notes few hits would
     /// otherwise hold them back for many epochs, and its pages would be evicted.
-    fn begin_epoch(&mut self, rings: &Rings, frames: &Frames) {
+    fn begin_epoch(&mut self, rings: &HitRings, frames: &Frames) {
         self.take_all_hits(rings, frames);
         self.epochs.misses = 0;
         // The policy is asked each time, because its answer may change.
@@ -269,7 +269,7 @@ impl Replacement {
 
     fn take_report(&mut self, report: HitReport, frames: &Frames) {
         match report {
-            HitReport::Omitted(hits) => self.policy.left_out(hits),
+            HitReport::Omitted(hits) => self.policy.omitted_hits(hits),
             HitReport::Upcoming(hit) => self.policy.prefetch(hit.frame),
             HitReport::Hit(hit) => self.hit(hit, frames),
         }
@@ -620,7 +620,7 @@ impl Replacement {
                 dirty.push(frame);
                 let from = dirty.len();
                 self.policy
-                    .write_with(frame, frames.count() as usize, &mut dirty);
+                    .cleaned_with(frame, frames.count() as usize, &mut dirty);
                 visited.borrow_mut().extend(&dirty[from..]);
                 self.writes_together |= dirty.len() > from;
             }
@@ -677,7 +677,7 @@ impl Driver for MissDriver<'_, '_> {
         &mut *self.replacement.policy
     }
 
-    fn companions(&mut self) -> &mut Companions {
+    fn companions(&mut self) -> &mut MissScratch {
         &mut self.replacement.companions
     }
 

@@ -63,7 +63,7 @@ fn lower_bits(page: u64) -> u32 {
 
 /// The hits of one thread at a time.
 #[derive(Debug)]
-struct Ring {
+struct HitRing {
     slots: [AtomicU64; CAPACITY],
     /// Written only by the ring's thread.
     own: CachePadded<HitCounters>,
@@ -102,9 +102,9 @@ pub(crate) enum HitFollowUp {
     Report,
 }
 
-impl Ring {
+impl HitRing {
     fn new() -> Self {
-        Ring {
+        HitRing {
             slots: std::array::from_fn(|_| AtomicU64::new(0)),
             own: CachePadded::default(),
             reported: CachePadded::default(),
@@ -163,11 +163,11 @@ const BLOCK: usize = 8;
 /// The number of blocks that a pool can have: threads with higher numbers have no ring.
 const MOST_BLOCKS: usize = 512;
 
-type Block = Box<[Ring; BLOCK]>;
+type Block = Box<[HitRing; BLOCK]>;
 
 /// The rings of a pool's threads, by the [number](thread_number) of the thread. A thread that takes the number of a
 /// thread that has ended goes on in its ring.
-pub(crate) struct Rings {
+pub(crate) struct HitRings {
     /// Distinguishes this pool from others.
     pool: u64,
     blocks: Box<[OnceLock<Block>]>,
@@ -177,10 +177,10 @@ pub(crate) struct Rings {
     ringless_hits: AtomicUsize,
 }
 
-impl Rings {
+impl HitRings {
     pub(crate) fn new() -> Self {
         static POOLS: AtomicU64 = AtomicU64::new(0);
-        Rings {
+        HitRings {
             pool: POOLS.fetch_add(1, Ordering::Relaxed),
             blocks: (0..MOST_BLOCKS).map(|_| OnceLock::new()).collect(),
             blocks_in_use: AtomicUsize::new(0),
@@ -195,7 +195,7 @@ impl Rings {
 
     /// The calling thread's ring, if it has one.
     #[inline]
-    fn own(&self) -> Option<&Ring> {
+    fn own(&self) -> Option<&HitRing> {
         let number = thread_number::current();
         let block = self.blocks.get(number / BLOCK)?.get()?;
         Some(&block[number % BLOCK])
@@ -204,11 +204,11 @@ impl Rings {
     /// The calling thread's ring, which is allocated if it is missing. None if there are too many threads, or in the
     /// destructor of a thread-local after the thread has given its number back.
     #[cold]
-    fn make_own(&self) -> Option<&Ring> {
+    fn make_own(&self) -> Option<&HitRing> {
         let number = thread_number::get()?;
         let block = number / BLOCK;
         let rings = self.blocks.get(block)?;
-        let rings = rings.get_or_init(|| Box::new(std::array::from_fn(|_| Ring::new())));
+        let rings = rings.get_or_init(|| Box::new(std::array::from_fn(|_| HitRing::new())));
         self.blocks_in_use.fetch_max(block + 1, Ordering::Relaxed);
         Some(&rings[number % BLOCK])
     }
@@ -251,7 +251,7 @@ impl Rings {
         self.all().for_each(|ring| ring.take(&mut each));
     }
 
-    fn all(&self) -> impl Iterator<Item = &Ring> {
+    fn all(&self) -> impl Iterator<Item = &HitRing> {
         let in_use = self.blocks_in_use.load(Ordering::Relaxed);
         let blocks = self.blocks[..in_use].iter().filter_map(OnceLock::get);
         blocks.flat_map(|block| block.iter())
@@ -259,7 +259,7 @@ impl Rings {
 
     /// Hits of all threads so far.
     pub(crate) fn hits(&self) -> u64 {
-        let hits: usize = self.all().map(Ring::hits).sum();
+        let hits: usize = self.all().map(HitRing::hits).sum();
         (hits + self.ringless_hits.load(Ordering::Relaxed)) as u64
     }
 }
@@ -272,7 +272,7 @@ mod tests {
 
     use super::*;
 
-    fn taken(rings: &Rings) -> Vec<u32> {
+    fn taken(rings: &HitRings) -> Vec<u32> {
         let mut frames = Vec::new();
         rings.take_own(|report| {
             if let HitReport::Hit(hit) = report {
@@ -284,7 +284,7 @@ mod tests {
 
     #[test]
     fn hits_come_out_in_the_order_in_which_they_were_noted() {
-        let rings = Rings::new();
+        let rings = HitRings::new();
         for frame in 0..200 {
             let hit = Hit::new(frame, 7, Access::from_write(frame % 3 == 0));
             assert_eq!(Hit::unpack(hit.pack()), hit);
@@ -299,7 +299,7 @@ mod tests {
 
     #[test]
     fn pools_and_threads_have_rings_of_their_own() {
-        let (one, other) = (Rings::new(), Rings::new());
+        let (one, other) = (HitRings::new(), HitRings::new());
         one.note(Hit::new(1, 0, Access::Read));
         other.note(Hit::new(2, 0, Access::Read));
         one.note(Hit::new(3, 0, Access::Read));
@@ -320,7 +320,7 @@ mod tests {
 
     #[test]
     fn omitted_hits_are_counted() {
-        let rings = Rings::new();
+        let rings = HitRings::new();
         rings.count();
         rings.note(Hit::new(1, 0, Access::Read));
         rings.count();
@@ -345,7 +345,7 @@ mod tests {
     }
 
     /// Notes and counts a hit when it is dropped.
-    struct Late(Arc<Rings>, Sender<HitFollowUp>);
+    struct Late(Arc<HitRings>, Sender<HitFollowUp>);
 
     impl Drop for Late {
         fn drop(&mut self) {
@@ -361,7 +361,7 @@ mod tests {
 
     #[test]
     fn a_thread_that_has_given_its_number_back_has_no_ring() {
-        let rings = Arc::new(Rings::new());
+        let rings = Arc::new(HitRings::new());
         let (sender, receiver) = channel();
         let theirs = Arc::clone(&rings);
         let thread = std::thread::spawn(move || {

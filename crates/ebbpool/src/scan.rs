@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use crate::core::Core;
+use crate::core::PoolShared;
 
 /// The number of frames that a scan takes from other pages at most.
 const FRAMES: usize = 32;
@@ -14,7 +14,7 @@ const FRAMES: usize = 32;
 /// resident stays in its frame. A scan that goes on in another pool begins anew there.
 #[derive(Debug, Default)]
 pub struct PoolScan {
-    /// The number of the pool that it scans ([`Rings`](crate::rings::Rings) numbers pools).
+    /// The number of the pool that it scans ([`HitRings`](crate::rings::HitRings) numbers pools).
     pool: Option<u64>,
     /// Frames that it fetched pages into, and the frame's number of admissions at that time.
     own: VecDeque<(u32, u32)>,
@@ -27,7 +27,7 @@ impl PoolScan {
     }
 
     /// A frame to take in place of the policy's victim.
-    pub(crate) fn preferred(&mut self, core: &Core) -> Option<u32> {
+    pub(crate) fn preferred(&mut self, core: &PoolShared) -> Option<u32> {
         self.enter(core);
         let frames = &core.frames;
         if self.own.len() < FRAMES.min(frames.count() as usize / 8).max(1) {
@@ -39,13 +39,13 @@ impl PoolScan {
     }
 
     /// The scan has fetched a page into this frame.
-    pub(crate) fn note_fetched(&mut self, frame: u32, core: &Core) {
+    pub(crate) fn note_fetched(&mut self, frame: u32, core: &PoolShared) {
         self.enter(core);
         self.own.push_back((frame, core.frames.admissions(frame)));
     }
 
     /// Forgets the frames of another pool, which mean nothing in this one.
-    fn enter(&mut self, core: &Core) {
+    fn enter(&mut self, core: &PoolShared) {
         let pool = Some(core.rings.pool());
         if self.pool != pool {
             self.pool = pool;

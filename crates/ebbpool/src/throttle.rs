@@ -32,10 +32,10 @@ const SHORTEST_STALL: Duration = Duration::from_micros(200);
 /// A storage that writes a page within this time is memory.
 const INSTANT: Duration = Duration::from_micros(20);
 
-/// Threads sleep no shorter.
+/// The shortest sleep of a thread.
 const SHORTEST_WAIT: Duration = Duration::from_micros(100);
 
-/// The time for which the writer's work is credited to threads that come later, because sleeps end late.
+/// Sleeps end late: a thread may use up to this much of the writer's time that the threads before it left unused.
 const CREDIT: Duration = Duration::from_millis(1);
 
 /// The price of a page with all frames dirty, as a multiple of the writer's time for a page. It is in proportion to

@@ -43,7 +43,7 @@ const PARTS: f64 = 1e6;
 const REPORT_EVERY: u64 = 64;
 
 /// See the [module](self).
-pub(crate) struct Transfer {
+pub(crate) struct PageIo {
     storage: Box<dyn Storage>,
     area: Option<DoubleWriteArea>,
     format: PageFormat,
@@ -56,7 +56,7 @@ pub(crate) struct Transfer {
     pub(crate) counters: Counters,
 }
 
-impl Transfer {
+impl PageIo {
     pub(crate) fn new(
         storage: Box<dyn Storage>,
         area: Option<DoubleWriteArea>,
@@ -64,7 +64,7 @@ impl Transfer {
         log: Arc<dyn Log>,
         fixed: Option<OperationCosts>,
     ) -> Self {
-        Transfer {
+        PageIo {
             storage,
             area,
             format,

@@ -49,7 +49,7 @@ impl Policy for RecordingPolicy {
         found.set(Capabilities::LEAVES_HITS_OUT, !self.wants_every_hit);
         found
     }
-    fn left_out(&mut self, hits: u64) {
+    fn omitted_hits(&mut self, hits: u64) {
         self.note(PolicyReport::Omitted(hits));
     }
     fn victim<F: Fn(Frame) -> bool>(

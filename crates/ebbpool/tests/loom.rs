@@ -81,7 +81,7 @@ use dirty::DirtySet;
 use queues::{Queues, Ticket, Turn};
 use sync::{AtomicU64, Ordering};
 use table::{Entries, PageTable, SLOTS};
-use word::{Epoch, FrameState, FrameWord, WaitCondition};
+use word::{FrameState, FrameWord, HitEpoch, WaitCondition};
 
 fn check(preemptions: usize, model: impl Fn() + Send + Sync + 'static) {
     let mut builder = loom::model::Builder::new();
@@ -144,7 +144,7 @@ impl Frame {
 
     /// Changes the page; false if the latch could not be taken.
     fn change(&self) -> bool {
-        let Ok(_) = self.word.exclude(false, Epoch::NONE) else {
+        let Ok(_) = self.word.exclude(false, HitEpoch::NONE) else {
             return false;
         };
         let (page, changes) = self.bytes();
@@ -244,7 +244,7 @@ fn a_write_back_that_failed_leaves_the_page_dirty() {
 fn one_of_two_hits_in_an_epoch_is_reported() {
     check(3, || {
         let frame = Arc::new(Frame::holding(1));
-        let epoch = Epoch::NONE.next();
+        let epoch = HitEpoch::NONE.next();
         let other = thread::spawn({
             let frame = Arc::clone(&frame);
             move || {
@@ -268,7 +268,7 @@ fn one_of_two_hits_in_an_epoch_is_reported() {
 fn the_first_change_after_a_copy_is_reported() {
     check(3, || {
         let frame = Arc::new(Frame::holding(1));
-        let epoch = Epoch::NONE.next();
+        let epoch = HitEpoch::NONE.next();
         assert!(
             frame
                 .word
@@ -316,7 +316,7 @@ fn an_abandoned_page_keeps_its_frame_until_its_copy_has_landed() {
         let panics = thread::spawn({
             let frame = Arc::clone(&frame);
             move || {
-                let excluded = frame.word.exclude(false, Epoch::NONE).is_ok();
+                let excluded = frame.word.exclude(false, HitEpoch::NONE).is_ok();
                 if excluded {
                     frame.word.abandon();
                     frame.word.unexclude();
@@ -453,7 +453,7 @@ impl FrameWithWaiters {
         while self
             .frame
             .word
-            .exclude(queued.has_turn, Epoch::NONE)
+            .exclude(queued.has_turn, HitEpoch::NONE)
             .is_err()
         {
             self.wait(
@@ -470,7 +470,7 @@ impl FrameWithWaiters {
 
     /// Waits for the exclusive latch once, and then gives up.
     fn give_up(&self) {
-        if self.frame.word.exclude(false, Epoch::NONE).is_ok() {
+        if self.frame.word.exclude(false, HitEpoch::NONE).is_ok() {
             self.wake_if(self.frame.word.unexclude());
             return;
         }
@@ -519,7 +519,7 @@ impl FrameWithWaiters {
         let room = self.room.lock().expect("the lock");
         assert!(room.queues.is_empty());
         drop(room);
-        assert!(self.frame.word.exclude(false, Epoch::NONE).is_ok());
+        assert!(self.frame.word.exclude(false, HitEpoch::NONE).is_ok());
         self.frame.word.unexclude();
         assert_eq!(self.frame.word.share(true), Ok(false));
         assert!(!self.frame.word.unshare());
@@ -958,7 +958,7 @@ impl Tracked {
 
     /// As `Frames::exclude` and `ExclusiveLatch::set_lsn`; false if the latch could not be taken.
     fn change(&self, lsn: u64) -> bool {
-        let Ok(excluded) = self.word.exclude(false, Epoch::NONE) else {
+        let Ok(excluded) = self.word.exclude(false, HitEpoch::NONE) else {
             return false;
         };
         if excluded.was_clean {

@@ -10,7 +10,7 @@ use ebbpool_cost::{Asymmetry, OperationCosts, Unit};
 use ebbpool_device::{AnyDevice, Device, DeviceProfile, PlainDevice};
 use ebbpool_policy::{Capabilities, PolicySpec, registry};
 use ebbpool_sim::{
-    AtEnd, Cell, DeviceObserver, Observer, Progress, Sample, SimOptions, simulate_one,
+    AtEnd, DeviceObserver, Observer, PassControl, Sample, SimCell, SimOptions, simulate_one,
 };
 use ebbpool_trace::{Batch, Source};
 
@@ -73,11 +73,11 @@ fn simulated_on(
     frames: u32,
 ) -> (Run, Vec<ReplacementEvent>) {
     let stop = AtomicBool::new(false);
-    let progress = Progress {
+    let progress = PassControl {
         report: &|_| {},
         stop: &stop,
     };
-    let cell = Cell {
+    let cell = SimCell {
         policy: policy.clone().into(),
         frames: frames.into(),
         asymmetry: 8.0,

@@ -291,7 +291,7 @@ impl Case {
             },
             power_fails: !random.one_in(4),
             crash_at: (crashes && random.one_in(2)).then(|| 1 + random.below(120)),
-            crash_seed: random.any(),
+            crash_seed: random.number(),
             closes: random.one_in(2),
             fault_rates: fault_rates(random, calm),
             load: random.one_in(2).then(|| load(random, false)),
@@ -307,7 +307,7 @@ impl Case {
             0..5 => Operation::Put {
                 key,
                 length: length(random, self.most_value),
-                fill: random.any(),
+                fill: random.number(),
             },
             5..8 => Operation::Delete { key },
             8 => Operation::Get { key },

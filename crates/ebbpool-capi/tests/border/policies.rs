@@ -8,7 +8,7 @@ use std::sync::atomic::AtomicBool;
 use ebbpool_capi::error::{EBBPOOL_ALL_FIXED, EBBPOOL_INVALID, EBBPOOL_OK, StatusCode};
 use ebbpool_capi::policy::*;
 use ebbpool_policy::{PolicySpec, registry};
-use ebbpool_sim::{AtEnd, Cell, NoObserver, Progress, SimOptions, simulate_one};
+use ebbpool_sim::{AtEnd, NoObserver, PassControl, SimCell, SimOptions, simulate_one};
 use ebbpool_trace::{Batch, Source};
 
 const ASYMMETRY: f64 = 8.0;
@@ -42,11 +42,11 @@ fn references() -> Vec<(u64, bool)> {
 
 fn simulated(policy: &PolicySpec, frames: u32) -> Run {
     let stop = AtomicBool::new(false);
-    let progress = Progress {
+    let progress = PassControl {
         report: &|_| {},
         stop: &stop,
     };
-    let cell = Cell {
+    let cell = SimCell {
         policy: policy.clone().into(),
         frames: frames.into(),
         asymmetry: ASYMMETRY,

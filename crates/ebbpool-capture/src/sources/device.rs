@@ -20,8 +20,8 @@ use crate::btf::KernelTypes;
 use crate::error::CaptureError;
 use crate::event::{self, Maps, field as event_field};
 use crate::probes::{Channel, Probes};
-use crate::recorder::Recorder;
-use crate::session::Source;
+use crate::recorder::CaptureBuffer;
+use crate::session::CaptureSource;
 use crate::trace_file::{CapturedTrace, NamedObject};
 use crate::written::{KernelFiles, WriteCounters};
 
@@ -166,7 +166,7 @@ impl DeviceDecoder {
     }
 
     /// Takes an event and records the references that it stands for.
-    pub fn take(&mut self, event: &FileEvent, recorder: &mut Recorder) {
+    pub fn record(&mut self, event: &FileEvent, recorder: &mut CaptureBuffer) {
         let (counts, bytes) = (&mut self.counts, u64::from(event.bytes));
         match event.kind as i32 {
             kind::READ | kind::WRITE if bytes == 0 => counts.flushes += 1,
@@ -269,7 +269,7 @@ impl DeviceSource {
     }
 
     /// The captured trace, with the device as its only object.
-    pub fn trace(&self, recorder: Recorder) -> CapturedTrace {
+    pub fn trace(&self, recorder: CaptureBuffer) -> CapturedTrace {
         let page_size = self.decoder.page_size;
         let objects = recorder.objects.iter().map(|object| NamedObject {
             name: self.path.clone(),
@@ -288,16 +288,16 @@ impl DeviceSource {
     }
 }
 
-impl Source for DeviceSource {
+impl CaptureSource for DeviceSource {
     fn attach(&self, ring_bytes: u32) -> Result<Probes, CaptureError> {
         let channel = Channel::new(ring_bytes)?;
         let code = program(channel.maps(), &self.layout, self.range);
         Probes::watch(channel, &[("block_bio_queue", code)])
     }
 
-    fn take(&mut self, event: &[u8], recorder: &mut Recorder) {
+    fn record_event(&mut self, event: &[u8], recorder: &mut CaptureBuffer) {
         if let Some(event) = FileEvent::parse(event) {
-            self.decoder.take(&event, recorder);
+            self.decoder.record(&event, recorder);
         }
     }
 
@@ -326,7 +326,7 @@ mod tests {
     #[test]
     fn positions_count_from_the_start_of_the_partition() {
         let mut decoder = DeviceDecoder::new(4096, 1 << 20);
-        let mut recorder = Recorder::default();
+        let mut recorder = CaptureBuffer::default();
         let event = |kind, position, bytes| FileEvent {
             kind,
             position,
@@ -340,7 +340,7 @@ mod tests {
             event(3, 0, 4096),
             event(1, 0, 1),
         ] {
-            decoder.take(&event, &mut recorder);
+            decoder.record(&event, &mut recorder);
         }
         let expected = DeviceCounts {
             reads: 2,

@@ -3,7 +3,7 @@
 use std::ops::RangeInclusive;
 
 use crate::error::CaptureError;
-use crate::recorder::Recorder;
+use crate::recorder::CaptureBuffer;
 
 /// Kinds of events.
 pub(super) mod kind {
@@ -70,7 +70,7 @@ impl FileEvent {
     }
 
     /// Records a reference to each page of the transfer.
-    pub(super) fn record(&self, object: u32, page_size: u64, recorder: &mut Recorder) {
+    pub(super) fn record(&self, object: u32, page_size: u64, recorder: &mut CaptureBuffer) {
         for page in self.pages(page_size) {
             let recorded = recorder.reference(object, page, self.kind == kind::WRITE as u32, 0);
             if recorded.is_none() {

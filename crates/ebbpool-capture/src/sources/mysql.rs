@@ -19,8 +19,8 @@ use crate::error::CaptureError;
 use crate::event::PageEvent;
 use crate::hold::CaptureLock;
 use crate::probes::{Channel, ProbedFile, Probes, Site};
-use crate::recorder::Recorder;
-use crate::session::Source;
+use crate::recorder::CaptureBuffer;
+use crate::session::CaptureSource;
 use crate::target::Process;
 use crate::trace_file::{CapturedTrace, NamedObject};
 use crate::written::{KernelFiles, WriteCounters};
@@ -66,7 +66,7 @@ impl MysqlDecoder {
     }
 
     /// Takes an event and records the reference that it stands for.
-    pub fn take(&mut self, event: &PageEvent, recorder: &mut Recorder) {
+    pub fn record(&mut self, event: &PageEvent, recorder: &mut CaptureBuffer) {
         /// `RW_S_LATCH`, `RW_X_LATCH`, `RW_SX_LATCH` of sync0rw.h.
         const SHARED: u32 = 1;
         const EXCLUSIVE: u32 = 2;
@@ -144,9 +144,9 @@ impl MysqlSource {
     }
 
     /// The captured trace, with the names of the tables; without `names`, tablespaces are called by their numbers.
-    pub fn trace(&mut self, recorder: Recorder, names: bool) -> CapturedTrace {
+    pub fn trace(&mut self, recorder: CaptureBuffer, names: bool) -> CapturedTrace {
         let (process, page_size) = (self.server.process, self.server.page_size);
-        self.tablespaces.look(process, &self.server.data);
+        self.tablespaces.refresh(process, &self.server.data);
         self.tablespaces.look_at_tables(process, &self.server.data);
         let objects = recorder.objects.iter().map(|object| {
             let space = object.key[2];
@@ -170,7 +170,7 @@ impl MysqlSource {
     }
 }
 
-impl Source for MysqlSource {
+impl CaptureSource for MysqlSource {
     fn attach(&self, ring_bytes: u32) -> Result<Probes, CaptureError> {
         let channel = Channel::new(ring_bytes)?;
         let server = &self.server;
@@ -193,17 +193,17 @@ impl Source for MysqlSource {
         Probes::attach(channel, &target, &sites, Some(server.process.0))
     }
 
-    fn take(&mut self, event: &[u8], recorder: &mut Recorder) {
+    fn record_event(&mut self, event: &[u8], recorder: &mut CaptureBuffer) {
         if let Some(event) = PageEvent::parse(event) {
-            self.decoder.take(&event, recorder);
+            self.decoder.record(&event, recorder);
         }
     }
 
-    fn look(&mut self) {
+    fn refresh(&mut self) {
         if self.looked.is_none_or(|at| at.elapsed() >= LOOK) {
             self.looked = Some(Instant::now());
             self.tablespaces
-                .look(self.server.process, &self.server.data);
+                .refresh(self.server.process, &self.server.data);
         }
     }
 
@@ -245,7 +245,7 @@ mod tests {
 
     #[test]
     fn exclusive_latches_write_but_for_bitmaps() {
-        let (mut decoder, mut recorder) = (MysqlDecoder::new(16384), Recorder::default());
+        let (mut decoder, mut recorder) = (MysqlDecoder::new(16384), CaptureBuffer::default());
         let event = |page, latch| PageEvent {
             kind: programs::REQUEST,
             object: [0, 0, 7, 0],
@@ -262,7 +262,7 @@ mod tests {
             event(6, 8),
             PageEvent::default(),
         ] {
-            decoder.take(&event, &mut recorder);
+            decoder.record(&event, &mut recorder);
         }
         let expected = MysqlCounts {
             requests: 6,

@@ -108,7 +108,7 @@ mod tests {
     fn open_files_of_this_process_are_listed() {
         let file = tempfile::NamedTempFile::new().expect("a file");
         fs::write(file.path(), [0; 100]).expect("written");
-        let found = open_files(Process::this());
+        let found = open_files(Process::current());
         let path = fs::canonicalize(file.path()).expect("a path");
         let found = found
             .iter()

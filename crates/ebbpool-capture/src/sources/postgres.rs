@@ -23,8 +23,8 @@ use crate::event::PageEvent;
 use crate::hold::CaptureLock;
 use crate::operands::operands;
 use crate::probes::{Channel, ProbedFile, Probes, Site};
-use crate::recorder::Recorder;
-use crate::session::Source;
+use crate::recorder::CaptureBuffer;
+use crate::session::CaptureSource;
 use crate::target::Process;
 use crate::trace_file::{CapturedTrace, NamedObject};
 use crate::written::{CountedWrites, KernelFiles, WriteCounters};
@@ -108,7 +108,7 @@ impl PostgresSource {
 
     /// The captured trace with the names of relations from the data directory; without `names`, relations are called by
     /// their numbers.
-    pub fn trace(&self, recorder: Recorder, names: bool) -> CapturedTrace {
+    pub fn trace(&self, recorder: CaptureBuffer, names: bool) -> CapturedTrace {
         let directory = &self.directory;
         let page_size = directory.page_size().unwrap_or(8192);
         let requested = requested_files(&recorder);
@@ -272,7 +272,7 @@ impl PostgresSource {
 }
 
 /// The numbers of the files that were requested, by database.
-fn requested_files(recorder: &Recorder) -> HashMap<u32, HashSet<u32>> {
+fn requested_files(recorder: &CaptureBuffer) -> HashMap<u32, HashSet<u32>> {
     let mut files: HashMap<u32, HashSet<u32>> = HashMap::new();
     for object in &recorder.objects {
         let [_, database, relation, _] = object.key;
@@ -292,7 +292,7 @@ fn kind_name(kind: char) -> &'static str {
     }
 }
 
-impl Source for PostgresSource {
+impl CaptureSource for PostgresSource {
     fn attach(&self, ring_bytes: u32) -> Result<Probes, CaptureError> {
         let channel = Channel::new(ring_bytes)?;
         let sites = self.probe_sites(&channel)?;
@@ -307,15 +307,15 @@ impl Source for PostgresSource {
         Probes::attach(channel, &target, &sites, None)
     }
 
-    fn take(&mut self, event: &[u8], recorder: &mut Recorder) {
+    fn record_event(&mut self, event: &[u8], recorder: &mut CaptureBuffer) {
         if let Some(event) = PageEvent::parse(event) {
-            self.decoder.take(&event, recorder);
+            self.decoder.record(&event, recorder);
         }
     }
 
     /// Each page as often as its usage count says, at least once; what was used more often comes later, so that a policy that
     /// looks at recency alone agrees.
-    fn record_resident(&mut self, recorder: &mut Recorder) {
+    fn record_resident(&mut self, recorder: &mut CaptureBuffer) {
         let pages = self.server.buffered_pages();
         let most = pages.iter().map(|page| page.usage).max().unwrap_or(0);
         for round in 1..=most.max(1) {

@@ -25,8 +25,8 @@ use crate::event::{EVENT_BYTES, PageEvent};
 use crate::foreign::{self, ForeignDirectory, PROGRAM, ProgramFile};
 use crate::hold::CaptureLock;
 use crate::probes::{Channel, ProbedFile, Probes, Site};
-use crate::recorder::Recorder;
-use crate::session::Source;
+use crate::recorder::CaptureBuffer;
+use crate::session::CaptureSource;
 use crate::target::{Mapping, Process};
 use crate::trace_file::{CapturedTrace, NamedObject};
 use crate::written::{CountedWrites, KernelFiles, WriteCounters};
@@ -214,7 +214,7 @@ impl SqliteSource {
 
     /// The captured trace, with the paths of the databases; without `names`, databases are called by numbers. The page size is that
     /// of the database with most references.
-    pub fn trace(&mut self, mut recorder: Recorder, names: bool) -> CapturedTrace {
+    pub fn trace(&mut self, mut recorder: CaptureBuffer, names: bool) -> CapturedTrace {
         self.look_at_files(&self.open_files());
         self.look_at_closed_files();
         let first = self.databases.first_of_paths();
@@ -356,45 +356,35 @@ fn page_size_below(root: &ForeignDirectory, path: &str) -> Option<u64> {
     page_size(&header)
 }
 
-impl Source for SqliteSource {
+impl CaptureSource for SqliteSource {
     fn attach(&self, ring_bytes: u32) -> Result<Probes, CaptureError> {
         let channel = Channel::new(ring_bytes)?;
+        let (arch, maps) = (Arch::THIS, channel.maps());
         let mut sites = Vec::new();
+        let mut probe = |name: &str, program: &dyn Fn(u64) -> Vec<u64>| {
+            let Some(address) = self.library.symbol(name) else {
+                return;
+            };
+            let address = self.library.entry(address);
+            sites.push(Site {
+                name: name.into(),
+                address,
+                code: program(address.wrapping_add(self.displacement)),
+            });
+        };
         for (name, event_kind) in [
             ("sqlite3PagerGet", kind::READ),
             ("sqlite3PagerWrite", kind::DIRTY),
             ("sqlite3PagerCommitPhaseTwo", kind::COMMIT),
         ] {
-            let Some(address) = self.library.symbol(name) else {
-                continue;
-            };
-            let address = self.library.entry(address);
-            let memory = address.wrapping_add(self.displacement);
-            sites.push(Site {
-                name: name.into(),
-                address,
-                code: programs::request(Arch::THIS, channel.maps(), memory, event_kind),
+            probe(name, &|memory| {
+                programs::request(arch, maps, memory, event_kind)
             });
         }
-        if let Some(address) = self.library.symbol(WRITE) {
-            let address = self.library.entry(address);
-            let memory = address.wrapping_add(self.displacement);
-            sites.push(Site {
-                name: WRITE.into(),
-                address,
-                code: programs::write(Arch::THIS, channel.maps(), memory),
-            });
-        }
+        probe(WRITE, &|memory| programs::write(arch, maps, memory));
         for (name, event_kind) in LIFETIME.into_iter().filter(|_| self.shows_lifetimes) {
-            let Some(address) = self.library.symbol(name) else {
-                continue;
-            };
-            let address = self.library.entry(address);
-            let memory = address.wrapping_add(self.displacement);
-            sites.push(Site {
-                name: name.into(),
-                address,
-                code: programs::lifetime(Arch::THIS, channel.maps(), memory, event_kind),
+            probe(name, &|memory| {
+                programs::lifetime(arch, maps, memory, event_kind)
             });
         }
         let target = ProbedFile {
@@ -406,7 +396,7 @@ impl Source for SqliteSource {
         Probes::attach(channel, &target, &sites, Some(self.process.0))
     }
 
-    fn take(&mut self, event: &[u8], recorder: &mut Recorder) {
+    fn record_event(&mut self, event: &[u8], recorder: &mut CaptureBuffer) {
         let copy = event.get(EVENT_BYTES..).unwrap_or_default();
         if let Some(event) = PageEvent::parse(event) {
             if matches!(event.kind, kind::OPEN | kind::CLOSE) {
@@ -428,19 +418,19 @@ impl Source for SqliteSource {
                 let number = self.databases.meet(pager);
                 self.decoder.set_database(pager, number);
             }
-            self.decoder.take(&event, recorder);
+            self.decoder.record(&event, recorder);
         }
     }
 
     /// A pager that is known may have ended, and another one be at its address: memory says which databases are open now.
     fn miss(&mut self) {
         self.looked = None;
-        self.look();
+        self.refresh();
         self.databases.forget_all();
         self.decoder.forget_all();
     }
 
-    fn look(&mut self) {
+    fn refresh(&mut self) {
         if self.looked.is_some_and(|at| at.elapsed() < LOOK) {
             return;
         }
@@ -461,9 +451,9 @@ impl Source for SqliteSource {
     }
 
     /// What was met since the last look has no name yet.
-    fn look_at_last(&mut self) {
+    fn refresh_at_last(&mut self) {
         self.looked = None;
-        self.look();
+        self.refresh();
     }
 
     fn is_alive(&self) -> bool {
@@ -514,7 +504,7 @@ mod tests {
 
     #[test]
     fn processes_without_sqlite_are_refused_with_a_remedy() {
-        let error = SqliteSource::open(Process::this().0)
+        let error = SqliteSource::open(Process::current().0)
             .err()
             .expect("an error");
         let text = error.to_string();

@@ -25,8 +25,8 @@ use crate::foreign;
 use crate::hold::CaptureLock;
 use crate::kernel::ProcessSet;
 use crate::probes::{Channel, Probes};
-use crate::recorder::Recorder;
-use crate::session::Source;
+use crate::recorder::CaptureBuffer;
+use crate::session::CaptureSource;
 use crate::target::Process;
 use crate::trace_file::{CapturedTrace, NamedObject};
 use crate::written::{KernelFiles, WriteCounters};
@@ -74,7 +74,7 @@ impl ProcessDecoder {
     }
 
     /// Takes an event and records the references that it stands for.
-    pub fn take(&mut self, event: &FileEvent, recorder: &mut Recorder) {
+    pub fn record(&mut self, event: &FileEvent, recorder: &mut CaptureBuffer) {
         let counts = &mut self.counts;
         let bytes = u64::from(event.bytes);
         match event.kind as i32 {
@@ -176,7 +176,7 @@ impl ProcessSource {
 
     /// The captured trace, with the paths of the files; without `names`, files are called by their numbers. Files that were open for
     /// a moment may have no path.
-    pub fn trace(&self, recorder: Recorder, names: bool) -> CapturedTrace {
+    pub fn trace(&self, recorder: CaptureBuffer, names: bool) -> CapturedTrace {
         let page_size = self.decoder.page_size;
         let objects = recorder.objects.iter().map(|object| {
             let [device, low, high, _] = object.key;
@@ -268,7 +268,7 @@ fn check_64_bits(process: Process, program: &str) -> Result<(), CaptureError> {
     }
 }
 
-impl Source for ProcessSource {
+impl CaptureSource for ProcessSource {
     fn attach(&self, ring_bytes: u32) -> Result<Probes, CaptureError> {
         let channel = Channel::new(ring_bytes)?;
         let (maps, layout) = (channel.maps(), &self.layout);
@@ -299,19 +299,19 @@ impl Source for ProcessSource {
         Ok(probes)
     }
 
-    fn take(&mut self, event: &[u8], recorder: &mut Recorder) {
+    fn record_event(&mut self, event: &[u8], recorder: &mut CaptureBuffer) {
         if let Some(event) = FileEvent::parse(event) {
             let files = recorder.objects.len();
-            self.decoder.take(&event, recorder);
+            self.decoder.record(&event, recorder);
             if recorder.objects.len() > files {
                 // A file that has no name yet may be closed soon.
                 self.looked = self.looked.filter(|at| at.elapsed() < LEAST_LOOK);
-                self.look();
+                self.refresh();
             }
         }
     }
 
-    fn look(&mut self) {
+    fn refresh(&mut self) {
         if self.looked.is_some_and(|at| at.elapsed() < LOOK) {
             return;
         }
@@ -362,7 +362,7 @@ mod tests {
 
     #[test]
     fn transfers_become_references_and_the_rest_is_counted() {
-        let (mut decoder, mut recorder) = (ProcessDecoder::new(4096), Recorder::default());
+        let (mut decoder, mut recorder) = (ProcessDecoder::new(4096), CaptureBuffer::default());
         let event = FileEvent {
             inode: 5 << 32 | 9,
             device: 8 << 20 | 1,
@@ -375,7 +375,7 @@ mod tests {
                 kind: event_kind,
                 ..event
             };
-            decoder.take(&event, &mut recorder);
+            decoder.record(&event, &mut recorder);
         }
         let expected = ProcessCounts {
             reads: 1,

@@ -9,10 +9,10 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use ebbpool_capture::{
-    CaptureError, CapturedTrace, EventCost, Limits, Recorder, SessionReport, Source, calibrate,
-    capture,
+    CaptureBuffer, CaptureError, CaptureSource, CapturedTrace, EventCost, Limits, SessionReport,
+    calibrate, capture,
 };
-use ebbpool_trace::{Batch, Source as TraceSource};
+use ebbpool_trace::{Batch, Source};
 use serde_json::{Map, Value};
 
 /// Set for a process that runs a test's other part: the folder that both share.
@@ -129,12 +129,12 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Captures while `child` works: sends it a line, and stops when it has made the file `done`.
 pub fn capture_work(
-    source: &mut dyn Source,
+    source: &mut dyn CaptureSource,
     cost: EventCost,
     ring_bytes: u32,
     start: &mut dyn FnMut(),
     is_done: &dyn Fn() -> bool,
-) -> (Recorder, SessionReport) {
+) -> (CaptureBuffer, SessionReport) {
     let limits = Limits {
         time: PATIENCE,
         overhead: f64::INFINITY,
@@ -151,6 +151,25 @@ pub fn capture_work(
         rounds_after += usize::from(is_done());
         // What happened before the work was done is read in the round behind it.
         rounds_after < 3
+    });
+    captured.expect("a capture")
+}
+
+/// Captures for some rounds, in the first of which the caller starts what is captured.
+pub fn capture_rounds(
+    source: &mut dyn CaptureSource,
+    limits: Limits,
+    cost: EventCost,
+    rounds: usize,
+    mut start: impl FnMut(),
+) -> (CaptureBuffer, SessionReport) {
+    let mut round = 0;
+    let captured = capture(source, limits, cost, |_| {
+        round += 1;
+        if round == 1 {
+            start();
+        }
+        round < rounds
     });
     captured.expect("a capture")
 }
@@ -176,7 +195,7 @@ pub fn written(trace: &CapturedTrace, object: &str) -> (Vec<PageReference>, Valu
     };
     let number = |name: &str| row[name].as_u64().expect("a number");
     let pages = number("first_page")..number("first_page") + number("pages");
-    let source = TraceSource::parse(path.to_str().expect("a path"), None).expect("a trace");
+    let source = Source::parse(path.to_str().expect("a path"), None).expect("a trace");
     let mut reader = source.open().expect("a reader");
     let (mut batch, mut found) = (Batch::new(), Vec::new());
     while reader.next_batch(&mut batch, 1 << 16).expect("references") {

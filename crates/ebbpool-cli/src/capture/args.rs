@@ -45,7 +45,7 @@ Example:
     #[command(after_help = "\
 Example:
   sudo ebbpool capture sqlite --pid 4711 --seconds 300 --advise --frames 2000KiB")]
-    Sqlite(SqliteArgs),
+    Sqlite(CaptureSqliteArgs),
     /// Any process: what it reads and writes of regular files, by system calls and io_uring
     #[command(after_help = "\
 Examples:
@@ -81,7 +81,7 @@ pub(super) struct MysqlArgs {
 }
 
 #[derive(Args)]
-pub(super) struct SqliteArgs {
+pub(super) struct CaptureSqliteArgs {
     /// The process
     #[arg(long, value_name = "N")]
     pub(super) pid: i32,

@@ -4,7 +4,7 @@ use std::io::{self, IsTerminal, Write};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use ebbpool_capture::{Limits, Progress};
+use ebbpool_capture::{CaptureProgress, Limits};
 use ebbpool_lab::numbers::grouped;
 
 use crate::progress::STOP;
@@ -29,14 +29,14 @@ impl CaptureLine {
     }
 
     /// Shows the progress, if there is any. False once Ctrl-C was pressed.
-    pub(super) fn proceed(&mut self, progress: Option<&Progress>) -> bool {
+    pub(super) fn proceed(&mut self, progress: Option<&CaptureProgress>) -> bool {
         if let Some(progress) = progress {
             self.show(progress);
         }
         !STOP.load(Ordering::Relaxed)
     }
 
-    fn show(&mut self, progress: &Progress) {
+    fn show(&mut self, progress: &CaptureProgress) {
         let text = text(progress);
         match &mut self.live {
             Some(live) => {
@@ -60,7 +60,7 @@ impl CaptureLine {
     }
 }
 
-fn text(progress: &Progress) -> String {
+fn text(progress: &CaptureProgress) -> String {
     let mut text = format!(
         "{} references, {} a second",
         grouped(progress.references),

@@ -5,13 +5,13 @@ use ebbpool_capture::sources::mysql::MysqlSource;
 use ebbpool_capture::sources::postgres::{PostgresSettings, PostgresSource};
 use ebbpool_capture::sources::sqlite::SqliteSource;
 use ebbpool_capture::sources::system_calls::ProcessSource;
-use ebbpool_capture::{CapturedTrace, Recorder, Source, WrittenBytes};
+use ebbpool_capture::{CaptureBuffer, CaptureSource, CapturedTrace, WrittenBytes};
 use ebbpool_lab::numbers::grouped;
 use serde::Serialize;
 use serde_json::{Value, json};
 
 /// A source that the command captures.
-pub(super) trait Target: Source {
+pub(super) trait Target: CaptureSource {
     /// The word for the source in the file of facts, which is also the server of `ebbpool advise`.
     const NAME: &'static str;
 
@@ -43,7 +43,7 @@ pub(super) trait Target: Source {
     fn facts(&self, captured: &Captured) -> Value;
 
     /// The trace, with the names of all objects if `names`.
-    fn into_trace(self, recorder: Recorder, names: bool) -> CapturedTrace;
+    fn into_trace(self, recorder: CaptureBuffer, names: bool) -> CapturedTrace;
 }
 
 /// What a capture says of the server's settings.
@@ -166,7 +166,7 @@ impl Target for PostgresSource {
         facts_with(target, self.counts())
     }
 
-    fn into_trace(self, recorder: Recorder, names: bool) -> CapturedTrace {
+    fn into_trace(self, recorder: CaptureBuffer, names: bool) -> CapturedTrace {
         self.trace(recorder, names)
     }
 }
@@ -191,7 +191,7 @@ impl Target for MysqlSource {
         facts_with(target, self.counts())
     }
 
-    fn into_trace(mut self, recorder: Recorder, names: bool) -> CapturedTrace {
+    fn into_trace(mut self, recorder: CaptureBuffer, names: bool) -> CapturedTrace {
         self.trace(recorder, names)
     }
 }
@@ -215,7 +215,7 @@ impl Target for SqliteSource {
         facts_with(target, self.counts())
     }
 
-    fn into_trace(mut self, recorder: Recorder, names: bool) -> CapturedTrace {
+    fn into_trace(mut self, recorder: CaptureBuffer, names: bool) -> CapturedTrace {
         self.trace(recorder, names)
     }
 }
@@ -239,7 +239,7 @@ impl Target for ProcessSource {
         facts_with(json!({ "process": self.process().0 }), self.counts())
     }
 
-    fn into_trace(self, recorder: Recorder, names: bool) -> CapturedTrace {
+    fn into_trace(self, recorder: CaptureBuffer, names: bool) -> CapturedTrace {
         self.trace(recorder, names)
     }
 }
@@ -255,7 +255,7 @@ impl Target for DeviceSource {
         facts_with(json!({}), self.counts())
     }
 
-    fn into_trace(self, recorder: Recorder, _names: bool) -> CapturedTrace {
+    fn into_trace(self, recorder: CaptureBuffer, _names: bool) -> CapturedTrace {
         self.trace(recorder)
     }
 }

@@ -23,7 +23,7 @@ use super::open::close;
 use crate::shared_args::RunFormat;
 use loaded_records::LoadedRecords;
 use operations::operations;
-use recorder::Recorder;
+use recorder::WorkloadRecorder;
 use report::{BenchReport, FileSizes, WrittenBytes};
 use workers::{WorkloadResult, WorkloadRun};
 
@@ -44,7 +44,7 @@ pub(super) fn bench(args: &BenchArgs) -> Result<(), DbError> {
         let files = paths.all().map(Path::to_path_buf);
         refuse_overwriting(&files, slice::from_ref(record))?;
     }
-    let recorder = args.record.as_ref().map(|_| Recorder::default());
+    let recorder = args.record.as_ref().map(|_| WorkloadRecorder::default());
     let mut options = args.open.options_of(path, false)?;
     options = options.durability(args.durability.into());
     if let Some(recorder) = &recorder {
@@ -78,7 +78,7 @@ fn print(report: &BenchReport, format: RunFormat) -> io::Result<()> {
 fn measure(
     args: &BenchArgs,
     database: &Database,
-    recorder: Option<&Recorder>,
+    recorder: Option<&WorkloadRecorder>,
 ) -> Result<BenchReport, DbError> {
     let path = &args.path;
     let loaded = LoadedRecords::find(args, database)?;

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use ebbpool_btree::{Database, DatabaseOptions};
 use ebbpool_cost::ByteSize;
-use ebbpool_sim::Size;
+use ebbpool_sim::BufferSize;
 
 use super::args::OpenArgs;
 use super::error::DbError;
@@ -17,9 +17,9 @@ impl OpenArgs {
     /// DatabaseOptions for a new database with pages of this size.
     pub(super) fn options_of_new(&self, page_size: usize) -> Result<DatabaseOptions, DbError> {
         let frames = match self.frames.size {
-            Size::Frames(frames) => frames,
-            Size::Bytes(size) => frames_in(size, page_size),
-            Size::Share(_) => return Err(DbError::ShareOfNew(self.frames.to_string())),
+            BufferSize::Frames(frames) => frames,
+            BufferSize::Bytes(size) => frames_in(size, page_size),
+            BufferSize::Share(_) => return Err(DbError::ShareOfNew(self.frames.to_string())),
         };
         self.options(frames)
     }
@@ -32,9 +32,9 @@ impl OpenArgs {
         read_only: bool,
     ) -> Result<DatabaseOptions, DbError> {
         let frames = match self.frames.size {
-            Size::Frames(frames) => frames,
-            Size::Bytes(size) => frames_in(size, page_size_of(path, read_only)?),
-            Size::Share(share) => {
+            BufferSize::Frames(frames) => frames,
+            BufferSize::Bytes(size) => frames_in(size, page_size_of(path, read_only)?),
+            BufferSize::Share(share) => {
                 let page_size = page_size_of(path, read_only)?;
                 let bytes = path.metadata().map_or(0, |found| found.len());
                 share.floor_of(frames_in(ByteSize::new(bytes), page_size))

@@ -7,7 +7,7 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::time::Duration;
 
 use ebbpool_btree::Database;
-use ebbpool_sim::Size;
+use ebbpool_sim::BufferSize;
 
 use super::args::PutArgs;
 use super::error::DbError;
@@ -29,7 +29,7 @@ type Received = Result<RecordLine, DbError>;
 pub(super) fn put(args: &PutArgs) -> Result<(), DbError> {
     let path = &args.path;
     let options = match args.open.frames.size {
-        Size::Frames(_) => args.open.options_of_new(PAGE_SIZE)?,
+        BufferSize::Frames(_) => args.open.options_of_new(PAGE_SIZE)?,
         _ if exists(path) => args.open.options_of(path, false)?.create(true),
         _ => args.open.options_of_new(PAGE_SIZE)?,
     };

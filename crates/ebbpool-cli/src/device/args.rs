@@ -23,7 +23,7 @@ Examples:
   ebbpool device replay my.parquet --device flash:slc-mt29f4g08aaa,blocks=256
   ebbpool device replay my.txt --device flash:tlc-mqsim,ftl=fast --format json
   ebbpool device replay my.txt --device flash:qlc-3d-2024 --bytes-per-day 10GB")]
-    Replay(Box<ReplayArgs>),
+    Replay(Box<DeviceReplayArgs>),
     /// Measure a real device: random and sequential reads and writes, queue depths and batches
     #[cfg(unix)]
     #[command(after_help = "\
@@ -35,7 +35,7 @@ Examples:
 }
 
 #[derive(Args)]
-pub(crate) struct ReplayArgs {
+pub(crate) struct DeviceReplayArgs {
     /// A trace: a file, - for standard input, or a generator; several with --concat
     #[arg(value_name = "TRACE", required = true)]
     pub(crate) traces: Vec<String>,

@@ -12,7 +12,7 @@ use crate::measure::args::EngineArg;
 use crate::shared_args::{AtEndArgs, ReadArgs, RunFormat};
 
 #[derive(Args)]
-pub(crate) struct PoolReplayArgs {
+pub(crate) struct ReplayArgs {
     /// A trace: a file, - for standard input, or a generator such as zipf:pages=10000,refs=1000000;
     /// several with --concat
     #[arg(value_name = "TRACE", required = true)]
@@ -93,7 +93,7 @@ pub(crate) struct PoolReplayArgs {
     pub(crate) reading: ReadArgs,
 }
 
-impl PoolReplayArgs {
+impl ReplayArgs {
     /// The request to the lab.
     pub(crate) fn request(&self) -> ReplayRequest {
         let policies = match &self.policy {

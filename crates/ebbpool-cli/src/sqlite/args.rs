@@ -10,12 +10,12 @@ use ebbpool_sqlite::USUAL_CARD;
 use crate::shared_args::RunFormat;
 
 #[derive(Args)]
-pub(crate) struct SqliteDatabaseArgs {
+pub(crate) struct SqliteArgs {
     #[command(subcommand)]
     pub(super) command: SqliteCommand,
 }
 
-impl SqliteDatabaseArgs {
+impl SqliteArgs {
     /// True if a signal may end the subcommand where it is. `measure` answers first, and `check` sets a handler of its own.
     pub(crate) fn ends_at_once(&self) -> bool {
         !matches!(self.command, SqliteCommand::Measure(_))

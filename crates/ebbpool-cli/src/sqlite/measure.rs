@@ -22,7 +22,7 @@ use report::SqliteMeasurement;
 const WINDOWS: [f64; 5] = [0.0, 1.0, 5.0, 30.0, 300.0];
 /// The time between two looks at the files.
 const PAUSE: Duration = Duration::from_millis(50);
-/// Where looking takes long, the pauses are this many times as long, so that it takes little of the processor.
+/// A pause lasts at least as long as this many looks, so that looking takes at most a fifth of a core.
 const REST: u32 = 4;
 /// Without a terminal there is a line in this time.
 const EVERY: Duration = Duration::from_secs(60);
@@ -85,12 +85,12 @@ fn watch(args: &SqliteMeasureArgs) -> Result<Watched, SqliteError> {
     let mut line = WatchLine::new();
     while begin.elapsed() < length && !STOP.load(Ordering::Relaxed) {
         let looked = Instant::now();
-        watched.look(begin).map_err(&reading)?;
+        watched.refresh(begin).map_err(&reading)?;
         line.show(&watched, length);
         let pause = PAUSE.max(looked.elapsed() * REST);
         std::thread::sleep(pause.min(length.saturating_sub(begin.elapsed())));
     }
-    watched.look(begin).map_err(&reading)?;
+    watched.refresh(begin).map_err(&reading)?;
     watched.watch.refuse_owner().map_err(&reading)?;
     watched.seconds = begin.elapsed().as_secs_f64();
     line.clear();
@@ -98,7 +98,7 @@ fn watch(args: &SqliteMeasureArgs) -> Result<Watched, SqliteError> {
 }
 
 impl Watched {
-    fn look(&mut self, begin: Instant) -> io::Result<()> {
+    fn refresh(&mut self, begin: Instant) -> io::Result<()> {
         let commits = self.watch.poll()?;
         let now = begin.elapsed().as_secs_f64();
         self.seconds = now;

@@ -446,7 +446,7 @@ impl SqliteStatus {
         text
     }
 
-    /// What becomes of files that belong together.
+    /// What the next opening will do with the database and its logs.
     fn next_step(&self) -> String {
         let is_ours = self.ebb.is_some() || self.marked;
         match (self.plain, &self.locked_by) {

@@ -109,7 +109,7 @@ fn errors_name_the_accepted_spellings() {
 #[test]
 fn changes_come_from_a_file() {
     let changes = from_csv(b"reference,R\n# fresh\n0,4\n1000, 8.5\n2500,1\n").expect("changes");
-    let epochs: Vec<Epoch> = changes.epochs().collect();
+    let epochs: Vec<AsymmetryPeriod> = changes.epochs().collect();
     assert_eq!(
         epochs
             .iter()

@@ -3,7 +3,6 @@
 mod block_lists;
 mod cost_benefit;
 mod d_choices;
-mod ee_greedy;
 mod fifo;
 mod greedy;
 mod random;
@@ -63,7 +62,6 @@ enum Policy {
     Random(random::Random),
     DChoices(d_choices::DChoices),
     CostBenefit(cost_benefit::CostBenefit),
-    EeGreedy(ee_greedy::EeGreedy),
 }
 
 macro_rules! on_policy {
@@ -74,7 +72,6 @@ macro_rules! on_policy {
             Policy::Random($policy) => $call,
             Policy::DChoices($policy) => $call,
             Policy::CostBenefit($policy) => $call,
-            Policy::EeGreedy($policy) => $call,
         }
     };
 }
@@ -88,7 +85,10 @@ impl Cleaner {
         seed: u64,
     ) -> Self {
         Self(match kind {
-            CleaningKind::Greedy => Policy::Greedy(greedy::Greedy::new(blocks, pages_per_block)),
+            CleaningKind::Greedy | CleaningKind::EeGreedy => {
+                let by_wear = kind == CleaningKind::EeGreedy;
+                Policy::Greedy(greedy::Greedy::new(blocks, pages_per_block, by_wear))
+            }
             CleaningKind::Fifo => Policy::Fifo(fifo::Fifo::new(blocks)),
             CleaningKind::Random => Policy::Random(random::Random::new(blocks, seed)),
             CleaningKind::DChoices => {
@@ -96,9 +96,6 @@ impl Cleaner {
             }
             CleaningKind::CostBenefit => {
                 Policy::CostBenefit(cost_benefit::CostBenefit::new(blocks, pages_per_block))
-            }
-            CleaningKind::EeGreedy => {
-                Policy::EeGreedy(ee_greedy::EeGreedy::new(blocks, pages_per_block))
             }
         })
     }

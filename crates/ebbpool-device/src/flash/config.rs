@@ -121,16 +121,16 @@ pub struct FlashConfig {
 }
 
 /// A key with the values it takes.
-struct SettingKey {
+struct FlashSetting {
     name: &'static str,
     range: &'static str,
 }
 
-const fn key(name: &'static str, range: &'static str) -> SettingKey {
-    SettingKey { name, range }
+const fn key(name: &'static str, range: &'static str) -> FlashSetting {
+    FlashSetting { name, range }
 }
 
-const KEYS: [SettingKey; 15] = [
+const KEYS: [FlashSetting; 15] = [
     key(
         "blocks",
         "a whole number from 1 up, at most 268435456, the page numbers that can be simulated",
@@ -259,7 +259,7 @@ impl FlashConfig {
         &self.chip
     }
 
-    fn set(&mut self, key: &SettingKey, text: &str) -> Result<(), ConfigError> {
+    fn set(&mut self, key: &FlashSetting, text: &str) -> Result<(), ConfigError> {
         let set = match key.name {
             "blocks" => whole(text, 1, MOST_PAGE_NUMBERS).map(|n| self.blocks = n),
             "pages_per_block" => {

@@ -49,10 +49,7 @@ fn with_oracle(rho: f64, data: u32, writes: u64, gc: &str) -> f64 {
     let mut state = 3_u64;
     let mut below = |bound: u32| {
         state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = state;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^= mixed >> 31;
+        let mixed = ebbpool_cost::mixed(state);
         ((u128::from(mixed) * u128::from(bound)) >> 64) as u64
     };
     let mut write = |flash: &mut Flash, count: u32| {

@@ -6,18 +6,18 @@ use ebbpool_sim::SimPolicy;
 use ebbpool_trace::{Metadata, Source};
 
 use super::assumptions::{assumed, budget, present};
-use super::breakeven::{Contest, break_evens};
+use super::breakeven::{BreakEvenSearch, break_evens};
 use super::checkpoint_knobs::{divided, placed};
 use super::clock::ArrivalRate;
 use super::knobs;
-use super::life::{LifeAnswer, LifeBasis, LifeOf};
+use super::life::{ComparedLoads, LifeAnswer, LifeBasis};
 use super::load::{LoadTerms, MeasuredTerms, SystemLoad, life_of, owes_most};
 use super::measured::MeasuredWrites;
 use super::notes::{AdviceNote, NoteKind, WarningFacts, duration};
 use super::question::{AdviceQuestion, QuestionKind};
 use super::request::{AdviseError, AdviseRequest};
 use super::server::ServerKind;
-use super::simulation::{JoinedEvents, Questioner, SimulatedCell};
+use super::simulation::{AdviceEvents, SimulatedCell, TraceQuestions};
 use super::{Advice, CANDIDATES, MemoryChoice, MemoryPoint, sizes, uncached};
 use crate::checkpoints::CheckpointSchedule;
 use crate::curve::CurveStudy;
@@ -38,7 +38,7 @@ const FINALISTS: usize = 3;
 
 /// What is known before anything is simulated.
 pub(super) struct Advisor<'a> {
-    pub(super) questioner: Questioner<'a>,
+    pub(super) questioner: TraceQuestions<'a>,
     request: &'a AdviseRequest,
     pricing_request: PricingRequest,
     pub(super) pricing: Pricing,
@@ -86,7 +86,7 @@ impl<'a> Advisor<'a> {
         lab: &'a Lab<'a>,
         source: &'a Source,
         request: &'a AdviseRequest,
-        events: &'a JoinedEvents<'a>,
+        events: &'a AdviceEvents<'a>,
     ) -> Result<Self, LabError> {
         let metadata = source.open()?.metadata().clone();
         let pricing_request = request.pricing.clone().unwrap_or_default();
@@ -103,7 +103,7 @@ impl<'a> Advisor<'a> {
         let candidates = candidates(&now, &pricing)?;
         let budget = budget(request, &metadata)?;
         let present = present(request, server, &metadata, budget)?;
-        let questioner = Questioner {
+        let questioner = TraceQuestions {
             lab,
             source,
             events,
@@ -164,7 +164,7 @@ impl<'a> Advisor<'a> {
         let recommended = self.recommended_frames(knee.as_ref().map(|knee| knee.frames));
         let systems = self.systems(&study, recommended)?;
         let rivals: Vec<&SimulatedCell> = systems.rivals.iter().collect();
-        let contest = Contest {
+        let contest = BreakEvenSearch {
             best: &systems.then,
             rivals: &rivals,
             asymmetry: self.pricing.asymmetry,
@@ -181,7 +181,7 @@ impl<'a> Advisor<'a> {
         let mut life = LifeAnswer::new(
             &terms,
             self.request.life,
-            LifeOf {
+            ComparedLoads {
                 now: &now,
                 then: &then,
                 then_cell: &systems.then,
@@ -580,7 +580,7 @@ impl<'a> Advisor<'a> {
     }
 }
 
-impl Questioner<'_> {
+impl TraceQuestions<'_> {
     /// LRU at every size, the facts of the trace, and a memory size in frames, from one pass.
     fn facts(
         &self,

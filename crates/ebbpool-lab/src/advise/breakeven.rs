@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::question::{AdviceQuestion, QuestionKind};
-use super::simulation::{Questioner, SimulatedCell};
+use super::simulation::{SimulatedCell, TraceQuestions};
 use crate::error::LabError;
 use crate::numbers::rounded;
 use crate::pricing::PricingRequest;
@@ -38,7 +38,7 @@ pub struct BreakEven {
 }
 
 /// The recommended policy's result, its rivals' with the same memory, and R.
-pub(super) struct Contest<'a> {
+pub(super) struct BreakEvenSearch<'a> {
     pub(super) best: &'a SimulatedCell,
     pub(super) rivals: &'a [&'a SimulatedCell],
     pub(super) asymmetry: Asymmetry,
@@ -70,8 +70,8 @@ fn solved(best: &SimulatedCell, rival: &SimulatedCell) -> BreakEven {
 
 /// The break-even of the recommended policy with each of its rivals, and the questions asked for it.
 pub(super) fn break_evens(
-    questioner: &Questioner,
-    contest: &Contest,
+    questioner: &TraceQuestions,
+    contest: &BreakEvenSearch,
 ) -> Result<(Vec<BreakEven>, Vec<AdviceQuestion>), LabError> {
     let is_simulated =
         |rival: &&SimulatedCell| looks_at_costs(contest.best) || looks_at_costs(rival);
@@ -120,7 +120,7 @@ pub(super) fn break_evens(
     Ok((found, asked))
 }
 
-impl Contest<'_> {
+impl BreakEvenSearch<'_> {
     /// The bills of the recommended policy and of rivals at other asymmetries.
     fn question(&self, rivals: &[&SimulatedCell], ratios: Vec<Asymmetry>) -> AdviceQuestion {
         let cells = std::iter::once(self.best).chain(rivals.iter().copied());

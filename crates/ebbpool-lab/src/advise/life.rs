@@ -115,7 +115,7 @@ pub struct WriteCause {
 pub struct LifeAnswer {
     /// Bytes that the host may write in the device's life; of a simulated device, under the recommendation.
     pub host_bytes: Option<f64>,
-    /// The lowest and the highest value of `host_bytes`, where it is not known better.
+    /// The lowest and the highest value of `host_bytes`, if only these limits are known.
     pub range: Option<[f64; 2]>,
     /// What the life rests on, or why it is not known, in a sentence.
     pub assumption: String,
@@ -141,7 +141,7 @@ pub struct LifeAnswer {
 }
 
 /// The systems that a life is computed for.
-pub(super) struct LifeOf<'a> {
+pub(super) struct ComparedLoads<'a> {
     pub(super) now: &'a SystemLoad,
     pub(super) then: &'a SystemLoad,
     pub(super) then_cell: &'a SimulatedCell,
@@ -153,7 +153,7 @@ pub(super) struct LifeOf<'a> {
 }
 
 impl LifeAnswer {
-    pub(super) fn new(terms: &LoadTerms, required: Option<Duration>, of: LifeOf) -> Self {
+    pub(super) fn new(terms: &LoadTerms, required: Option<Duration>, of: ComparedLoads) -> Self {
         let host_bytes = terms.life.host_bytes(of.then_cell);
         let required_years = required.map(|life| life.as_secs_f64() / (86_400.0 * DAYS_PER_YEAR));
         // A life that is the longest possible one can be too short for certain, and never long enough.

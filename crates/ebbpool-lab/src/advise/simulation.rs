@@ -24,13 +24,13 @@ pub(super) struct SimulatedCell {
 }
 
 /// Asks questions about one trace.
-pub(super) struct Questioner<'a> {
+pub(super) struct TraceQuestions<'a> {
     pub(super) lab: &'a Lab<'a>,
     pub(super) source: &'a Source,
-    pub(super) events: &'a JoinedEvents<'a>,
+    pub(super) events: &'a AdviceEvents<'a>,
 }
 
-impl Questioner<'_> {
+impl TraceQuestions<'_> {
     /// The results of a question of kind [`QuestionKind::Compare`], for each price, each policy, each size.
     pub(super) fn compare(
         &self,
@@ -80,16 +80,16 @@ impl Questioner<'_> {
 
 /// The caller's events, with each note once, and the stored results of all questions added up: an advice asks several
 /// questions, and its reader has asked one.
-pub(super) struct JoinedEvents<'e> {
+pub(super) struct AdviceEvents<'e> {
     events: &'e dyn LabEvents,
     notes: Mutex<Vec<Note>>,
     /// Results from the store, and all results.
     stored: Mutex<(usize, usize)>,
 }
 
-impl<'e> JoinedEvents<'e> {
+impl<'e> AdviceEvents<'e> {
     pub(super) fn new(events: &'e dyn LabEvents) -> Self {
-        JoinedEvents {
+        AdviceEvents {
             events,
             notes: Mutex::default(),
             stored: Mutex::default(),
@@ -114,7 +114,7 @@ impl<'e> JoinedEvents<'e> {
     }
 }
 
-impl LabEvents for JoinedEvents<'_> {
+impl LabEvents for AdviceEvents<'_> {
     fn progress(&self, work: &str, share: f64) {
         self.events.progress(work, share);
     }

@@ -13,7 +13,7 @@ use super::load::{LoadTerms, SystemLoad};
 use super::notes::{AdviceNote, NoteKind};
 use super::request::AdviseRequest;
 use super::server::ServerKind;
-use super::simulation::{Questioner, SimulatedCell};
+use super::simulation::{SimulatedCell, TraceQuestions};
 use crate::curve::CurveStudy;
 use crate::error::LabError;
 use crate::pricing::Pricing;
@@ -49,7 +49,7 @@ pub(super) fn usual_frames(
 ///
 /// If the trace cannot be read, or the caller stops.
 pub(super) fn cell(
-    questioner: &Questioner,
+    questioner: &TraceQuestions,
     facts: &CurveStudy,
     pricing: &Pricing,
     metadata: &Metadata,

@@ -1,6 +1,6 @@
 //! A first pass over the trace, which determines its length and the pages that the file needs.
 
-use ebbpool_sim::{SimError, Size};
+use ebbpool_sim::{BufferSize, SimError};
 use ebbpool_trace::{Metadata, Source};
 use hashbrown::HashSet;
 
@@ -45,8 +45,8 @@ pub(super) fn survey(
         size.frames_of(pages, &replayed, source.label())
     };
     let counts_pages = match request.size.size {
-        Size::Share(_) => true,
-        Size::Frames(_) | Size::Bytes(_) => frames_of(0)? > MOST_UNCHECKED_FRAMES,
+        BufferSize::Share(_) => true,
+        BufferSize::Frames(_) | BufferSize::Bytes(_) => frames_of(0)? > MOST_UNCHECKED_FRAMES,
     };
     let mut distinct = HashSet::new();
     let mut references = 0u64;

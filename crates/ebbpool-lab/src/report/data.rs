@@ -73,13 +73,13 @@ struct Trace {
     offline: Vec<String>,
     /// Of each policy, the index of its mark.
     marks: Vec<usize>,
-    sizes: Vec<MemorySize>,
+    sizes: Vec<ReportSize>,
     /// R, at the beginning where it changes.
     asymmetries: Vec<Number>,
     /// The asymmetries as the user spelled them.
     labels: Vec<String>,
     /// The unit of bills.
-    measure: BillUnit,
+    bill_unit: BillUnit,
     /// The device that served the requests, by name.
     device: Option<String>,
     /// How the device bears the load, where there is one.
@@ -88,21 +88,21 @@ struct Trace {
     lifetime: Option<String>,
     /// The policy that lives of the device are compared with.
     compared_with: &'static str,
-    results: Vec<Cell>,
+    results: Vec<ReportCell>,
     /// The least possible bills per reference, if they were computed: for each asymmetry, each size.
     #[serde(skip_serializing_if = "Option::is_none")]
     bounds: Option<Vec<f64>>,
     /// Statistics of the references, unless the run was interrupted before.
-    nature: Option<TraceStatistics>,
+    statistics: Option<TraceStatistics>,
     /// The curves of `ebbpool curve`.
     curve: Option<Curve>,
     /// References served at each point of the time lines.
     times: Vec<u64>,
-    time_lines: Vec<Changes>,
+    time_lines: Vec<DeltaColumns>,
 }
 
 #[derive(Debug, Serialize)]
-struct MemorySize {
+struct ReportSize {
     /// The size as the user spelled it.
     text: String,
     frames: u64,
@@ -111,7 +111,7 @@ struct MemorySize {
 /// Policy, size, asymmetry (as indices), reads, writes, dirty pages left, time line (as index), and
 /// what a device measured, or an asymmetry that changes.
 #[derive(Debug, Serialize)]
-struct Cell(
+struct ReportCell(
     usize,
     usize,
     usize,
@@ -119,11 +119,11 @@ struct Cell(
     u64,
     u64,
     Option<usize>,
-    Option<Served>,
+    Option<DeviceCell>,
 );
 
 #[derive(Debug, Serialize)]
-struct Served {
+struct DeviceCell {
     /// References that were counted: fewer than for other policies if the device failed.
     references: u64,
     /// Page reads per reference, and the part of them that writes cost.
@@ -155,7 +155,7 @@ struct Wear {
     life: Option<f64>,
 }
 
-impl Served {
+impl DeviceCell {
     fn of(
         row: &SweepRow,
         did: &DeviceOutcome,
@@ -165,7 +165,7 @@ impl Served {
     ) -> Self {
         let references = row.counts.references;
         let per_reference = |cost: f64| pricing.in_page_reads(cost) / references as f64;
-        Served {
+        DeviceCell {
             references,
             bill: per_reference(did.report.bill().amount),
             write_bill: per_reference(did.report.write_cost),
@@ -193,7 +193,7 @@ impl Served {
 /// A time line column by column, each value as its difference from the one before: small numbers
 /// take few characters.
 #[derive(Debug, Default, Serialize)]
-struct Changes {
+struct DeltaColumns {
     reads: Vec<i64>,
     writes: Vec<i64>,
     clean: Vec<i64>,
@@ -205,7 +205,7 @@ struct Changes {
     bill: Vec<i64>,
 }
 
-impl Changes {
+impl DeltaColumns {
     fn of(line: &TimeLine, pricing: &Pricing) -> Self {
         let moments: Vec<&Moment> = line.moments().collect();
         let column = |value: &dyn Fn(&Moment) -> u64| {
@@ -218,7 +218,7 @@ impl Changes {
             });
             changes.collect()
         };
-        Changes {
+        DeltaColumns {
             reads: column(&|moment| moment.reads),
             writes: column(&|moment| moment.writes),
             clean: column(&|moment| moment.clean),
@@ -266,7 +266,7 @@ impl Report {
 }
 
 /// The results, and the time lines that they refer to by index, each once.
-fn cells(comparison: &Comparison) -> (Vec<Cell>, Vec<(&Arc<TimeLine>, &Pricing)>) {
+fn cells(comparison: &Comparison) -> (Vec<ReportCell>, Vec<(&Arc<TimeLine>, &Pricing)>) {
     let mut lines: Vec<(&Arc<TimeLine>, &Pricing)> = Vec::new();
     let mut results = Vec::new();
     for (row, life) in comparison.rows().zip(lifetime::lifetimes(comparison)) {
@@ -281,7 +281,7 @@ fn cells(comparison: &Comparison) -> (Vec<Cell>, Vec<(&Arc<TimeLine>, &Pricing)>
                 lines.len() - 1
             })
         });
-        results.push(Cell(
+        results.push(ReportCell(
             row.policy,
             row.size,
             row.asymmetry,
@@ -289,7 +289,7 @@ fn cells(comparison: &Comparison) -> (Vec<Cell>, Vec<(&Arc<TimeLine>, &Pricing)>
             row.counts.writes,
             row.counts.dirty_left,
             line,
-            did.map(|did| Served::of(row, did, pricing, comparison.page_size, life)),
+            did.map(|did| DeviceCell::of(row, did, pricing, comparison.page_size, life)),
         ));
     }
     (results, lines)
@@ -348,7 +348,7 @@ impl Trace {
                 .filter_map(|policy| policies.iter().position(|other| other == policy))
                 .collect(),
             sizes: sizes
-                .map(|(text, &frames)| MemorySize {
+                .map(|(text, &frames)| ReportSize {
                     text: text.clone(),
                     frames,
                 })
@@ -358,7 +358,7 @@ impl Trace {
                 .map(|pricing| Number(pricing.asymmetry.ratio()))
                 .collect(),
             labels: pricings.clone().map(Pricing::label).collect(),
-            measure: comparison.bill_unit(),
+            bill_unit: comparison.bill_unit(),
             device: pricings
                 .clone()
                 .find_map(|pricing| pricing.device_name.clone()),
@@ -367,12 +367,12 @@ impl Trace {
             compared_with: lifetime::compared_with(comparison),
             results,
             bounds: comparison.bounds.clone(),
-            nature: comparison.info.clone(),
+            statistics: comparison.info.clone(),
             curve: comparison.curve.clone(),
             times,
             time_lines: lines
                 .iter()
-                .map(|(line, pricing)| Changes::of(line, pricing))
+                .map(|(line, pricing)| DeltaColumns::of(line, pricing))
                 .collect(),
         }
     }
@@ -460,14 +460,18 @@ pub(super) mod tests {
 
     #[test]
     fn time_lines_are_differences() {
-        let changes = Changes::of(&line(|at| Some(9.0 - at as f64)), &plain());
+        let changes = DeltaColumns::of(&line(|at| Some(9.0 - at as f64)), &plain());
         assert_eq!(changes.reads, [10, 30, 50]);
         assert_eq!(changes.writes, [5, 5, 5]);
         assert_eq!(changes.clean, [7, -1, -1]);
         assert_eq!(changes.dirty, [1, 1, 1]);
         assert_eq!(changes.target, [8, -1, -1]);
         assert_eq!(changes.bill, [2500, 2500, 2500]);
-        assert!(Changes::of(&line(|_| None), &plain()).target.is_empty());
+        assert!(
+            DeltaColumns::of(&line(|_| None), &plain())
+                .target
+                .is_empty()
+        );
     }
 
     #[test]

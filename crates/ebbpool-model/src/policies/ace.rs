@@ -60,7 +60,7 @@ impl Policy for Ace {
             .iter()
             .map(|resident_page| resident_page.0)
             .partition(may_be_named);
-        if others.contains(&victim) && self.policy.padding().is_none() {
+        if others.contains(&victim) && self.policy.padded_block().is_none() {
             let mut excluded = others;
             excluded.extend(clean.iter().map(|resident_page| resident_page.0));
             while batch.len() < self.batch && !candidates.is_empty() {
@@ -81,12 +81,12 @@ impl Policy for Ace {
         self.written.clone()
     }
 
-    fn also_leaving(&self, victim: u64) -> Vec<u64> {
-        self.policy.also_leaving(victim)
+    fn evicted_with(&self, victim: u64) -> Vec<u64> {
+        self.policy.evicted_with(victim)
     }
 
-    fn padding(&self) -> Option<u64> {
-        self.policy.padding()
+    fn padded_block(&self) -> Option<u64> {
+        self.policy.padded_block()
     }
 
     fn erases(&mut self, page: u64, erases: u32) {

@@ -194,7 +194,7 @@ impl Policy for Acr {
 #[cfg(test)]
 mod tests {
     use crate::model;
-    use crate::tests::{Player, victims};
+    use crate::tests::Player;
 
     #[test]
     fn the_lists_share_the_frames_in_proportion_to_their_costs() {
@@ -221,15 +221,5 @@ mod tests {
         // They are halved before the ninth reference.
         player.play("R2");
         assert_eq!(player.model.target(), Some(1.0 / 33.0));
-    }
-
-    #[test]
-    fn pages_referenced_once_are_evicted_from_the_middle() {
-        // 1 and 2 are hit, but the top has room for one of three: 1 is back below, behind 3.
-        assert_eq!(victims("acr", 4, "R1 R2 R3 R1 R2 R4 R5 R6 R7"), [3, 1, 4]);
-        // No top: in order of the last reference.
-        assert_eq!(victims("acr:top=0", 3, "R1 R2 R3 R1 R4 R5"), [2, 3]);
-        // No bottom but for new pages.
-        assert_eq!(victims("acr:top=1", 3, "R1 R2 R1 R2 R3 R4 R5"), [3, 4]);
     }
 }

@@ -262,12 +262,12 @@ impl Policy for Auto {
         self.experts[expert].victim(write, pinned)
     }
 
-    fn also_leaving(&self, victim: u64) -> Vec<u64> {
-        self.experts[self.owner(victim)].also_leaving(victim)
+    fn evicted_with(&self, victim: u64) -> Vec<u64> {
+        self.experts[self.owner(victim)].evicted_with(victim)
     }
 
-    fn padding(&self) -> Option<u64> {
-        self.experts[self.victim_owner?].padding()
+    fn padded_block(&self) -> Option<u64> {
+        self.experts[self.victim_owner?].padded_block()
     }
 
     fn written_with(&self, victim: u64) -> Vec<u64> {
@@ -319,32 +319,5 @@ impl Policy for Auto {
 
     fn estimates(&self) -> Option<[f64; 3]> {
         self.experts[self.active].estimates()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use crate::tests::victims;
-
-    #[test]
-    fn one_expert_is_that_expert() {
-        let trace = "R1 R2 R3 R1 W4 R5 R2 R6 R1 R4 R7";
-        assert_eq!(
-            victims("auto:experts=(lru)", 3, trace),
-            victims("lru", 3, trace)
-        );
-    }
-
-    #[test]
-    fn the_cheaper_expert_becomes_active_without_an_eviction() {
-        // Rounds of two misses, and a window of one. 9 is read again and again: fifo reads it again
-        // after every two others, lru never.
-        let auto = "auto:experts=(fifo,lru),window=1,lead=0,patience=0";
-        let trace = "R9 R1 R9 R2 R9 R3 R9 R4";
-        assert_eq!(victims("fifo", 2, trace), [9, 1, 2, 9]);
-        assert_eq!(victims("lru", 2, trace), [1, 2, 3]);
-        // The first round ends with 1, when both have missed twice; the second with 9's second
-        // read, which only fifo needs: lru becomes active, with pages 1 and 2 in that order.
-        assert_eq!(victims(auto, 2, trace), [9, 1, 2, 3]);
     }
 }

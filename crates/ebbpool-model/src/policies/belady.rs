@@ -72,17 +72,3 @@ impl Policy for Belady {
         items.map(|(page, state)| (*page, state.dirty)).collect()
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use crate::tests::victims;
-
-    #[test]
-    fn farthest_first() {
-        // At R4, 1 is used next, then 3, then 2.
-        assert_eq!(victims("belady", 3, "R1 R2 R3 R4 R1 R3 R2"), [2, 1]);
-        // At R5 no page is used again: clean before dirty, then the lowest number.
-        assert_eq!(victims("belady", 3, "W1 R3 R2 R5 R6 R7"), [2, 3, 5]);
-        assert_eq!(victims("belady", 2, "W2 W1 W3 R4"), [1, 2]);
-    }
-}

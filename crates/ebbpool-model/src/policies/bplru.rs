@@ -64,13 +64,13 @@ impl Policy for Bplru {
         page.expect("an unpinned page")
     }
 
-    fn also_leaving(&self, victim: u64) -> Vec<u64> {
+    fn evicted_with(&self, victim: u64) -> Vec<u64> {
         let mut pages = self.pages_of(victim / self.block);
         pages.retain(|page| *page != victim);
         pages
     }
 
-    fn padding(&self) -> Option<u64> {
+    fn padded_block(&self) -> Option<u64> {
         self.padding.then_some(self.block)
     }
 
@@ -100,34 +100,7 @@ impl Policy for Bplru {
 #[cfg(test)]
 mod tests {
     use crate::ModelEvent::{Evict, Pad, Read, Write};
-    use crate::tests::{events, victims};
-
-    #[test]
-    fn the_least_recent_block_is_evicted_whole() {
-        // Block 0 (2 1) is the older.
-        assert_eq!(victims("bplru:block=10", 3, "R2 W1 R12 R21"), [2, 1]);
-        // A hit makes it the younger.
-        assert_eq!(victims("bplru:block=10", 3, "R2 W1 R12 R2 R21"), [12]);
-        // A pinned page stays; a block that is all pinned is passed over.
-        assert_eq!(victims("bplru:block=10", 3, "R2 W1 R12 +2 R21"), [1]);
-        assert_eq!(victims("bplru:block=10", 3, "R2 W1 R12 +2 +1 R21"), [12]);
-    }
-
-    #[test]
-    fn a_block_written_in_sequence_is_evicted_first() {
-        assert_eq!(victims("bplru:block=3", 4, "R9 W3 W4 W5 R20"), [3, 4, 5]);
-        // Reads in between do not count, other writes to the block do.
-        assert_eq!(victims("bplru:block=3", 4, "R9 W3 W4 R3 W5 R20"), [3, 4, 5]);
-        assert_eq!(victims("bplru:block=3", 4, "R9 W3 W4 W3 W5 R20"), [9]);
-        assert_eq!(victims("bplru:block=3", 4, "R9 W5 W3 W4 R20"), [9]);
-        // Begun anew in the middle of a sequence.
-        assert_eq!(
-            victims("bplru:block=3", 4, "R9 W3 W4 W3 W4 W5 R20"),
-            [3, 4, 5]
-        );
-        // Used again, it is the most recent.
-        assert_eq!(victims("bplru:block=3", 4, "R9 W3 W4 W5 R4 R20"), [9]);
-    }
+    use crate::tests::events;
 
     #[test]
     fn padding_writes_the_block_whole() {

@@ -318,16 +318,6 @@ impl Policy for Cacheus {
 mod tests {
     use super::{Cacheus, Rate};
     use crate::sampler::Sampler;
-    use crate::tests::victims;
-
-    /// S has three frames, Q one. The pages of a scan replace each other, since each is the oldest of Q
-    /// and the latest of the pages referenced once; only 1, demoted when 5 was admitted, is hit and
-    /// returns to S.
-    #[test]
-    fn a_scan_replaces_its_own_pages() {
-        let trace = "R1 R2 R3 R4 R5 R6 R1 R7 R8";
-        assert_eq!(victims("cacheus", 4, trace), [4, 5, 6, 7]);
-    }
 
     #[test]
     fn a_hundredth_of_the_frames_is_for_the_queue_at_first() {

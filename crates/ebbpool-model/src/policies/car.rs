@@ -154,27 +154,6 @@ impl Policy for Car {
 mod tests {
     use super::Car;
     use crate::buffer::Policy;
-    use crate::tests::victims;
-
-    #[test]
-    fn referenced_pages_move_to_t2() {
-        // 1 has the bit: it moves to T2, 2 is evicted. T1 3 4, T2 1: 3 is evicted, then 4.
-        assert_eq!(victims("car", 3, "R1 R2 R3 R1 R4 R5 R6"), [2, 3, 4]);
-        // 1 and 2 move to T2; T1 is empty, T2's hand takes 1.
-        assert_eq!(victims("car", 2, "R1 R2 R1 R2 R3"), [1]);
-    }
-
-    #[test]
-    fn the_target_adapts() {
-        // T1 3 4, T2 1, B1 2. R2: T1 has 2 >= 1, 3 moves to B1; then p = 1. T1 4, T2 1 2, B1 3.
-        // R3: 4 moves to B1, p = 2. T1 empty, T2 1 2 3, B1 4. R5: T1 has 0: 1 moves to B2.
-        // T1 5, T2 2 3. R6: T1 has 1 < 2: 2 moves to B2. T1 5 6, T2 3, B1 4, B2 1 2. R1: T1 has
-        // 2 >= 2: 5 moves to B1. B1 and B2 have 2 pages each: p = 1.
-        assert_eq!(
-            victims("car", 3, "R1 R2 R3 R1 R4 R2 R3 R5 R6 R1"),
-            [2, 3, 4, 1, 2, 5]
-        );
-    }
 
     #[test]
     fn steps_are_taken_after_room_was_made() {
@@ -185,17 +164,5 @@ mod tests {
         assert_eq!(car.p, 0.0);
         car.admit(4, false);
         assert_eq!(car.p, 1.5);
-    }
-
-    #[test]
-    fn pinned_pages_are_passed_over() {
-        // T1 1 2 3, all pinned but 3, which has the bit and moves to T2, where it is the only page
-        // that may be evicted.
-        assert_eq!(victims("car", 3, "R1 R2 R3 R3 +1 +2 R4"), [3]);
-        // B1 remembers 1. No page can be evicted for it; at the next miss it still enters T2.
-        assert_eq!(
-            victims("car", 2, "R1 R2 R2 R3 R4 +2 +4 R3 -2 -4 R3 R5"),
-            [1, 3, 4, 2]
-        );
     }
 }

@@ -107,7 +107,7 @@ impl Policy for Casa {
 #[cfg(test)]
 mod tests {
     use crate::model;
-    use crate::tests::{Player, victims};
+    use crate::tests::Player;
 
     #[test]
     fn tau() {
@@ -147,17 +147,5 @@ mod tests {
         assert_eq!(casa.model.target(), Some(4.0));
         // |C| = 1 is not more than 4: D's LRU page is evicted.
         assert_eq!(casa.play("R5"), [2]);
-    }
-
-    #[test]
-    fn empty_lists() {
-        // D is empty, |C| = 2 > 1. C is empty: D's.
-        assert_eq!(victims("casa", 2, "R1 R2 R3"), [1]);
-        assert_eq!(victims("casa", 2, "W1 W2 R3"), [1]);
-        // |C| = 2 of m = 4 is not more than tau = 2: D's, but its pages are pinned.
-        assert_eq!(victims("casa", 4, "R1 R2 W3 W4 R5"), [3]);
-        assert_eq!(victims("casa", 4, "R1 R2 W3 W4 +3 +4 R5"), [1]);
-        // A cleaned page enters C at the MRU end.
-        assert_eq!(victims("casa", 3, "W1 R2 W3 C1 R4 R5"), [2, 1]);
     }
 }

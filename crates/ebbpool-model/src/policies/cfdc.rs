@@ -163,35 +163,6 @@ impl Policy for Cfdc {
 mod tests {
     use crate::tests::victims;
 
-    #[test]
-    fn clean_pages_of_p_first() {
-        // W holds 2. R1 R2 R3 R4: P clean 1 2, W 3 4.
-        // R1: 3 is demoted, 1 enters W: P clean 2 3, W 4 1.
-        // R5: 2 is evicted, 4 is demoted: P clean 3 4, W 1 5. R6: 3 is evicted.
-        assert_eq!(victims("cfdc", 4, "R1 R2 R3 R4 R1 R5 R6"), [2, 3]);
-        // 1 is dirty in P, 2 clean: 2 is evicted. P dirty 1 3, W 4 5: 1 is evicted although 4 is clean.
-        assert_eq!(victims("cfdc", 4, "W1 R2 W3 R4 R5 R6"), [2, 1]);
-    }
-
-    #[test]
-    fn a_hit_in_p_demotes_first() {
-        // W1 W11 W2 W21: W = 2 21, P: cluster 0 = {1} (time 1), cluster 1 = {11} (time 2), each
-        // with priority 1. R1: 2 is demoted first, into cluster 0; then 1 leaves, cluster 0 =
-        // {2}, timestamp 3, priority 1. A tie: cluster 0 is older, 2 is evicted. (Were 1 to leave
-        // first, cluster 0 would be a new one, created after cluster 1.)
-        assert_eq!(victims("cfdc:cluster=10", 4, "W1 W11 W2 W21 R1 R30"), [2]);
-    }
-
-    #[test]
-    fn keys() {
-        // P: cluster 0 = {1, 9}: entered at times 1 and 2, at time 3 it has 8 / (4 * 2) = 1; cluster 1 = {11}:
-        // 1 / (1 * 1), a tie. Cluster 0 was created first.
-        let trace = "W1 W9 W11 W31 W32 W33 R40";
-        assert_eq!(victims("cfdc:cluster=10", 6, trace), [1]);
-        // At its last entry, time 2, cluster 0 had 8 / (4 * 1) = 2. The lowest is cluster 1.
-        assert_eq!(victims("cfdc:cluster=10,keys=entry", 6, trace), [11]);
-    }
-
     /// Two pages far apart in one cluster, then a dirty page of another cluster each time.
     #[test]
     fn a_small_cluster_does_not_stay_for_ever() {
@@ -207,48 +178,5 @@ mod tests {
         };
         assert_eq!(left("cfdc"), [Some(43), Some(44)]);
         assert_eq!(left("cfdc:keys=entry"), [None, None]);
-    }
-
-    #[test]
-    fn a_victim_cluster_is_emptied() {
-        // Window 1: everything is in P. Entry order: cluster 0 = 5 1 3, cluster 1 = 11.
-        // Priorities: {5, 1, 3} at time 3: 6 / (9 * 2) = 1/3; {11}: 1. Cluster 0 is evicted in order of
-        // entry, each newcomer being clean and going next itself.
-        assert_eq!(
-            victims(
-                "cfdc:cluster=10,window=1",
-                4,
-                "W5 W1 W3 W11 W21 W22 W23 W24"
-            ),
-            // {21} enters at time 5 with priority 1; 22 joins it, 1 / (4 * 1) at time 6, but
-            // cluster 0 is evicted to its end; then cluster 2 = {21, 22, 23} with 2 / (9 * 2).
-            [5, 1, 3, 21]
-        );
-    }
-
-    #[test]
-    fn one_frame_and_no_priority_region() {
-        assert_eq!(victims("cfdc", 1, "W1 R2 R3"), [1, 2]);
-        assert_eq!(victims("cfdc:window=0", 2, "W1 R2 R3 R4"), [1, 2]);
-    }
-
-    #[test]
-    fn pins() {
-        // P clean 1 2, W 3 4.
-        assert_eq!(victims("cfdc", 4, "R1 R2 R3 R4 +1 R5"), [2]);
-        assert_eq!(victims("cfdc", 4, "R1 R2 R3 R4 +1 +2 R5"), [3]);
-        // After that W is 4 5 with the newcomer, P clean 1 2. R1: 4 is demoted: P clean 2 4.
-        assert_eq!(
-            victims("cfdc", 4, "R1 R2 R3 R4 +1 +2 R5 -1 -2 R1 R6 R7"),
-            [3, 2, 4]
-        );
-    }
-
-    #[test]
-    fn cleaned_from_outside() {
-        // P: clean 2, dirty 1. C1: clean 2 1.
-        assert_eq!(victims("cfdc", 4, "W1 R2 R3 R4 C1 R5 R6"), [2, 1]);
-        // In W it keeps its position.
-        assert_eq!(victims("cfdc", 4, "R1 W2 W3 R4 C3 R5 R6"), [1, 3]);
     }
 }

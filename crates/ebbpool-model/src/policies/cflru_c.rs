@@ -71,29 +71,3 @@ impl Policy for CflruC {
         items.map(|(page, state)| (*page, state.dirty)).collect()
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use crate::tests::victims;
-
-    #[test]
-    fn fewest_writes_in_the_region() {
-        // Order 1 2 3, all dirty, writes 2 1 1. Fewest: 2 and 3, of which 2 is nearer the LRU
-        // end. Then 1 3 4: clean 4 is evicted. Then 1 3 5, 5 dirty with 1 write: 3. Then 1 5 6: 5.
-        assert_eq!(
-            victims("cflru-c:window=1", 3, "W1 W1 W2 W3 R4 W5 W6 W7"),
-            [2, 4, 3, 5]
-        );
-        // The region of 2 is 1 2 with writes 2 2: a tie, 1. Page 3 has fewer but is outside.
-        assert_eq!(victims("cflru-c", 4, "W1 W1 W2 W2 W3 W4 R5"), [1]);
-        // Cleaned and written again: its count starts at 0, so page 2 has 1, page 1 has 2.
-        assert_eq!(
-            victims("cflru-c:window=1", 2, "W2 W2 W2 C2 W1 W1 W2 R5"),
-            [2]
-        );
-        // window=0 is a region of one page.
-        assert_eq!(victims("cflru-c:window=0", 3, "W1 W1 W2 R3 R4"), [1]);
-        // The region is all pinned.
-        assert_eq!(victims("cflru-c", 4, "R1 R2 W3 R4 +1 +2 R5"), [3]);
-    }
-}

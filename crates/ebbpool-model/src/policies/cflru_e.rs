@@ -71,29 +71,3 @@ impl Policy for CflruE {
         items.map(|(page, state)| (*page, state.dirty)).collect()
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use crate::tests::victims;
-
-    #[test]
-    fn the_least_worn_block_in_the_region() {
-        // `E1=5`: the block of page 1 has 5 erases. The region is 1 2 with 5 and 3: 2. Then 1 3,
-        // 3 with none: 3. Then 1 4: 1 has 5, 4 has 9: 1.
-        assert_eq!(
-            victims("cflru-e", 4, "W1 W2 W3 W4 E1=5 E2=3 E4=9 W5 W6 W7"),
-            [2, 3, 1]
-        );
-        // A clean page of the region is evicted first, whatever its block; a tie is decided for the
-        // LRU end.
-        assert_eq!(
-            victims("cflru-e:window=1", 3, "W1 W2 R3 E1=0 E2=0 E3=7 W4 W5"),
-            [3, 1]
-        );
-        // Admitted again, the count is unknown until the device reports it.
-        assert_eq!(
-            victims("cflru-e:window=1", 2, "W1 W2 E1=4 E2=5 W3 W1 W4"),
-            [1, 3, 1]
-        );
-    }
-}

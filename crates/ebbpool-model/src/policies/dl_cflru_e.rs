@@ -84,24 +84,3 @@ impl Policy for DlCflruE {
             .collect()
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use crate::tests::victims;
-
-    #[test]
-    fn clean_pages_then_the_least_worn_of_the_older_half() {
-        // Clean 2 is evicted though 1 is older. Then 1 3 4 5 are dirty, the half is 1 3: 3 has fewer
-        // erases. Then 1 4 | 5 6: 4 has none.
-        assert_eq!(
-            victims("dl-cflru-e", 4, "W1 R2 W3 W4 E1=2 E3=1 W5 W6 W7"),
-            [2, 3, 4]
-        );
-        // Of three dirty pages the half is one.
-        assert_eq!(victims("dl-cflru-e", 3, "W1 W2 W3 E1=9 W4"), [1]);
-        // A hit for reading keeps a page dirty and makes it the most recent.
-        assert_eq!(victims("dl-cflru-e", 3, "W1 W2 W3 R1 W4"), [2]);
-        // All of the half is pinned.
-        assert_eq!(victims("dl-cflru-e", 3, "W1 W2 W3 +1 W4"), [2]);
-    }
-}

@@ -62,7 +62,7 @@ impl Policy for Fab {
         *unpinned(&block).expect("an unpinned page")
     }
 
-    fn also_leaving(&self, victim: u64) -> Vec<u64> {
+    fn evicted_with(&self, victim: u64) -> Vec<u64> {
         let mut pages = self.pages_of(victim / self.block);
         pages.retain(|page| *page != victim);
         pages
@@ -87,27 +87,5 @@ impl Policy for Fab {
 
     fn resident(&self) -> Vec<(u64, bool)> {
         self.pages.items.clone()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use crate::tests::victims;
-
-    #[test]
-    fn the_block_with_most_pages_is_evicted_whole() {
-        // Block 1 has two pages: 12 and 11 leave in order of entry. Two frames are free again.
-        assert_eq!(
-            victims("fab:block=10", 4, "R1 R12 R21 W11 R31 R32"),
-            [12, 11]
-        );
-        // All have one: the least recently used, 21 after the hit on 1.
-        assert_eq!(victims("fab:block=10", 3, "R1 R21 R11 R1 R31"), [21]);
-        // The missed page belongs to the block that is evicted.
-        assert_eq!(victims("fab:block=10", 2, "R1 R2 R3 R4 R5"), [1, 2, 3, 4]);
-        // A pinned page of the block stays.
-        assert_eq!(victims("fab:block=10", 3, "R1 R2 R11 +1 R12"), [2]);
-        // A block that is all pinned is passed over.
-        assert_eq!(victims("fab:block=10", 3, "R1 R2 R11 +1 +2 R12"), [11]);
     }
 }

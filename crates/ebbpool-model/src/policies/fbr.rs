@@ -87,23 +87,7 @@ mod tests {
 
     use super::Fbr;
     use crate::buffer::Policy;
-    use crate::tests::victims;
     use crate::{model, workload};
-
-    #[test]
-    fn the_least_count_of_the_old_section() {
-        // m = 4, new 1 page, old 2. Order 1 2 3 4; 1 is hit outside the new section: 2 3 4 1
-        // with counts 1 1 1 2. 2 is evicted: 3 4 1 5. 3 is evicted: 4 1 5 6. Of 4 and 1, 4 is evicted; of 1 and
-        // 5, the count of 5 is less.
-        assert_eq!(
-            victims("fbr", 4, "R1 R2 R3 R4 R1 R5 R6 R7 R8"),
-            [2, 3, 4, 5]
-        );
-        // Three hits in the new section do not count: 1 is evicted first.
-        assert_eq!(victims("fbr", 4, "R1 R1 R1 R1 R2 R3 R4 R5"), [1]);
-        // 1 and 2 with 1 reference each are the old section, 1 is the least recently used.
-        assert_eq!(victims("fbr", 4, "R1 R2 R3 R4 +1 +2 R5 -1 -2 R6"), [3, 1]);
-    }
 
     #[test]
     fn counts_are_halved_and_rounded_up() {

@@ -164,7 +164,7 @@ impl Policy for FdBuffer {
 #[cfg(test)]
 mod tests {
     use crate::model;
-    use crate::tests::{Player, victims};
+    use crate::tests::Player;
 
     #[test]
     fn the_advisor() {
@@ -205,16 +205,6 @@ mod tests {
     }
 
     #[test]
-    fn the_advisor_runs_before_the_reference_is_served() {
-        let text = "W8 W9 R1 R2 R3 R1 R2 R3 R4";
-        // Mc = 2: R3 takes 1 from C, R1 takes 2, R2 takes 3, R3 takes 1. R4 is the ninth
-        // reference. If it ends the window, Mc becomes 3, reads having hit at distance 3, and R4
-        // itself finds |D| = 2 > Md = 1 and takes 8 from D; else it takes 2 from C.
-        assert_eq!(victims("fd-buffer:interval=9", 4, text), [1, 2, 3, 1, 8]);
-        assert_eq!(victims("fd-buffer:interval=10", 4, text), [1, 2, 3, 1, 2]);
-    }
-
-    #[test]
     fn one_frame() {
         let mut fd = Player::new(model("fd-buffer:interval=2", 1), "");
         assert_eq!(fd.play("R1 W2 W3 R1"), [1, 2, 3]);
@@ -236,45 +226,5 @@ mod tests {
         assert_eq!(fd.model.estimates(), None);
         fd.play("C1 R1");
         assert!(fd.model.estimates().is_some());
-    }
-
-    #[test]
-    fn clock_pools() {
-        // Mc = 2. C = 1 2, D = 3 4. R1 sets 1's bit; R5: 1 is passed over, 2 is evicted.
-        // C = 1 5; R6: 1 is evicted, its bit was cleared.
-        assert_eq!(
-            victims("fd-buffer:pools=clock", 4, "R1 R2 W3 W4 R1 R5 R6"),
-            [2, 1]
-        );
-        // W3 sets 3's bit in D: W5 takes 4. W1 moves 1 to D with a clear bit.
-        assert_eq!(
-            victims("fd-buffer:pools=clock", 4, "R1 R2 W3 W4 W3 W5"),
-            [4]
-        );
-        // D = 3 4 1 (|D| > Md), C = 2; W5: 3 is evicted. D = 4 1 5: W6: 4. D = 1 5 6: W7: 1.
-        assert_eq!(
-            victims("fd-buffer:pools=clock", 4, "R1 R2 W3 W4 R1 W1 W5 W6 W7"),
-            [3, 4, 1]
-        );
-    }
-
-    #[test]
-    fn two_queue_pools() {
-        // Mc = Md = 4: kin = 1, kout = 2. C: A1in 1 2 3 4; D: A1in 11 12 13 14.
-        // R1: moves nothing. R5: 1 is evicted, onto A1out. R1: 2 is evicted; 1 is in A1out: onto Am.
-        // C: A1in 3 4 5, Am 1, A1out 2. R6, R7: 3 and 4 are evicted; A1out 3 4 (2 is dropped).
-        // C: A1in 5 6 7, Am 1. R2: 5 is evicted, A1out 4 5; 2 is new: A1in 6 7 2. R4: 6 is evicted before 4
-        // comes in, A1out 5 6, which 4 has just dropped out of: A1in 7 2 4.
-        // R6: 7 is evicted, A1out 6 7; 6 onto Am: A1in 2 4, Am 1 6. R7: 2 is evicted, A1out 7 2; 7 onto
-        // Am 1 6 7. A1in 4: not more than kin.
-        // R8: Am's LRU 1 is evicted, no trace. A1in 4 8. R1: 4 is evicted; 1 is new: A1in 8 1.
-        assert_eq!(
-            victims(
-                "fd-buffer:pools=2q",
-                8,
-                "R1 R2 R3 R4 W11 W12 W13 W14 R1 R5 R1 R6 R7 R2 R4 R6 R7 R8 R1"
-            ),
-            [1, 2, 3, 4, 5, 6, 7, 2, 1, 4]
-        );
     }
 }

@@ -114,7 +114,6 @@ impl Policy for FdStatic {
 #[cfg(test)]
 mod tests {
     use crate::model;
-    use crate::tests::victims;
 
     #[test]
     fn clean_is_a_fraction_or_a_count() {
@@ -127,42 +126,5 @@ mod tests {
         assert_eq!(mc("fd-static:clean=0%", 100), Some(1.0));
         assert_eq!(mc("fd-static:clean=1000", 100), Some(100.0));
         assert_eq!(mc("fd-static:clean=30%", 1), Some(1.0));
-    }
-
-    #[test]
-    fn the_pool_that_yields_the_victim() {
-        // Mc = Md = 2. C = 1 2, D = 3 4. The victim of a read is from C, |D| not being more than Md.
-        assert_eq!(victims("fd-static", 4, "R1 R2 W3 W4 R5"), [1]);
-        // The victim of a write is from D, |C| not being more than Mc.
-        assert_eq!(victims("fd-static", 4, "R1 R2 W3 W4 W5"), [3]);
-        // C = 1, D = 2 3 4: victims of both kinds are from D.
-        assert_eq!(victims("fd-static", 4, "R1 W2 W3 W4 R5"), [2]);
-        assert_eq!(victims("fd-static", 4, "R1 W2 W3 W4 W5"), [2]);
-        // C = 2 3 4 after R2's hit is 3 4 2, D = 1: victims of both are from C.
-        assert_eq!(victims("fd-static", 4, "W1 R2 R3 R4 R2 R5"), [3]);
-        assert_eq!(victims("fd-static", 4, "W1 R2 R3 R4 R2 W5"), [3]);
-        // Md = 0: the victim of a read is from D while it has pages, then from C.
-        assert_eq!(victims("fd-static:clean=100%", 2, "W1 R2 R3 R4"), [1, 2]);
-        // A write with |C| = 2 = Mc and D empty: C's.
-        assert_eq!(victims("fd-static:clean=2", 2, "R1 R2 W3"), [1]);
-        // A write hit in C moves to D's MRU end: C = 2, D = 3 1.
-        assert_eq!(victims("fd-static", 3, "R1 R2 W3 W1 R4 W5"), [2, 3]);
-    }
-
-    #[test]
-    fn pins() {
-        assert_eq!(victims("fd-static", 4, "R1 R2 W3 W4 +1 R5"), [2]);
-        assert_eq!(victims("fd-static", 4, "R1 R2 W3 W4 +1 +2 R5"), [3]);
-        assert_eq!(victims("fd-static", 4, "R1 R2 W3 W4 +3 +4 W5"), [1]);
-    }
-
-    #[test]
-    fn write_clustering() {
-        // Md = 3. D = 1 11 12; a write needs a page of D: 1 is chosen, 11 of the lowest cluster
-        // {11, 12} leaves.
-        assert_eq!(
-            victims("fd-static:clean=1,cluster=10", 4, "R9 W1 W11 W12 W21 W22"),
-            [11, 12]
-        );
     }
 }

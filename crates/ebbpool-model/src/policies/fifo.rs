@@ -41,15 +41,3 @@ impl Policy for Fifo {
         self.list.items.clone()
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use crate::tests::victims;
-
-    #[test]
-    fn a_hit_moves_nothing() {
-        assert_eq!(victims("fifo", 3, "R1 R2 R3 R1 W1 R4 R5 R1"), [1, 2, 3]);
-        // Page 1 is pinned while a victim is sought twice, and keeps its place.
-        assert_eq!(victims("fifo", 3, "R1 R2 R3 +1 R4 R5 -1 R6"), [2, 3, 1]);
-    }
-}

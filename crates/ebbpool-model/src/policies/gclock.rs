@@ -71,28 +71,7 @@ impl Policy for Gclock {
 mod tests {
     use std::collections::BTreeSet;
 
-    use crate::tests::victims;
     use crate::{model, workload};
-
-    #[test]
-    fn the_hand_counts_down() {
-        // Counters 2 1 1: all are counted down to 1 0 0, then 1 to 0, then 2 is evicted. Order 3 1 4
-        // with counters 0 0 1: 3 is evicted, then 1.
-        assert_eq!(victims("gclock", 3, "R1 R1 R2 R3 R4 R5 R6"), [2, 3, 1]);
-        // Counters 5 (not 7) and 1: R3 counts down to 4 0, 3 and takes 2. 1 3 with 3 1: R4 counts
-        // down to 2 0, 1 and takes 3. 1 4 with 1 1: R5 counts down to 0 0 and takes 1.
-        assert_eq!(
-            victims("gclock", 2, "R1 R1 R1 R1 R1 R1 R1 R2 R3 R4 R5 R6 R7"),
-            [2, 3, 1, 4, 5]
-        );
-    }
-
-    #[test]
-    fn a_pinned_page_keeps_place_and_counter() {
-        // Counters 1 1: 2 is counted down and taken, 1 is not looked at. Then 1 is first again:
-        // 1 0, 3 0, and 1 is evicted.
-        assert_eq!(victims("gclock", 2, "R1 R2 +1 R3 -1 R4"), [2, 1]);
-    }
 
     #[test]
     fn with_one_bit_it_is_clock() {

@@ -93,15 +93,3 @@ impl Policy for Hyperbolic {
             .collect()
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use crate::tests::victims;
-
-    #[test]
-    fn the_least_rate_since_admission_leaves() {
-        // At time 6: 1 has 3/5, 2 has 1/2, 3 has 1/1; a sample of three with replacement may miss
-        // one, a sample of 64 does not.
-        assert_eq!(victims("hyperbolic", 3, "R1 R1 R1 R2 R3 R4"), [2]);
-    }
-}

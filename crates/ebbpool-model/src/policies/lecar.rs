@@ -133,15 +133,6 @@ impl Policy for Lecar {
 #[cfg(test)]
 mod tests {
     use super::reweigh;
-    use crate::tests::victims;
-
-    /// The first draw, 0.86, chooses LFU: it evicts 2, which LRU would not. 2 returns with a count of 2,
-    /// and the draw of 0.47 chooses LRU, which evicts 1. Then both would evict 3, which has a count of 1 and
-    /// is the longest unreferenced.
-    #[test]
-    fn chance_chooses_the_expert() {
-        assert_eq!(victims("lecar", 2, "R1 R1 R2 R3 R2 R4"), [2, 1, 3]);
-    }
 
     #[test]
     fn weights_stay_between_their_limits() {

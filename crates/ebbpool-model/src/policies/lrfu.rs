@@ -86,18 +86,7 @@ mod tests {
 
     use super::Lrfu;
     use crate::buffer::Policy;
-    use crate::tests::victims;
     use crate::{ModelEvent, model, workload};
-
-    #[test]
-    fn recency_and_frequency() {
-        // At time 5, lambda = 0.5: 1 has 2^-2 + 2^-1.5 = 0.604, 2 has 2^-1 = 0.5, 3 has 0.707.
-        assert_eq!(victims("lrfu:lambda=0.5", 3, "R1 R1 R2 R3 R4"), [2]);
-        // lambda = 0.9: 1 has 2^-3.6 + 2^-2.7 = 0.236, 2 has 2^-1.8 = 0.287.
-        assert_eq!(victims("lrfu:lambda=0.9", 3, "R1 R1 R2 R3 R4"), [1]);
-        // A page evicted and admitted again starts anew: 2 and 1 have one reference each.
-        assert_eq!(victims("lrfu:lambda=0", 2, "R1 R2 R3 R1 R4"), [1, 2, 3]);
-    }
 
     /// CRF values as the paper defines them, from all references since the page's admission.
     #[test]

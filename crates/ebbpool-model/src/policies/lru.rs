@@ -46,13 +46,7 @@ impl Policy for Lru {
 #[cfg(test)]
 mod tests {
     use crate::ModelEvent::{Evict, Read, Write};
-    use crate::tests::{events, victims};
-
-    #[test]
-    fn a_hit_moves_to_the_mru_end() {
-        assert_eq!(victims("lru", 3, "R1 R2 R3 R1 R4 R5 R6"), [2, 3, 1]);
-        assert_eq!(victims("lru", 2, "R1 R2 +1 R3 -1 R4"), [2, 1]);
-    }
+    use crate::tests::events;
 
     #[test]
     fn a_dirty_victim_is_written_first() {
@@ -64,23 +58,5 @@ mod tests {
         assert_eq!(events("lru", 1, "W1 C1 R2"), [Read(1), Evict(1), Read(2)]);
         // All pinned: nothing is admitted.
         assert_eq!(events("lru", 1, "W1 +1 R2"), [Read(1)]);
-    }
-
-    #[test]
-    fn write_clustering() {
-        // The LRU page 1 is dirty. Clusters: 0 = {1}, 1 = {11, 12}: 1 / (4 * 1). The lowest is
-        // cluster 1, so 11 leaves in place of 1, then 12 in place of 1, which is still the LRU
-        // page, although 3 has entered cluster 0 by then.
-        assert_eq!(
-            victims("lru:cluster=10", 4, "W1 W11 W12 R20 R21 W3 R22"),
-            // Page 1 in the end: 20 and 21 are clean and younger.
-            [11, 12, 1]
-        );
-        // A clean LRU page leaves itself.
-        assert_eq!(victims("lru:cluster=10", 2, "R1 W11 R2"), [1]);
-        // A write to a dirty page takes it out and enters it again: 2 before 1.
-        assert_eq!(victims("lru:cluster=10", 2, "W1 W2 W1 R20 R21"), [2, 1]);
-        // A read does not, neither does the second victim depend on recency.
-        assert_eq!(victims("lru:cluster=10", 2, "W1 W2 R1 R20"), [1]);
     }
 }

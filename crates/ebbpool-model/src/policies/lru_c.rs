@@ -101,17 +101,8 @@ mod tests {
     use std::collections::BTreeSet;
 
     use crate::ModelEvent::{Evict, Read, Write};
-    use crate::tests::{events, victims};
+    use crate::tests::events;
     use crate::{model, workload};
-
-    #[test]
-    fn the_clean_page_nearest_the_lru_end() {
-        assert_eq!(victims("lru-c", 3, "W1 R2 R3 R4 R5 W4 R6"), [2, 3, 5]);
-        // All are dirty: the LRU page.
-        assert_eq!(victims("lru-c", 3, "W1 W2 W3 R4 R5"), [1, 4]);
-        // 2 is pinned.
-        assert_eq!(victims("lru-c", 3, "W1 R2 R3 +2 R4"), [3]);
-    }
 
     #[test]
     fn the_cleaner_writes_a_batch_of_passed_pages() {

@@ -98,43 +98,7 @@ impl Policy for LruK {
 mod tests {
     use std::collections::BTreeSet;
 
-    use crate::tests::victims;
     use crate::{model, workload};
-
-    #[test]
-    fn the_second_to_last_reference() {
-        // 3 has one reference. Then 4 has one. 1 has 1 and 4, 2 has 2 and 3: 1 is evicted before 2.
-        assert_eq!(
-            victims("lru-k", 3, "R1 R2 R2 R1 R3 R4 R4 R5 R5 R6"),
-            [3, 1, 2]
-        );
-        // Of pages with one reference the least recently used is evicted.
-        assert_eq!(victims("lru-k", 3, "R1 R1 R2 R3 R4 R5"), [2, 3]);
-        // Of three references the third to last counts: 1's is 1, 2's is 3; lru-k:k=2 would
-        // compare 2 and 4.
-        assert_eq!(
-            victims("lru-k:k=3", 2, "R1 R1 R2 R2 R2 R1 R3 R3 R3 R4"),
-            [1, 2]
-        );
-    }
-
-    #[test]
-    fn history_outlives_eviction() {
-        // 1 is evicted for 3 and admitted again with its earlier reference: it has two, 3 has one.
-        assert_eq!(victims("lru-k", 2, "R1 R2 R3 R1 R4"), [1, 2, 3]);
-        // Two more evictions, as many as there are frames, and 1 is forgotten: with one reference
-        // it is the least recently used when 6 is admitted.
-        assert_eq!(
-            victims("lru-k", 2, "R1 R2 R3 R4 R5 R1 R6 R7"),
-            [1, 2, 3, 4, 5, 1]
-        );
-        // No page can be evicted for 1; its history stays as it was, and 2 and then 3 are evicted
-        // before 1.
-        assert_eq!(
-            victims("lru-k", 2, "R1 R2 R3 +2 +3 R1 -2 -3 R1 R4 R5"),
-            [1, 2, 3, 4]
-        );
-    }
 
     #[test]
     fn with_one_reference_it_is_lru() {

@@ -139,7 +139,7 @@ impl Policy for OperationAware {
 #[cfg(test)]
 mod tests {
     use crate::model;
-    use crate::tests::{Player, victims};
+    use crate::tests::Player;
 
     #[test]
     fn the_least_weight_of_four_queues() {
@@ -158,11 +158,5 @@ mod tests {
         assert_eq!(player.play("C1 R7"), [6]);
         // Now it is 1's turn: a write of it costs no more than a read, 1 / (3 + 9).
         assert_eq!(player.play("R8"), [1]);
-    }
-
-    #[test]
-    fn reads_once_are_in_lru_order() {
-        assert_eq!(victims("for", 3, "R1 R2 R3 R4 R5"), [1, 2]);
-        assert_eq!(victims("for", 3, "R1 R2 R3 +1 R4 R5"), [2, 3]);
     }
 }

@@ -6,7 +6,7 @@ use crate::buffer::Policy;
 use crate::list::List;
 
 /// One LRU list with dirty flags, and the set of victim blocks.
-pub(crate) struct Ref {
+pub(crate) struct RecentlyEvictedFirst {
     list: List<bool>,
     /// The size of the victim window, at least one page.
     window: usize,
@@ -15,9 +15,9 @@ pub(crate) struct Ref {
     victim_blocks: BTreeSet<u64>,
 }
 
-impl Ref {
-    pub(crate) fn new(window: usize, block: u64, victims: usize) -> Ref {
-        Ref {
+impl RecentlyEvictedFirst {
+    pub(crate) fn new(window: usize, block: u64, victims: usize) -> RecentlyEvictedFirst {
+        RecentlyEvictedFirst {
             list: List::new(),
             window: window.max(1),
             block,
@@ -62,7 +62,7 @@ impl Ref {
     }
 }
 
-impl Policy for Ref {
+impl Policy for RecentlyEvictedFirst {
     fn hit(&mut self, page: u64, write: bool) {
         *self.list.state(page) |= write;
         self.list.move_to_mru(page);
@@ -94,85 +94,5 @@ impl Policy for Ref {
 
     fn resident(&self) -> Vec<(u64, bool)> {
         self.list.items.clone()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use crate::tests::victims;
-
-    #[test]
-    fn one_victim_block() {
-        // The window is 3 pages.
-        // 1 2 11 | 12 21 3: block 0 has two, is chosen, 1 is evicted.
-        // 2 11 12 | 21 3 30: block 0 is still there, 2 is evicted.
-        // 11 12 21 | 3 30 31: anew: block 1, 11 is evicted.
-        // 12 21 3 | 30 31 32: 12.
-        // 21 3 30 | 31 32 40: anew: blocks 2, 0 and 3 have one each, 2 is nearest: 21.
-        assert_eq!(
-            victims(
-                "ref:block=10,victims=1",
-                6,
-                "R1 R2 R11 R12 R21 R3 R30 R31 R32 R40 R41"
-            ),
-            [1, 2, 11, 12, 21]
-        );
-    }
-
-    #[test]
-    fn not_the_lru_page() {
-        // 1 11 12 | 13 14 15: block 1 has most; 11 and 12 are evicted, then, 13 and 14 having come into
-        // the window, they too: the block stays a victim block while it has pages there.
-        assert_eq!(
-            victims(
-                "ref:block=10,victims=1",
-                6,
-                "R1 R11 R12 R13 R14 R15 R31 R32 R33 R34"
-            ),
-            [11, 12, 13, 14]
-        );
-        // With two victim blocks, 1 is of the second.
-        assert_eq!(
-            victims(
-                "ref:block=10,victims=2",
-                6,
-                "R1 R11 R12 R13 R14 R15 R31 R32"
-            ),
-            [1, 11]
-        );
-    }
-
-    #[test]
-    fn a_victim_block_without_pages_in_the_window_stays_one() {
-        // victims=2, window 3. 1 11 21 | 2 12 22: all have one; blocks 0 and 1 are chosen,
-        // being nearest the LRU end. 1 is evicted.
-        // 11 21 2 | 12 22 30: 11 (block 1). 21 2 12 | 22 30 31: 2 (block 0), not 21.
-        // 21 12 22 | ...: 12. 21 22 30 | ...: none, chosen anew: 2 first, 21.
-        assert_eq!(
-            victims(
-                "ref:block=10,victims=2",
-                6,
-                "R1 R11 R21 R2 R12 R22 R30 R31 R32 R33 R34"
-            ),
-            [1, 11, 2, 12, 21]
-        );
-    }
-
-    #[test]
-    fn pins() {
-        // The window is 1 11: a tie for one victim block, 0, but 1 is pinned: block 1, 11.
-        assert_eq!(
-            victims("ref:block=10,victims=1", 4, "R1 R11 R2 R12 +1 R30"),
-            [11]
-        );
-        // All of the window is pinned: the unpinned page nearest the LRU end, no set chosen.
-        assert_eq!(
-            victims(
-                "ref:block=10,victims=1",
-                4,
-                "R1 R11 R2 R12 +1 +11 R30 -1 -11 R31"
-            ),
-            [2, 1]
-        );
     }
 }

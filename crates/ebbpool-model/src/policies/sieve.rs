@@ -83,37 +83,3 @@ impl Policy for Sieve {
         items.map(|(page, state)| (*page, state.dirty)).collect()
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use crate::tests::victims;
-
-    #[test]
-    fn visited_pages_stay_where_they_are() {
-        // 1* 2 3*. R4: 1's bit is cleared, 2 is evicted, the hand is at 3*.       -> 1 3* 4
-        // R5: 3's bit is cleared, 4 is evicted, the hand is past the newest page. -> 1 3 5
-        // R6: from the oldest: 1 is evicted. R7: the hand is at 3, which is evicted.
-        assert_eq!(
-            victims("sieve", 3, "R1 R2 R3 R1 R3 R4 R5 R6 R7"),
-            [2, 4, 1, 3]
-        );
-    }
-
-    #[test]
-    fn the_hand_continues_where_it_stopped() {
-        // 1 is evicted, the hand is at 2. A hit on 2: 3 is evicted, not the oldest page.
-        assert_eq!(victims("sieve", 3, "R1 R2 R3 R4 R2 R5 R6"), [1, 3, 4]);
-        // All visited: cleared in order, then the first has no bit any more.
-        assert_eq!(victims("sieve", 2, "R1 R2 R2 R1 R3"), [1]);
-    }
-
-    #[test]
-    fn pins() {
-        // 1 is pinned: its bit stays, 2 is evicted. Unpinned, 3 is evicted first since the hand is there, then
-        // 4 and 5; 1 loses its bit only when the hand reaches it again.
-        assert_eq!(
-            victims("sieve", 3, "R1 R2 R3 R1 +1 R4 -1 R5 R6 R7 R8"),
-            [2, 3, 4, 5, 6]
-        );
-    }
-}

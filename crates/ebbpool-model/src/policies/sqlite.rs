@@ -133,19 +133,7 @@ impl Policy for Sqlite {
 mod tests {
     use crate::ModelEvent::{Evict, Read, Write};
     use crate::model;
-    use crate::tests::{Player, victims};
-
-    #[test]
-    fn four_frames_hold_three_clean_pages() {
-        assert_eq!(victims("sqlite", 4, "R1 R2 R3 R1 R4 R5"), [2, 3]);
-        // A single frame holds one.
-        assert_eq!(victims("sqlite", 1, "R1 R2 R3"), [1, 2]);
-    }
-
-    #[test]
-    fn dirty_pages_stay_while_there_are_clean_ones() {
-        assert_eq!(victims("sqlite", 5, "W1 R2 R3 R4 R5 W6 R7"), [2, 3, 4]);
-    }
+    use crate::tests::Player;
 
     #[test]
     fn nine_tenths_dirty_pages_spill_one_at_each_miss() {

@@ -171,56 +171,6 @@ impl Policy for WTinyLfu {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tests::victims;
-
-    #[test]
-    fn the_window_s_last_page_must_be_used_more() {
-        // One page in the window, three in main: window 4, probation 1 2 3.
-        // R5: 4 and 1 were referenced once: 4 is evicted.              window 5
-        // R5, R6: 5 twice, 1 once: 1 is evicted, 5 enters.             window 6, probation 2 3 5
-        // R4: 6 once, 2 once: 6 is evicted. R7: 4 was referenced before, now twice: 2 is evicted.
-        assert_eq!(
-            victims("w-tinylfu", 4, "R1 R2 R3 R4 R5 R5 R6 R4 R7"),
-            [4, 1, 6, 2]
-        );
-    }
-
-    #[test]
-    fn hits_protect() {
-        // Two of three frames of main are protected. R1 R2 R3: each moves there, 1 falls back.
-        //                                     window 4, probation 1, protected 2 3
-        // R4 R4 R5: 4 three times, 1 twice: 1 is evicted.
-        // R5 R5 R5 R6: 5 four times, 4 three times: 4 is evicted.       probation 5, protected 2 3
-        assert_eq!(
-            victims("w-tinylfu", 4, "R1 R2 R3 R4 R1 R2 R3 R4 R4 R5 R5 R5 R5 R6"),
-            [1, 4]
-        );
-        // protected=0: main is one LRU list. probation 3 1 2 after the hits: 3 is evicted.
-        assert_eq!(
-            victims("w-tinylfu:protected=0", 4, "R1 R2 R3 R4 R1 R2 R4 R5"),
-            [3]
-        );
-    }
-
-    #[test]
-    fn pins() {
-        // 4 is pinned: the victim is from main. Then main is pinned: it is from the window, however
-        // often used.
-        assert_eq!(victims("w-tinylfu", 4, "R1 R2 R3 R4 +4 R5"), [1]);
-        assert_eq!(
-            victims("w-tinylfu", 4, "R1 R2 R3 R4 R4 R4 +1 +2 +3 R5"),
-            [4]
-        );
-    }
-
-    #[test]
-    fn a_window_of_all_frames_is_lru() {
-        assert_eq!(
-            victims("w-tinylfu:window=1", 3, "R1 R2 R3 R1 R4 R5"),
-            [2, 3]
-        );
-        assert_eq!(victims("w-tinylfu", 1, "R1 R1 R2 R3"), [1, 2]);
-    }
 
     #[test]
     fn the_sketch_ages() {

@@ -8,8 +8,8 @@ use crate::policy::{
     Access, Capabilities, Costs, DynPolicy, Frame, Gauges, Ghost, NextUse, Page, PageClass,
     PageProbabilities, Policy, forward,
 };
-use crate::registry::{self, Build};
-use crate::spec::{Entry, MemoryUse, ParameterKind, PolicySpec};
+use crate::registry::{self, RegisteredPolicy};
+use crate::spec::{MemoryUse, ParameterKind, PolicyEntry, PolicySpec};
 
 /// Any policy, whose dirty victims are written together with the dirty pages that it would evict
 /// next.
@@ -54,10 +54,10 @@ parameters! {
     }
 }
 
-impl Build for Ace {
+impl RegisteredPolicy for Ace {
     type Config = AceConfig;
 
-    const ENTRY: Entry = Entry {
+    const ENTRY: PolicyEntry = PolicyEntry {
         name: "ace",
         aliases: &[],
         params: AceConfig::PARAMS,
@@ -116,7 +116,7 @@ impl Policy for Ace {
 
     forward! {
         self.policy:
-        left_out, miss, prefetch, prefetch_ghost, also_leaving, padding, refused,
+        omitted_hits, miss, prefetch, prefetch_ghost, evicted_with, padded_block, not_admitted,
         remember, costs, erase_count, class, next_use, prices,
         probabilities, gauges
     }
@@ -137,7 +137,7 @@ impl Policy for Ace {
     ) -> Option<Frame> {
         self.batch.clear();
         let victim = self.policy.victim(incoming, &may_evict)?;
-        let written_whole = self.policy.padding(victim).is_some();
+        let written_whole = self.policy.padded_block(victim).is_some();
         if self.states[victim as usize] == State::Dirty && !written_whole {
             self.fill_batch(victim, incoming, may_evict);
         }
@@ -164,9 +164,9 @@ impl Policy for Ace {
         self.policy.cleaned(frame);
     }
 
-    fn write_with(&self, victim: Frame, max: usize, together: &mut Vec<Frame>) {
+    fn cleaned_with(&self, victim: Frame, max: usize, together: &mut Vec<Frame>) {
         if self.batch.is_empty() {
-            self.policy.write_with(victim, max, together);
+            self.policy.cleaned_with(victim, max, together);
         }
         together.extend(self.batch.iter().take(max));
     }

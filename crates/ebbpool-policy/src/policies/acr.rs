@@ -7,8 +7,8 @@ use ebbpool_cost::Decimal;
 use crate::lists::Lists;
 use crate::parameters::{one_of, parameters, words};
 use crate::policy::{Access, Capabilities, Costs, Frame, Gauges, Ghost, Page, Policy};
-use crate::registry::Build;
-use crate::spec::{Entry, MemoryUse, ParameterKind};
+use crate::registry::RegisteredPolicy;
+use crate::spec::{MemoryUse, ParameterKind, PolicyEntry};
 
 const CLEAN: usize = 0;
 const DIRTY: usize = 1;
@@ -80,10 +80,10 @@ parameters! {
     }
 }
 
-impl Build for Acr {
+impl RegisteredPolicy for Acr {
     type Config = AcrConfig;
 
-    const ENTRY: Entry = Entry {
+    const ENTRY: PolicyEntry = PolicyEntry {
         name: "acr",
         aliases: &[],
         params: AcrConfig::PARAMS,

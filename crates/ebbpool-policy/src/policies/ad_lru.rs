@@ -6,8 +6,8 @@ use crate::clusters::KEYS;
 use crate::lists::{CleanCursor, Lists, fewest_chances, second_chance};
 use crate::parameters::{parameters, share_of};
 use crate::policy::{Access, Capabilities, Frame, Page, Policy};
-use crate::registry::Build;
-use crate::spec::{CLUSTER, Entry, MemoryUse, ParameterKind};
+use crate::registry::RegisteredPolicy;
+use crate::spec::{CLUSTER, MemoryUse, ParameterKind, PolicyEntry};
 
 const COLD: usize = 0;
 const HOT: usize = 1;
@@ -44,10 +44,10 @@ parameters! {
     }
 }
 
-impl Build for AdLru {
+impl RegisteredPolicy for AdLru {
     type Config = AdLruConfig;
 
-    const ENTRY: Entry = Entry {
+    const ENTRY: PolicyEntry = PolicyEntry {
         name: "ad-lru",
         aliases: &[],
         params: AdLruConfig::PARAMS,

@@ -2,8 +2,8 @@
 
 use super::directory::{Directory, T1, T2};
 use crate::policy::{Access, Capabilities, Frame, Ghost, Page, Policy};
-use crate::registry::Build;
-use crate::spec::{Entry, MemoryUse};
+use crate::registry::RegisteredPolicy;
+use crate::spec::{MemoryUse, PolicyEntry};
 
 /// Two LRU lists, of pages referenced once and more often, whose sizes follow the pages missed soon
 /// after their eviction.
@@ -15,10 +15,10 @@ pub struct Arc {
     directory: Directory,
 }
 
-impl Build for Arc {
+impl RegisteredPolicy for Arc {
     type Config = ();
 
-    const ENTRY: Entry = Entry {
+    const ENTRY: PolicyEntry = PolicyEntry {
         name: "arc",
         aliases: &[],
         params: &[],
@@ -81,8 +81,8 @@ impl Policy for Arc {
         self.directory.admit(frame, page);
     }
 
-    fn refused(&mut self) -> Option<Ghost> {
-        self.directory.refused()
+    fn not_admitted(&mut self) -> Option<Ghost> {
+        self.directory.not_admitted()
     }
 
     #[inline]

@@ -16,8 +16,8 @@ use crate::policy::{
     Access, Capabilities, Costs, DynPolicy, Frame, Gauges, Ghost, Page, PageClass, Policy,
     UNKNOWN_CLASS,
 };
-use crate::registry::{self, Build};
-use crate::spec::{Entry, MemoryUse, ParameterKind, PolicySpec};
+use crate::registry::{self, RegisteredPolicy};
+use crate::spec::{MemoryUse, ParameterKind, PolicyEntry, PolicySpec};
 
 /// Pages handed over at each miss after a switch. A buffer of m frames is handed over within m / 8
 /// misses.
@@ -205,10 +205,10 @@ parameters! {
     }
 }
 
-impl Build for Auto {
+impl RegisteredPolicy for Auto {
     type Config = AutoConfig;
 
-    const ENTRY: Entry = Entry {
+    const ENTRY: PolicyEntry = PolicyEntry {
         name: "auto",
         aliases: &[],
         params: AutoConfig::PARAMS,
@@ -329,7 +329,7 @@ impl Auto {
     /// A resident page of the sample is referenced.
     fn try_out_resident(&mut self, frame: Frame, access: Access) {
         let FrameState { page, sampled, .. } = self.frames[frame as usize];
-        let is_current = sampled != UNKNOWN && self.sampled.is(sampled, page);
+        let is_current = sampled != UNKNOWN && self.sampled.holds(sampled, page);
         let sampled = match is_current {
             true => Some(sampled),
             false => {
@@ -449,12 +449,12 @@ impl Policy for Auto {
         victim
     }
 
-    fn also_leaving(&self, victim: Frame, evictions: &mut Vec<Frame>) {
-        self.owner(victim).also_leaving(victim, evictions);
+    fn evicted_with(&self, victim: Frame, evictions: &mut Vec<Frame>) {
+        self.owner(victim).evicted_with(victim, evictions);
     }
 
-    fn padding(&self, victim: Frame) -> Option<NonZeroU64> {
-        self.owner(victim).padding(victim)
+    fn padded_block(&self, victim: Frame) -> Option<NonZeroU64> {
+        self.owner(victim).padded_block(victim)
     }
 
     #[inline]
@@ -479,11 +479,11 @@ impl Policy for Auto {
         self.experts[self.active].admit(frame, page, access);
     }
 
-    fn refused(&mut self) -> Option<Ghost> {
+    fn not_admitted(&mut self) -> Option<Ghost> {
         self.evicting = false;
         self.incoming = None;
         self.incoming_class = UNKNOWN_CLASS;
-        let ghost = self.experts[self.active].refused();
+        let ghost = self.experts[self.active].not_admitted();
         self.ghosts.issue(ghost)
     }
 
@@ -519,8 +519,8 @@ impl Policy for Auto {
         }
     }
 
-    fn write_with(&self, victim: Frame, max: usize, together: &mut Vec<Frame>) {
-        self.owner(victim).write_with(victim, max, together);
+    fn cleaned_with(&self, victim: Frame, max: usize, together: &mut Vec<Frame>) {
+        self.owner(victim).cleaned_with(victim, max, together);
     }
 
     fn costs(&mut self, costs: Costs) {
@@ -562,8 +562,8 @@ mod tests {
 
         forward! {
             self.policy:
-            left_out, prefetch, prefetch_ghost, also_leaving, padding, refused,
-            remember, write_with, costs, erase_count, next_use, prices, gauges, hit, admit, evicted, cleaned
+            omitted_hits, prefetch, prefetch_ghost, evicted_with, padded_block, not_admitted,
+            remember, cleaned_with, costs, erase_count, next_use, prices, gauges, hit, admit, evicted, cleaned
         }
 
         fn victim<F: Fn(Frame) -> bool>(

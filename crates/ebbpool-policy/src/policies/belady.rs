@@ -5,8 +5,8 @@ use std::collections::BinaryHeap;
 use prefetch_index::prefetch_index;
 
 use crate::policy::{Access, Capabilities, Frame, NextUse, Page, Policy};
-use crate::registry::Build;
-use crate::spec::{Entry, MemoryUse};
+use crate::registry::RegisteredPolicy;
+use crate::spec::{MemoryUse, PolicyEntry};
 
 /// Stand for the next use of a page that has none. The position of a next use is below both, and
 /// not 0.
@@ -38,10 +38,10 @@ pub struct Belady {
     passed_over: Vec<(EvictionKey, Frame)>,
 }
 
-impl Build for Belady {
+impl RegisteredPolicy for Belady {
     type Config = ();
 
-    const ENTRY: Entry = Entry {
+    const ENTRY: PolicyEntry = PolicyEntry {
         name: "belady",
         aliases: &[],
         params: &[],

@@ -6,8 +6,8 @@ use crate::blocks::Blocks;
 use crate::lists::Lists;
 use crate::parameters::{one_of, parameters};
 use crate::policy::{Access, Capabilities, Frame, Page, Policy};
-use crate::registry::Build;
-use crate::spec::{BLOCK, Entry, MemoryUse};
+use crate::registry::RegisteredPolicy;
+use crate::spec::{BLOCK, MemoryUse, PolicyEntry};
 
 /// Evicts the least recently used erase block as a whole; blocks written in sequence are evicted
 /// first.
@@ -39,10 +39,10 @@ parameters! {
     }
 }
 
-impl Build for Bplru {
+impl RegisteredPolicy for Bplru {
     type Config = BplruConfig;
 
-    const ENTRY: Entry = Entry {
+    const ENTRY: PolicyEntry = PolicyEntry {
         name: "bplru",
         aliases: &[],
         params: BplruConfig::PARAMS,
@@ -117,7 +117,7 @@ impl Policy for Bplru {
         first(slot)
     }
 
-    fn also_leaving(&self, victim: Frame, evictions: &mut Vec<Frame>) {
+    fn evicted_with(&self, victim: Frame, evictions: &mut Vec<Frame>) {
         let slot = self.blocks.of(victim);
         evictions.extend(self.blocks.frames(slot).filter(|&frame| frame != victim));
     }
@@ -128,7 +128,7 @@ impl Policy for Bplru {
         found
     }
 
-    fn padding(&self, _victim: Frame) -> Option<NonZeroU64> {
+    fn padded_block(&self, _victim: Frame) -> Option<NonZeroU64> {
         self.padding
     }
 

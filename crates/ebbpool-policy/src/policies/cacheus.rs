@@ -8,9 +8,9 @@ use crate::ghost_queues::GhostQueues;
 use crate::heap::IndexedHeap;
 use crate::lists::Lists;
 use crate::policy::{Access, Capabilities, Frame, Ghost, Page, Policy};
-use crate::registry::Build;
+use crate::registry::RegisteredPolicy;
 use crate::sample::FrameSampler;
-use crate::spec::{Entry, MemoryUse};
+use crate::spec::{MemoryUse, PolicyEntry};
 
 /// The stack of pages referenced again, S, and that of the others and of those demoted from S, Q.
 const REUSED: usize = 0;
@@ -81,10 +81,10 @@ pub struct Cacheus {
     admission: Admission,
 }
 
-impl Build for Cacheus {
+impl RegisteredPolicy for Cacheus {
     type Config = ();
 
-    const ENTRY: Entry = Entry {
+    const ENTRY: PolicyEntry = PolicyEntry {
         name: "cacheus",
         aliases: &[],
         params: &[],
@@ -127,7 +127,7 @@ impl Cacheus {
     }
 
     #[inline]
-    fn is(&self, frame: Frame, mark: u8) -> bool {
+    fn has(&self, frame: Frame, mark: u8) -> bool {
         self.marks[frame as usize] & mark != 0
     }
 
@@ -214,7 +214,7 @@ impl Policy for Cacheus {
             self.stacks.move_to_mru(REUSED, frame);
             return;
         }
-        if self.is(frame, DEMOTED) {
+        if self.has(frame, DEMOTED) {
             self.let_reused_grow();
             self.demoted -= 1;
         }
@@ -295,7 +295,7 @@ impl Policy for Cacheus {
             }
             self.ghosts.forget_oldest(queue);
         }
-        let new = self.is(frame, NEW);
+        let new = self.has(frame, NEW);
         let ghost = self.ghosts.put(queue, self.pages[frame as usize])?;
         self.evicted[ghost as usize] = (references_of(key) as u32, new);
         if expert == Expert::Recency && new {
@@ -306,7 +306,7 @@ impl Policy for Cacheus {
 
     #[inline]
     fn evicted(&mut self, frame: Frame) {
-        if self.is(frame, DEMOTED) {
+        if self.has(frame, DEMOTED) {
             self.demoted -= 1;
         }
         self.stacks.remove(self.stack_of(frame), frame);

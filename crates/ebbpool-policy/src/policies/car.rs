@@ -5,8 +5,8 @@ use std::hint::black_box;
 use super::directory::{Directory, T1, T2};
 use crate::lists::LOOK_AHEAD;
 use crate::policy::{Access, Capabilities, Frame, Ghost, Page, Policy};
-use crate::registry::Build;
-use crate::spec::{Entry, MemoryUse};
+use crate::registry::RegisteredPolicy;
+use crate::spec::{MemoryUse, PolicyEntry};
 
 /// ARC with clocks in place of the two LRU lists.
 ///
@@ -18,10 +18,10 @@ pub struct Car {
     referenced: Vec<bool>,
 }
 
-impl Build for Car {
+impl RegisteredPolicy for Car {
     type Config = ();
 
-    const ENTRY: Entry = Entry {
+    const ENTRY: PolicyEntry = PolicyEntry {
         name: "car",
         aliases: &[],
         params: &[],
@@ -132,8 +132,8 @@ impl Policy for Car {
         self.referenced[frame as usize] = false;
     }
 
-    fn refused(&mut self) -> Option<Ghost> {
-        self.directory.refused()
+    fn not_admitted(&mut self) -> Option<Ghost> {
+        self.directory.not_admitted()
     }
 
     #[inline]

@@ -3,8 +3,8 @@
 use crate::clusters::KEYS;
 use crate::lists::Lists;
 use crate::policy::{Access, Capabilities, Costs, Frame, Gauges, Page, Policy};
-use crate::registry::Build;
-use crate::spec::{CLUSTER, Entry, MemoryUse};
+use crate::registry::RegisteredPolicy;
+use crate::spec::{CLUSTER, MemoryUse, PolicyEntry};
 
 const CLEAN: usize = 0;
 const DIRTY: usize = 1;
@@ -22,10 +22,10 @@ pub struct Casa {
     write_cost: f64,
 }
 
-impl Build for Casa {
+impl RegisteredPolicy for Casa {
     type Config = ();
 
-    const ENTRY: Entry = Entry {
+    const ENTRY: PolicyEntry = PolicyEntry {
         name: "casa",
         aliases: &[],
         params: &[CLUSTER, KEYS],

@@ -3,8 +3,8 @@
 use crate::clusters::KEYS;
 use crate::lists::Lists;
 use crate::policy::{Access, Capabilities, Frame, Page, Policy};
-use crate::registry::Build;
-use crate::spec::{CLUSTER, Entry, MemoryUse};
+use crate::registry::RegisteredPolicy;
+use crate::spec::{CLUSTER, MemoryUse, PolicyEntry};
 
 const COLD_CLEAN: usize = 0;
 const MIXED: usize = 1;
@@ -29,10 +29,10 @@ impl Tags {
     }
 }
 
-impl Build for CcfLru {
+impl RegisteredPolicy for CcfLru {
     type Config = ();
 
-    const ENTRY: Entry = Entry {
+    const ENTRY: PolicyEntry = PolicyEntry {
         name: "ccf-lru",
         aliases: &[],
         params: &[CLUSTER, KEYS],

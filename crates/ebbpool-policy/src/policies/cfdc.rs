@@ -9,8 +9,8 @@ use crate::clusters::{Clusters, KEYS};
 use crate::lists::Lists;
 use crate::parameters::{parameters, share_of};
 use crate::policy::{Access, Capabilities, Frame, Page, Policy};
-use crate::registry::Build;
-use crate::spec::{Entry, MAX_PAGES, MemoryUse, ParameterKind, WINDOW};
+use crate::registry::RegisteredPolicy;
+use crate::spec::{MAX_PAGES, MemoryUse, ParameterKind, PolicyEntry, WINDOW};
 
 const WORKING: usize = 0;
 /// The list of the clean pages of the priority region.
@@ -52,10 +52,10 @@ parameters! {
     }
 }
 
-impl Build for Cfdc {
+impl RegisteredPolicy for Cfdc {
     type Config = CfdcConfig;
 
-    const ENTRY: Entry = Entry {
+    const ENTRY: PolicyEntry = PolicyEntry {
         name: "cfdc",
         aliases: &[],
         params: CfdcConfig::PARAMS,

@@ -6,8 +6,8 @@ use super::regions::CleanFirst;
 use crate::clusters::KEYS;
 use crate::parameters::{parameters, share_of};
 use crate::policy::{Access, Capabilities, Frame, Page, Policy};
-use crate::registry::Build;
-use crate::spec::{CLUSTER, Entry, MemoryUse, WINDOW};
+use crate::registry::RegisteredPolicy;
+use crate::spec::{CLUSTER, MemoryUse, PolicyEntry, WINDOW};
 
 /// LRU that prefers a clean page within the window at the LRU end.
 pub struct Cflru {
@@ -23,10 +23,10 @@ parameters! {
     }
 }
 
-impl Build for Cflru {
+impl RegisteredPolicy for Cflru {
     type Config = CflruConfig;
 
-    const ENTRY: Entry = Entry {
+    const ENTRY: PolicyEntry = PolicyEntry {
         name: "cflru",
         aliases: &[],
         params: CflruConfig::PARAMS,

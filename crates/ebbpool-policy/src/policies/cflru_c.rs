@@ -5,8 +5,8 @@ use ebbpool_cost::Decimal;
 use super::regions::CleanThenLeast;
 use crate::parameters::{parameters, share_of};
 use crate::policy::{Access, Capabilities, Frame, Page, Policy};
-use crate::registry::Build;
-use crate::spec::{Entry, MemoryUse, WINDOW};
+use crate::registry::RegisteredPolicy;
+use crate::spec::{MemoryUse, PolicyEntry, WINDOW};
 
 /// As CFLRU, but where the window has no clean page, its least written page is evicted.
 pub struct CflruC {
@@ -21,10 +21,10 @@ parameters! {
     }
 }
 
-impl Build for CflruC {
+impl RegisteredPolicy for CflruC {
     type Config = CflruCConfig;
 
-    const ENTRY: Entry = Entry {
+    const ENTRY: PolicyEntry = PolicyEntry {
         name: "cflru-c",
         aliases: &[],
         params: CflruCConfig::PARAMS,

@@ -5,8 +5,8 @@ use ebbpool_cost::Decimal;
 use super::regions::CleanThenLeast;
 use crate::parameters::{parameters, share_of};
 use crate::policy::{Access, Capabilities, Frame, Page, Policy};
-use crate::registry::Build;
-use crate::spec::{Entry, MemoryUse, WINDOW};
+use crate::registry::RegisteredPolicy;
+use crate::spec::{MemoryUse, PolicyEntry, WINDOW};
 
 /// As CFLRU, but where the window has no clean page, the page whose erase block was erased least is
 /// evicted.
@@ -22,10 +22,10 @@ parameters! {
     }
 }
 
-impl Build for CflruE {
+impl RegisteredPolicy for CflruE {
     type Config = CflruEConfig;
 
-    const ENTRY: Entry = Entry {
+    const ENTRY: PolicyEntry = PolicyEntry {
         name: "cflru-e",
         aliases: &[],
         params: CflruEConfig::PARAMS,

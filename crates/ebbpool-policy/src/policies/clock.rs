@@ -3,8 +3,8 @@
 use crate::clusters::KEYS;
 use crate::lists::{Lists, fewest_chances, second_chance};
 use crate::policy::{Access, Capabilities, Frame, Page, Policy};
-use crate::registry::Build;
-use crate::spec::{CLUSTER, Entry, MemoryUse};
+use crate::registry::RegisteredPolicy;
+use crate::spec::{CLUSTER, MemoryUse, PolicyEntry};
 
 /// FIFO with a reference bit that gives a page another round.
 ///
@@ -15,10 +15,10 @@ pub struct Clock {
     referenced: Vec<bool>,
 }
 
-impl Build for Clock {
+impl RegisteredPolicy for Clock {
     type Config = ();
 
-    const ENTRY: Entry = Entry {
+    const ENTRY: PolicyEntry = PolicyEntry {
         name: "clock",
         aliases: &[],
         params: &[CLUSTER, KEYS],

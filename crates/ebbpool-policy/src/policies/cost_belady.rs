@@ -2,8 +2,8 @@
 
 use crate::heap::IndexedHeap;
 use crate::policy::{Access, Capabilities, Costs, Frame, NextUse, Page, Policy};
-use crate::registry::Build;
-use crate::spec::{Entry, MemoryUse};
+use crate::registry::RegisteredPolicy;
+use crate::spec::{MemoryUse, PolicyEntry};
 
 /// A position reversed, so that a heap of least keys yields the farthest.
 type Farthest = u64;
@@ -40,10 +40,10 @@ pub struct CostBelady {
     by_write: IndexedHeap<(Farthest, Farthest, Page)>,
 }
 
-impl Build for CostBelady {
+impl RegisteredPolicy for CostBelady {
     type Config = ();
 
-    const ENTRY: Entry = Entry {
+    const ENTRY: PolicyEntry = PolicyEntry {
         name: "cost-belady",
         aliases: &[],
         params: &[],

@@ -119,7 +119,7 @@ impl Directory {
     }
 
     /// See [`crate::Policy::refused`].
-    pub(crate) fn refused(&mut self) -> Option<Ghost> {
+    pub(crate) fn not_admitted(&mut self) -> Option<Ghost> {
         self.missed.take().map(|(ghost, _)| ghost)
     }
 

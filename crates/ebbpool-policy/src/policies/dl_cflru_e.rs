@@ -3,8 +3,8 @@
 use crate::heap::IndexedHeap;
 use crate::lists::Lists;
 use crate::policy::{Access, Capabilities, Frame, Page, Policy};
-use crate::registry::Build;
-use crate::spec::{Entry, MemoryUse};
+use crate::registry::RegisteredPolicy;
+use crate::spec::{MemoryUse, PolicyEntry};
 
 const CLEAN: usize = 0;
 /// The MRU half of the dirty list.
@@ -23,10 +23,10 @@ pub struct DlCflruE {
     entries: u64,
 }
 
-impl Build for DlCflruE {
+impl RegisteredPolicy for DlCflruE {
     type Config = ();
 
-    const ENTRY: Entry = Entry {
+    const ENTRY: PolicyEntry = PolicyEntry {
         name: "dl-cflru-e",
         aliases: &[],
         params: &[],

@@ -5,8 +5,8 @@ use prefetch_index::prefetch_index;
 use crate::lists::Lists;
 use crate::parameters::{ShareOrPages, parameters};
 use crate::policy::{Access, Capabilities, Frame, Page, Policy};
-use crate::registry::Build;
-use crate::spec::{Entry, MemoryUse, ParameterKind};
+use crate::registry::RegisteredPolicy;
+use crate::spec::{MemoryUse, ParameterKind, PolicyEntry};
 
 /// A sequence has at most this many pages, so that there is a list for each size.
 const LONGEST: usize = 64;
@@ -56,10 +56,10 @@ parameters! {
     }
 }
 
-impl Build for Dulo {
+impl RegisteredPolicy for Dulo {
     type Config = DuloConfig;
 
-    const ENTRY: Entry = Entry {
+    const ENTRY: PolicyEntry = PolicyEntry {
         name: "dulo",
         aliases: &[],
         params: DuloConfig::PARAMS,

@@ -58,8 +58,8 @@ use crate::parameters::{one_of, parameters, share_of, whole};
 use crate::policy::{
     Access, Capabilities, Costs, Frame, Ghost, MOST_GHOSTS, Page, PageClass, Policy, UNKNOWN_CLASS,
 };
-use crate::registry::Build;
-use crate::spec::{Entry, MemoryUse, ParameterKind};
+use crate::registry::RegisteredPolicy;
+use crate::spec::{MemoryUse, ParameterKind, PolicyEntry};
 
 /// The policy ebb, which the module describes.
 ///
@@ -155,10 +155,10 @@ parameters! {
     }
 }
 
-impl Build for Ebb {
+impl RegisteredPolicy for Ebb {
     type Config = EbbConfig;
 
-    const ENTRY: Entry = Entry {
+    const ENTRY: PolicyEntry = PolicyEntry {
         name: "ebb",
         aliases: &[],
         params: EbbConfig::PARAMS,
@@ -236,7 +236,7 @@ impl Ebb {
         loop {
             let (at, frame, known) = self.candidates.least()?;
             let history = &mut self.residents[frame as usize].history;
-            if !history.is(RESIDENT) || !may_evict(frame) {
+            if !history.has(RESIDENT) || !may_evict(frame) {
                 history.set(CANDIDATE, false);
                 self.candidates.remove(at);
                 continue;
@@ -261,14 +261,14 @@ impl Ebb {
             for at in bits(self.reviews.due(group, self.now)) {
                 let frame = group * GROUP + at;
                 let history = &mut self.residents[frame as usize].history;
-                if !history.is(RESIDENT) || !may_evict(frame) {
+                if !history.has(RESIDENT) || !may_evict(frame) {
                     continue;
                 }
                 let (value, limit) = (values.of(history), weakest.value.alone());
                 let age = self.now - history.referenced_at;
                 self.reviews.put_off(frame, value, limit, age, self.now);
                 let value = PageValue::new(value, history.referenced_at);
-                if history.is(CANDIDATE) {
+                if history.has(CANDIDATE) {
                     self.candidates.revalue_frame(frame, value);
                     weakest = self.candidates.weakest();
                     continue;
@@ -307,7 +307,7 @@ impl Ebb {
         let frames = self.residents.len() as Frame;
         let mut in_turn = (self.hand.start()..frames).chain(0..self.hand.start());
         in_turn
-            .find(|&frame| self.residents[frame as usize].history.is(RESIDENT) && may_evict(frame))
+            .find(|&frame| self.residents[frame as usize].history.has(RESIDENT) && may_evict(frame))
     }
 
     /// Undoes a search that found no victim.
@@ -340,7 +340,7 @@ impl Policy for Ebb {
     }
 
     #[inline]
-    fn left_out(&mut self, hits: u64) {
+    fn omitted_hits(&mut self, hits: u64) {
         self.now += hits.min(LATEST.saturating_sub(self.now));
     }
 
@@ -405,7 +405,7 @@ impl Policy for Ebb {
                 history
             }
         };
-        let candidate = self.history(frame).is(CANDIDATE);
+        let candidate = self.history(frame).has(CANDIDATE);
         history.set(RESIDENT, true);
         history.set(DIRTY, access.is_write());
         // A frame stays a candidate whatever page is in it, so that newcomers are compared again
@@ -416,7 +416,7 @@ impl Policy for Ebb {
         self.referenced(frame, access);
     }
 
-    fn refused(&mut self) -> Option<Ghost> {
+    fn not_admitted(&mut self) -> Option<Ghost> {
         let (record, had_ghost) = self.incoming.take()?;
         if !had_ghost {
             return None;
@@ -445,7 +445,7 @@ impl Policy for Ebb {
     #[inline]
     fn evicted(&mut self, frame: Frame) {
         let history = self.history(frame);
-        let candidate = history.is(CANDIDATE);
+        let candidate = history.has(CANDIDATE);
         *history = History::default();
         history.set(CANDIDATE, candidate);
     }

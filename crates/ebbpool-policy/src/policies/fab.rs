@@ -4,8 +4,8 @@ use crate::blocks::Blocks;
 use crate::heap::IndexedHeap;
 use crate::parameters::parameters;
 use crate::policy::{Access, Capabilities, Frame, Page, Policy};
-use crate::registry::Build;
-use crate::spec::{BLOCK, Entry, MemoryUse};
+use crate::registry::RegisteredPolicy;
+use crate::spec::{BLOCK, MemoryUse, PolicyEntry};
 
 /// Evicts whole erase blocks, the one with the most resident pages first.
 pub struct Fab {
@@ -28,10 +28,10 @@ parameters! {
     }
 }
 
-impl Build for Fab {
+impl RegisteredPolicy for Fab {
     type Config = FabConfig;
 
-    const ENTRY: Entry = Entry {
+    const ENTRY: PolicyEntry = PolicyEntry {
         name: "fab",
         aliases: &[],
         params: FabConfig::PARAMS,
@@ -99,7 +99,7 @@ impl Policy for Fab {
         }
     }
 
-    fn also_leaving(&self, victim: Frame, evictions: &mut Vec<Frame>) {
+    fn evicted_with(&self, victim: Frame, evictions: &mut Vec<Frame>) {
         let slot = self.blocks.of(victim);
         evictions.extend(self.blocks.frames(slot).filter(|&frame| frame != victim));
     }

@@ -7,8 +7,8 @@ use ebbpool_cost::Decimal;
 use crate::lists::Lists;
 use crate::parameters::{parameters, share_of, whole};
 use crate::policy::{Access, Capabilities, Frame, Page, Policy};
-use crate::registry::Build;
-use crate::spec::{Entry, MemoryUse, ParameterKind};
+use crate::registry::RegisteredPolicy;
+use crate::spec::{MemoryUse, ParameterKind, PolicyEntry};
 
 const NEW: usize = 0;
 const MIDDLE: usize = 1;
@@ -61,10 +61,10 @@ parameters! {
     }
 }
 
-impl Build for Fbr {
+impl RegisteredPolicy for Fbr {
     type Config = FbrConfig;
 
-    const ENTRY: Entry = Entry {
+    const ENTRY: PolicyEntry = PolicyEntry {
         name: "fbr",
         aliases: &[],
         params: FbrConfig::PARAMS,

@@ -10,8 +10,8 @@ use super::two_stack::TwoStack;
 use crate::clusters::KEYS;
 use crate::parameters::{one_of, parameters, whole};
 use crate::policy::{Access, Capabilities, Costs, Frame, Gauges, Ghost, Page, Policy};
-use crate::registry::Build;
-use crate::spec::{CLUSTER, Entry, MAX_PAGES, MemoryUse, ParameterKind};
+use crate::registry::RegisteredPolicy;
+use crate::spec::{CLUSTER, MAX_PAGES, MemoryUse, ParameterKind, PolicyEntry};
 
 /// Modelled computing time of the policy advisor per frame, in microseconds (`interval=auto`).
 const ADVISOR_US_PER_FRAME: f64 = 0.002;
@@ -75,10 +75,10 @@ parameters! {
     }
 }
 
-impl Build for FdBuffer {
+impl RegisteredPolicy for FdBuffer {
     type Config = FdBufferConfig;
 
-    const ENTRY: Entry = Entry {
+    const ENTRY: PolicyEntry = PolicyEntry {
         name: "fd-buffer",
         aliases: &[("fd-exact", "cost=exact")],
         params: FdBufferConfig::PARAMS,
@@ -192,8 +192,8 @@ impl Policy for FdBuffer {
         self.pools.admit(frame, page, access);
     }
 
-    fn refused(&mut self) -> Option<Ghost> {
-        self.estimator.refused()
+    fn not_admitted(&mut self) -> Option<Ghost> {
+        self.estimator.not_admitted()
     }
 
     #[inline]

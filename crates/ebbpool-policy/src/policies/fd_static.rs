@@ -4,8 +4,8 @@ use super::pools::{PoolPolicy, Pools};
 use crate::clusters::KEYS;
 use crate::parameters::{ShareOrPages, parameters};
 use crate::policy::{Access, Capabilities, Frame, Gauges, Page, Policy};
-use crate::registry::Build;
-use crate::spec::{CLUSTER, Entry, MemoryUse, ParameterKind};
+use crate::registry::RegisteredPolicy;
+use crate::spec::{CLUSTER, MemoryUse, ParameterKind, PolicyEntry};
 
 /// A clean and a dirty pool, both LRU, of fixed target sizes.
 pub struct FdStatic {
@@ -25,10 +25,10 @@ parameters! {
     }
 }
 
-impl Build for FdStatic {
+impl RegisteredPolicy for FdStatic {
     type Config = FdStaticConfig;
 
-    const ENTRY: Entry = Entry {
+    const ENTRY: PolicyEntry = PolicyEntry {
         name: "fd-static",
         aliases: &[],
         params: FdStaticConfig::PARAMS,

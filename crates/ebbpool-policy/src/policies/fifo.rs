@@ -3,18 +3,18 @@
 use crate::clusters::KEYS;
 use crate::lists::Lists;
 use crate::policy::{Access, Capabilities, Frame, Page, Policy};
-use crate::registry::Build;
-use crate::spec::{CLUSTER, Entry, MemoryUse};
+use crate::registry::RegisteredPolicy;
+use crate::spec::{CLUSTER, MemoryUse, PolicyEntry};
 
 /// Evicts the page that was admitted first; a hit changes nothing.
 pub struct Fifo {
     lists: Lists<1>,
 }
 
-impl Build for Fifo {
+impl RegisteredPolicy for Fifo {
     type Config = ();
 
-    const ENTRY: Entry = Entry {
+    const ENTRY: PolicyEntry = PolicyEntry {
         name: "fifo",
         aliases: &[],
         params: &[CLUSTER, KEYS],

@@ -35,9 +35,7 @@ impl SketchKey {
     /// The last step of SplitMix64: different pages have different keys.
     #[inline]
     pub(super) fn of(page: Page) -> Self {
-        let mixed = (page ^ (page >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        SketchKey(mixed ^ (mixed >> 31))
+        SketchKey(ebbpool_cost::mixed(page))
     }
 }
 

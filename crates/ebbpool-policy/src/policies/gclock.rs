@@ -5,8 +5,8 @@ use prefetch_index::prefetch_index;
 use crate::lists::{Lists, fewest_chances, second_chance};
 use crate::parameters::{parameters, whole};
 use crate::policy::{Access, Capabilities, Frame, Page, Policy};
-use crate::registry::Build;
-use crate::spec::{Entry, MemoryUse};
+use crate::registry::RegisteredPolicy;
+use crate::spec::{MemoryUse, PolicyEntry};
 
 /// FIFO with a counter per page, each unit of which gives the page another round.
 ///
@@ -34,10 +34,10 @@ parameters! {
     }
 }
 
-impl Build for Gclock {
+impl RegisteredPolicy for Gclock {
     type Config = GclockConfig;
 
-    const ENTRY: Entry = Entry {
+    const ENTRY: PolicyEntry = PolicyEntry {
         name: "gclock",
         aliases: &[],
         params: GclockConfig::PARAMS,

@@ -5,8 +5,8 @@ use std::hint::black_box;
 use crate::ghost_queues::GhostQueues;
 use crate::lists::Lists;
 use crate::policy::{Access, Capabilities, Frame, Gauges, Ghost, Page, Policy};
-use crate::registry::Build;
-use crate::spec::{Entry, MemoryUse};
+use crate::registry::RegisteredPolicy;
+use crate::spec::{MemoryUse, PolicyEntry};
 
 const CLEAN: usize = 0;
 const DIRTY: usize = 1;
@@ -48,10 +48,10 @@ enum MissedPage {
     Ghost { side: usize },
 }
 
-impl Build for HArc {
+impl RegisteredPolicy for HArc {
     type Config = ();
 
-    const ENTRY: Entry = Entry {
+    const ENTRY: PolicyEntry = PolicyEntry {
         name: "h-arc",
         aliases: &[],
         params: &[],

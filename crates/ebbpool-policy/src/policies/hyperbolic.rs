@@ -2,9 +2,9 @@
 
 use crate::parameters::{parameters, whole};
 use crate::policy::{Access, Capabilities, Costs, Frame, Ghost, Page, Policy};
-use crate::registry::Build;
+use crate::registry::RegisteredPolicy;
 use crate::sample::FrameSampler;
-use crate::spec::{Entry, MemoryUse};
+use crate::spec::{MemoryUse, PolicyEntry};
 
 /// A resident page. One reference is one unit of time.
 #[derive(Clone, Copy, Default)]
@@ -41,10 +41,10 @@ parameters! {
     }
 }
 
-impl Build for Hyperbolic {
+impl RegisteredPolicy for Hyperbolic {
     type Config = HyperbolicConfig;
 
-    const ENTRY: Entry = Entry {
+    const ENTRY: PolicyEntry = PolicyEntry {
         name: "hyperbolic",
         aliases: &[],
         params: HyperbolicConfig::PARAMS,

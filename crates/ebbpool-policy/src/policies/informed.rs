@@ -8,8 +8,8 @@ use crate::heap::IndexedHeap;
 use crate::policy::{
     Access, Capabilities, Costs, Frame, Page, PageProbabilities, PageProbability, Policy,
 };
-use crate::registry::Build;
-use crate::spec::{Entry, MemoryUse};
+use crate::registry::RegisteredPolicy;
+use crate::spec::{MemoryUse, PolicyEntry};
 
 /// Evicts the page whose next references are expected to cost least without it. It knows the probability of a read and
 /// of a write of each page, and nothing of the references themselves.
@@ -23,10 +23,10 @@ pub struct Informed {
     by_value: IndexedHeap<(f64, Page)>,
 }
 
-impl Build for Informed {
+impl RegisteredPolicy for Informed {
     type Config = ();
 
-    const ENTRY: Entry = Entry {
+    const ENTRY: PolicyEntry = PolicyEntry {
         name: "informed",
         aliases: &[],
         params: &[],

@@ -7,10 +7,11 @@ use super::request_clock::RequestClock;
 use crate::lists::Lists;
 use crate::parameters::{parameters, whole};
 use crate::policy::{
-    Access, BackgroundWrite, BackgroundWriter, Capabilities, Frame, Ghost, Page, Policy, Request,
+    Access, BackgroundWrite, BackgroundWriter, Capabilities, Frame, Ghost, Page, Policy,
+    RecordedRequest,
 };
-use crate::registry::Build;
-use crate::spec::{Entry, MAX_PAGES, MemoryUse};
+use crate::registry::RegisteredPolicy;
+use crate::spec::{MAX_PAGES, MemoryUse, PolicyEntry};
 
 /// The pages among which a thread without a free frame looks for a clean one
 /// (`BUF_LRU_SEARCH_SCAN_THRESHOLD`).
@@ -87,10 +88,10 @@ parameters! {
     }
 }
 
-impl Build for Innodb {
+impl RegisteredPolicy for Innodb {
     type Config = InnodbConfig;
 
-    const ENTRY: Entry = Entry {
+    const ENTRY: PolicyEntry = PolicyEntry {
         name: "innodb",
         aliases: &[("mysql", "")],
         params: InnodbConfig::PARAMS,
@@ -213,7 +214,7 @@ impl Policy for Innodb {
     }
 
     #[inline]
-    fn request(&mut self, request: Request) {
+    fn request(&mut self, request: RecordedRequest) {
         self.clock.request(request);
         self.has_times |= request.time_us > 0;
     }
@@ -275,7 +276,7 @@ impl Policy for Innodb {
         written.or(Some(last))
     }
 
-    fn also_leaving(&self, victim: Frame, evictions: &mut Vec<Frame>) {
+    fn evicted_with(&self, victim: Frame, evictions: &mut Vec<Frame>) {
         let others = self.to_free.saturating_sub(1) as usize;
         let frames = self.list.oldest_first().filter(|&frame| frame != victim);
         evictions.extend(frames.take(others));

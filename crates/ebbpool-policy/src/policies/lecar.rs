@@ -5,9 +5,9 @@ use crate::ghost_queues::GhostQueues;
 use crate::heap::IndexedHeap;
 use crate::lists::Lists;
 use crate::policy::{Access, Capabilities, Frame, Ghost, Page, Policy};
-use crate::registry::Build;
+use crate::registry::RegisteredPolicy;
 use crate::sample::FrameSampler;
-use crate::spec::{Entry, MemoryUse};
+use crate::spec::{MemoryUse, PolicyEntry};
 
 /// How fast the weights of the experts change.
 const LEARNING_RATE: f64 = 0.45;
@@ -43,10 +43,10 @@ pub struct Lecar {
     incoming: u32,
 }
 
-impl Build for Lecar {
+impl RegisteredPolicy for Lecar {
     type Config = ();
 
-    const ENTRY: Entry = Entry {
+    const ENTRY: PolicyEntry = PolicyEntry {
         name: "lecar",
         aliases: &[],
         params: &[],

@@ -4,9 +4,9 @@ use prefetch_index::prefetch_index;
 
 use crate::parameters::{parameters, whole};
 use crate::policy::{Access, Capabilities, Frame, Ghost, Page, Policy};
-use crate::registry::Build;
+use crate::registry::RegisteredPolicy;
 use crate::sample::FrameSampler;
-use crate::spec::{Entry, MemoryUse};
+use crate::spec::{MemoryUse, PolicyEntry};
 
 /// Ages are counted in units of a power of two references, so that this many units are a hundred
 /// times as many references as there are frames.
@@ -175,10 +175,10 @@ parameters! {
     }
 }
 
-impl Build for Lhd {
+impl RegisteredPolicy for Lhd {
     type Config = LhdConfig;
 
-    const ENTRY: Entry = Entry {
+    const ENTRY: PolicyEntry = PolicyEntry {
         name: "lhd",
         aliases: &[],
         params: LhdConfig::PARAMS,

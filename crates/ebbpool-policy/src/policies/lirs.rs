@@ -5,8 +5,8 @@ use ebbpool_cost::Decimal;
 use super::recency_sets::{HIR, RecencySets};
 use crate::parameters::{parameters, share_of};
 use crate::policy::{Access, Capabilities, Frame, Ghost, Page, Policy};
-use crate::registry::Build;
-use crate::spec::{Entry, MemoryUse};
+use crate::registry::RegisteredPolicy;
+use crate::spec::{MemoryUse, PolicyEntry};
 
 /// Keeps the pages whose last two references were closest together, and passes all others through a
 /// short queue.
@@ -26,10 +26,10 @@ parameters! {
     }
 }
 
-impl Build for Lirs {
+impl RegisteredPolicy for Lirs {
     type Config = LirsConfig;
 
-    const ENTRY: Entry = Entry {
+    const ENTRY: PolicyEntry = PolicyEntry {
         name: "lirs",
         aliases: &[],
         params: LirsConfig::PARAMS,
@@ -85,8 +85,8 @@ impl Policy for Lirs {
         self.sets.admit(frame, page);
     }
 
-    fn refused(&mut self) -> Option<Ghost> {
-        self.sets.refused()
+    fn not_admitted(&mut self) -> Option<Ghost> {
+        self.sets.not_admitted()
     }
 
     #[inline]

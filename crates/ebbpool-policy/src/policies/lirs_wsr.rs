@@ -6,8 +6,8 @@ use prefetch_index::prefetch_index;
 use super::recency_sets::{HIR, RecencySets};
 use crate::parameters::{parameters, share_of};
 use crate::policy::{Access, Capabilities, Frame, Ghost, Page, Policy};
-use crate::registry::Build;
-use crate::spec::{Entry, MemoryUse};
+use crate::registry::RegisteredPolicy;
+use crate::spec::{MemoryUse, PolicyEntry};
 
 /// LIRS in which a dirty page not yet marked as cold gets another round.
 ///
@@ -33,10 +33,10 @@ parameters! {
     }
 }
 
-impl Build for LirsWsr {
+impl RegisteredPolicy for LirsWsr {
     type Config = LirsWsrConfig;
 
-    const ENTRY: Entry = Entry {
+    const ENTRY: PolicyEntry = PolicyEntry {
         name: "lirs-wsr",
         aliases: &[],
         params: LirsWsrConfig::PARAMS,
@@ -111,8 +111,8 @@ impl Policy for LirsWsr {
         self.sets.admit(frame, page);
     }
 
-    fn refused(&mut self) -> Option<Ghost> {
-        self.sets.refused()
+    fn not_admitted(&mut self) -> Option<Ghost> {
+        self.sets.not_admitted()
     }
 
     #[inline]

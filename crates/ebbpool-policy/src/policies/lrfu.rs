@@ -5,8 +5,8 @@ use ebbpool_cost::Decimal;
 use crate::heap::IndexedHeap;
 use crate::parameters::parameters;
 use crate::policy::{Access, Capabilities, Frame, Ghost, Page, Policy};
-use crate::registry::Build;
-use crate::spec::{Entry, MemoryUse, ParameterKind};
+use crate::registry::RegisteredPolicy;
+use crate::spec::{MemoryUse, ParameterKind, PolicyEntry};
 
 /// Evicts the page with the least sum of its references, each weighted by its age.
 ///
@@ -34,10 +34,10 @@ parameters! {
     }
 }
 
-impl Build for Lrfu {
+impl RegisteredPolicy for Lrfu {
     type Config = LrfuConfig;
 
-    const ENTRY: Entry = Entry {
+    const ENTRY: PolicyEntry = PolicyEntry {
         name: "lrfu",
         aliases: &[],
         params: LrfuConfig::PARAMS,

@@ -3,18 +3,18 @@
 use crate::clusters::KEYS;
 use crate::lists::Lists;
 use crate::policy::{Access, Capabilities, Frame, Page, Policy};
-use crate::registry::Build;
-use crate::spec::{CLUSTER, Entry, MemoryUse};
+use crate::registry::RegisteredPolicy;
+use crate::spec::{CLUSTER, MemoryUse, PolicyEntry};
 
 /// Evicts the page whose last reference is oldest.
 pub struct Lru {
     lists: Lists<1>,
 }
 
-impl Build for Lru {
+impl RegisteredPolicy for Lru {
     type Config = ();
 
-    const ENTRY: Entry = Entry {
+    const ENTRY: PolicyEntry = PolicyEntry {
         name: "lru",
         aliases: &[],
         params: &[CLUSTER, KEYS],

@@ -3,8 +3,8 @@
 use crate::lists::Lists;
 use crate::parameters::{parameters, whole};
 use crate::policy::{Access, Capabilities, Frame, Page, Policy};
-use crate::registry::Build;
-use crate::spec::{Entry, MAX_PAGES, MemoryUse};
+use crate::registry::RegisteredPolicy;
+use crate::spec::{MAX_PAGES, MemoryUse, PolicyEntry};
 
 const LIST: usize = 0;
 
@@ -42,10 +42,10 @@ parameters! {
     }
 }
 
-impl Build for LruC {
+impl RegisteredPolicy for LruC {
     type Config = LruCConfig;
 
-    const ENTRY: Entry = Entry {
+    const ENTRY: PolicyEntry = PolicyEntry {
         name: "lru-c",
         aliases: &[],
         params: LruCConfig::PARAMS,
@@ -160,7 +160,7 @@ impl Policy for LruC {
         Some(victim)
     }
 
-    fn write_with(&self, _victim: Frame, max: usize, together: &mut Vec<Frame>) {
+    fn cleaned_with(&self, _victim: Frame, max: usize, together: &mut Vec<Frame>) {
         together.extend(self.written.iter().take(max));
     }
 

@@ -5,8 +5,8 @@ use std::hint::black_box;
 use crate::heap::IndexedHeap;
 use crate::parameters::{parameters, whole};
 use crate::policy::{Access, Capabilities, Frame, Ghost, Page, Policy};
-use crate::registry::Build;
-use crate::spec::{Entry, MemoryUse};
+use crate::registry::RegisteredPolicy;
+use crate::spec::{MemoryUse, PolicyEntry};
 
 /// Orders pages with k references behind all pages that have fewer.
 const HAS_K: u64 = 1 << 63;
@@ -83,10 +83,10 @@ parameters! {
     }
 }
 
-impl Build for LruK {
+impl RegisteredPolicy for LruK {
     type Config = LruKConfig;
 
-    const ENTRY: Entry = Entry {
+    const ENTRY: PolicyEntry = PolicyEntry {
         name: "lru-k",
         aliases: &[],
         params: LruKConfig::PARAMS,
@@ -179,7 +179,7 @@ impl Policy for LruK {
         self.refer(frame);
     }
 
-    fn refused(&mut self) -> Option<Ghost> {
+    fn not_admitted(&mut self) -> Option<Ghost> {
         self.missed_ghost
     }
 

@@ -3,8 +3,8 @@
 use crate::clusters::KEYS;
 use crate::lists::{Lists, fewest_chances, second_chance};
 use crate::policy::{Access, Capabilities, Frame, Page, Policy};
-use crate::registry::Build;
-use crate::spec::{CLUSTER, Entry, MemoryUse};
+use crate::registry::RegisteredPolicy;
+use crate::spec::{CLUSTER, MemoryUse, PolicyEntry};
 
 /// LRU in which a dirty page not yet marked as cold gets one more round.
 pub struct LruWsr {
@@ -13,10 +13,10 @@ pub struct LruWsr {
     cold: Vec<bool>,
 }
 
-impl Build for LruWsr {
+impl RegisteredPolicy for LruWsr {
     type Config = ();
 
-    const ENTRY: Entry = Entry {
+    const ENTRY: PolicyEntry = PolicyEntry {
         name: "lru-wsr",
         aliases: &[],
         params: &[CLUSTER, KEYS],

@@ -4,8 +4,8 @@ use std::hint::black_box;
 
 use crate::lists::Lists;
 use crate::policy::{Access, Capabilities, Costs, Frame, Ghost, Page, Policy};
-use crate::registry::Build;
-use crate::spec::{Entry, MemoryUse};
+use crate::registry::RegisteredPolicy;
+use crate::spec::{MemoryUse, PolicyEntry};
 
 /// Queues, in the order in which they yield the victim among equal weights: cold clean, hot clean,
 /// cold dirty, hot dirty.
@@ -55,10 +55,10 @@ impl Tags {
 const READ: usize = 0;
 const WRITE: usize = 1;
 
-impl Build for OperationAware {
+impl RegisteredPolicy for OperationAware {
     type Config = ();
 
-    const ENTRY: Entry = Entry {
+    const ENTRY: PolicyEntry = PolicyEntry {
         name: "for",
         aliases: &[],
         params: &[],

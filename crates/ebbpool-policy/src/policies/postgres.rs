@@ -10,17 +10,19 @@ use ebbpool_cost::Decimal;
 use self::checkpointer::Checkpointer;
 use self::cleaner::Cleaner;
 use self::frames::Frames;
-use self::rings::Rings;
+use self::rings::ScanRings;
 use super::request_clock::RequestClock;
 use crate::parameters::{parameters, whole};
-use crate::policy::{Access, BackgroundWrite, Capabilities, Frame, Ghost, Page, Policy, Request};
-use crate::registry::Build;
-use crate::spec::{Entry, MAX_PAGES, MemoryUse, ParameterKind};
+use crate::policy::{
+    Access, BackgroundWrite, Capabilities, Frame, Ghost, Page, Policy, RecordedRequest,
+};
+use crate::registry::RegisteredPolicy;
+use crate::spec::{MAX_PAGES, MemoryUse, ParameterKind, PolicyEntry};
 
 /// The frames in a circle with a hand and usage counts, rings for large scans, a background writer and checkpoints.
 pub struct Postgres {
     frames: Frames,
-    rings: Rings,
+    rings: ScanRings,
     clock: RequestClock,
     cleaner: Cleaner,
     checkpointer: Checkpointer,
@@ -94,10 +96,10 @@ parameters! {
     }
 }
 
-impl Build for Postgres {
+impl RegisteredPolicy for Postgres {
     type Config = PostgresConfig;
 
-    const ENTRY: Entry = Entry {
+    const ENTRY: PolicyEntry = PolicyEntry {
         name: "postgres",
         aliases: &[("postgresql", "")],
         params: PostgresConfig::PARAMS,
@@ -113,7 +115,7 @@ impl Build for Postgres {
         let rings = [config.bulkread, config.bulkwrite, config.vacuum];
         Postgres {
             frames: Frames::new(frames),
-            rings: Rings::new(rings, frames),
+            rings: ScanRings::new(rings, frames),
             clock: RequestClock::new(config.rate),
             cleaner: Cleaner::new(
                 config.bgwriter_delay,
@@ -187,7 +189,7 @@ impl Policy for Postgres {
     }
 
     #[inline]
-    fn request(&mut self, request: Request) {
+    fn request(&mut self, request: RecordedRequest) {
         self.clock.request(request);
         self.ring = request.ring().and_then(|scan| self.rings.of(scan));
         self.gives_up = request.gives_up();

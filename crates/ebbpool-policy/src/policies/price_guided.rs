@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use crate::heap::IndexedHeap;
 use crate::policy::{Access, Capabilities, Costs, Frame, NextUse, Page, Policy};
-use crate::registry::Build;
-use crate::spec::{Entry, MemoryUse};
+use crate::registry::RegisteredPolicy;
+use crate::spec::{MemoryUse, PolicyEntry};
 
 /// The order of eviction: the least value, the farthest of equals, the lowest page number.
 type Key = (f64, u64, Page);
@@ -26,10 +26,10 @@ pub struct PriceGuided {
     by_value: IndexedHeap<Key>,
 }
 
-impl Build for PriceGuided {
+impl RegisteredPolicy for PriceGuided {
     type Config = ();
 
-    const ENTRY: Entry = Entry {
+    const ENTRY: PolicyEntry = PolicyEntry {
         name: "price-guided",
         aliases: &[],
         params: &[],

@@ -5,10 +5,10 @@ use prefetch_index::prefetch_index;
 use crate::ghost_queues::GhostQueues;
 use crate::lists::Lists;
 use crate::policy::{Frame, Ghost, MOST_GHOSTS, Page};
-use crate::spec::{Param, ParameterKind};
+use crate::spec::{ParameterKind, PolicyParameter};
 
 /// The share of the frames for pages of high inter-reference recency.
-pub(super) const HIR: Param = Param {
+pub(super) const HIR: PolicyParameter = PolicyParameter {
     name: "hir",
     kind: ParameterKind::Share,
     default: "0.01",
@@ -119,7 +119,7 @@ impl RecencySets {
         }
     }
 
-    pub(super) fn refused(&mut self) -> Option<Ghost> {
+    pub(super) fn not_admitted(&mut self) -> Option<Ghost> {
         self.incoming.take()
     }
 

@@ -8,15 +8,15 @@ use crate::blocks::Blocks;
 use crate::heap::IndexedHeap;
 use crate::parameters::{parameters, share_of, whole};
 use crate::policy::{Access, Capabilities, Frame, Page, Policy};
-use crate::registry::Build;
-use crate::spec::{BLOCK, Entry, MemoryUse, WINDOW};
+use crate::registry::RegisteredPolicy;
+use crate::spec::{BLOCK, MemoryUse, PolicyEntry, WINDOW};
 
 /// The list of the pages that are not in the window.
 const WORKING: usize = 0;
 
 /// Evicts the pages of a few erase blocks together, those with the most pages in the window at the
 /// LRU end, so that few blocks share the device's log blocks.
-pub struct Ref {
+pub struct RecentlyEvictedFirst {
     /// Lists the pages in the window, least recent first. The policy holds the victim blocks.
     blocks: Blocks<1, IsVictim>,
     /// The largest number of pages that are not in the window.
@@ -38,7 +38,7 @@ pub struct Ref {
 struct IsVictim(bool);
 
 parameters! {
-    /// The parameters of [`Ref`].
+    /// The parameters of [`RecentlyEvictedFirst`].
     pub struct RefConfig {
         window: Decimal = WINDOW,
         block: u64 = BLOCK,
@@ -50,10 +50,10 @@ parameters! {
     }
 }
 
-impl Build for Ref {
+impl RegisteredPolicy for RecentlyEvictedFirst {
     type Config = RefConfig;
 
-    const ENTRY: Entry = Entry {
+    const ENTRY: PolicyEntry = PolicyEntry {
         name: "ref",
         aliases: &[],
         params: RefConfig::PARAMS,
@@ -69,7 +69,7 @@ impl Build for Ref {
         let most_victims = config.victims;
         let block = config.block;
         let window = share_of(config.window, frames).max(1);
-        Ref {
+        RecentlyEvictedFirst {
             blocks: Blocks::new(frames, block),
             working_size: frames - window.min(frames),
             candidates: IndexedHeap::growing(),
@@ -81,7 +81,7 @@ impl Build for Ref {
     }
 }
 
-impl Ref {
+impl RecentlyEvictedFirst {
     #[inline]
     fn in_window(&self, frame: Frame) -> bool {
         self.entered[frame as usize] > 0
@@ -192,7 +192,7 @@ impl Ref {
     }
 }
 
-impl Policy for Ref {
+impl Policy for RecentlyEvictedFirst {
     const CAPABILITIES: Capabilities = Capabilities::LEAVES_HITS_OUT;
 
     #[inline]

@@ -1,6 +1,6 @@
 //! The time of a server whose reference string is simulated.
 
-use crate::policy::Request;
+use crate::policy::RecordedRequest;
 
 const US_PER_SECOND: u64 = 1_000_000;
 
@@ -32,7 +32,7 @@ impl RequestClock {
     /// The next request has the time of the trace. Requests of several processors may be a little out of order; the
     /// clock does not go back.
     #[inline]
-    pub(super) fn request(&mut self, request: Request) {
+    pub(super) fn request(&mut self, request: RecordedRequest) {
         let start = *self.start.get_or_insert(request.time_us);
         self.elapsed = self.elapsed.max(request.time_us.saturating_sub(start));
     }

@@ -8,8 +8,8 @@ use crate::ghost_queues::GhostQueues;
 use crate::lists::{Lists, fewest_chances, second_chance};
 use crate::parameters::{parameters, share_of};
 use crate::policy::{Access, Capabilities, Frame, Ghost, Page, Policy};
-use crate::registry::Build;
-use crate::spec::{Entry, MemoryUse, ParameterKind};
+use crate::registry::RegisteredPolicy;
+use crate::spec::{MemoryUse, ParameterKind, PolicyEntry};
 
 const SMALL: usize = 0;
 const MAIN: usize = 1;
@@ -67,10 +67,10 @@ parameters! {
     }
 }
 
-impl Build for S3Fifo {
+impl RegisteredPolicy for S3Fifo {
     type Config = S3FifoConfig;
 
-    const ENTRY: Entry = Entry {
+    const ENTRY: PolicyEntry = PolicyEntry {
         name: "s3-fifo",
         aliases: &[],
         params: S3FifoConfig::PARAMS,
@@ -225,7 +225,7 @@ impl Policy for S3Fifo {
         self.enter(list, frame);
     }
 
-    fn refused(&mut self) -> Option<Ghost> {
+    fn not_admitted(&mut self) -> Option<Ghost> {
         self.incoming.take()
     }
 

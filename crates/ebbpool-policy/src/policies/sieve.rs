@@ -2,8 +2,8 @@
 
 use crate::lists::{Lists, fewest_chances};
 use crate::policy::{Access, Capabilities, Frame, Page, Policy};
-use crate::registry::Build;
-use crate::spec::{Entry, MemoryUse};
+use crate::registry::RegisteredPolicy;
+use crate::spec::{MemoryUse, PolicyEntry};
 
 /// FIFO in which no page moves, with a hand that spares the pages hit since it last passed.
 pub struct Sieve {
@@ -13,10 +13,10 @@ pub struct Sieve {
     hand: Option<Frame>,
 }
 
-impl Build for Sieve {
+impl RegisteredPolicy for Sieve {
     type Config = ();
 
-    const ENTRY: Entry = Entry {
+    const ENTRY: PolicyEntry = PolicyEntry {
         name: "sieve",
         aliases: &[],
         params: &[],

@@ -5,8 +5,8 @@ use crate::parameters::{parameters, whole};
 use crate::policy::{
     Access, BackgroundWrite, BackgroundWriter, Capabilities, Frame, Ghost, Page, Policy,
 };
-use crate::registry::Build;
-use crate::spec::{Entry, MemoryUse};
+use crate::registry::RegisteredPolicy;
+use crate::spec::{MemoryUse, PolicyEntry};
 
 const CLEAN: usize = 0;
 const DIRTY: usize = 1;
@@ -39,10 +39,10 @@ parameters! {
     }
 }
 
-impl Build for Sqlite {
+impl RegisteredPolicy for Sqlite {
     type Config = SqliteConfig;
 
-    const ENTRY: Entry = Entry {
+    const ENTRY: PolicyEntry = PolicyEntry {
         name: "sqlite",
         aliases: &[],
         params: SqliteConfig::PARAMS,
@@ -176,7 +176,7 @@ impl Policy for Sqlite {
     }
 
     #[inline]
-    fn write_with(&self, victim: Frame, max: usize, together: &mut Vec<Frame>) {
+    fn cleaned_with(&self, victim: Frame, max: usize, together: &mut Vec<Frame>) {
         let spilled = self
             .spilled
             .filter(|&frame| frame != victim && max > 0 && self.dirty[frame as usize]);

@@ -8,8 +8,8 @@ use crate::ghost_queues::GhostQueues;
 use crate::lists::Lists;
 use crate::parameters::{parameters, share_of};
 use crate::policy::{Access, Capabilities, Frame, Ghost, Page, Policy};
-use crate::registry::Build;
-use crate::spec::{Entry, MemoryUse, ParameterKind};
+use crate::registry::RegisteredPolicy;
+use crate::spec::{MemoryUse, ParameterKind, PolicyEntry};
 
 const A1_IN: usize = 0;
 const AM: usize = 1;
@@ -49,10 +49,10 @@ parameters! {
     }
 }
 
-impl Build for TwoQ {
+impl RegisteredPolicy for TwoQ {
     type Config = TwoQConfig;
 
-    const ENTRY: Entry = Entry {
+    const ENTRY: PolicyEntry = PolicyEntry {
         name: "2q",
         aliases: &[],
         params: TwoQConfig::PARAMS,
@@ -152,7 +152,7 @@ impl Policy for TwoQ {
         self.lists.push_mru(self.list_of(frame), frame);
     }
 
-    fn refused(&mut self) -> Option<Ghost> {
+    fn not_admitted(&mut self) -> Option<Ghost> {
         self.missed.take()
     }
 

@@ -200,7 +200,7 @@ impl TwoStack {
     }
 
     /// The page missed last was not admitted; the stacks remember it.
-    pub(crate) fn refused(&mut self) -> Option<Ghost> {
+    pub(crate) fn not_admitted(&mut self) -> Option<Ghost> {
         let (page, record) = self.pending.take()?;
         self.store(page, record)
     }

@@ -8,8 +8,8 @@ use super::frequency_sketch::{FrequencySketch, SketchKey};
 use crate::lists::Lists;
 use crate::parameters::{parameters, share_of};
 use crate::policy::{Access, Capabilities, Frame, Ghost, Page, Policy};
-use crate::registry::Build;
-use crate::spec::{Entry, MemoryUse, ParameterKind};
+use crate::registry::RegisteredPolicy;
+use crate::spec::{MemoryUse, ParameterKind, PolicyEntry};
 
 const WINDOW: usize = 0;
 const PROBATION: usize = 1;
@@ -53,10 +53,10 @@ parameters! {
     }
 }
 
-impl Build for WTinyLfu {
+impl RegisteredPolicy for WTinyLfu {
     type Config = WTinyLfuConfig;
 
-    const ENTRY: Entry = Entry {
+    const ENTRY: PolicyEntry = PolicyEntry {
         name: "w-tinylfu",
         aliases: &[],
         params: WTinyLfuConfig::PARAMS,

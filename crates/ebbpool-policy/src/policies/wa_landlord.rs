@@ -4,8 +4,8 @@ use std::hint::black_box;
 
 use crate::lists::Lists;
 use crate::policy::{Access, Capabilities, Costs, Frame, Page, Policy};
-use crate::registry::Build;
-use crate::spec::{Entry, MemoryUse};
+use crate::registry::RegisteredPolicy;
+use crate::spec::{MemoryUse, PolicyEntry};
 
 /// The list of pages with credit for a read; the other list has those with credit for a read and a
 /// write. Each is in order of grant.
@@ -30,10 +30,10 @@ pub struct WaLandlord {
     asymmetry: f64,
 }
 
-impl Build for WaLandlord {
+impl RegisteredPolicy for WaLandlord {
     type Config = ();
 
-    const ENTRY: Entry = Entry {
+    const ENTRY: PolicyEntry = PolicyEntry {
         name: "wa-landlord",
         aliases: &[],
         params: &[],

@@ -4,9 +4,9 @@ use ebbpool_cost::Decimal;
 
 use crate::parameters::{parameters, whole};
 use crate::policy::{Access, Capabilities, Costs, Frame, Page, Policy};
-use crate::registry::Build;
+use crate::registry::RegisteredPolicy;
 use crate::sample::FrameSampler;
-use crate::spec::{Entry, MemoryUse, ParameterKind};
+use crate::spec::{MemoryUse, ParameterKind, PolicyEntry};
 
 /// Accesses that the policy remembers of each page (K_R of the authors' simulator).
 const ACCESSES: usize = 8;
@@ -117,10 +117,10 @@ parameters! {
     }
 }
 
-impl Build for Watt {
+impl RegisteredPolicy for Watt {
     type Config = WattConfig;
 
-    const ENTRY: Entry = Entry {
+    const ENTRY: PolicyEntry = PolicyEntry {
         name: "watt",
         aliases: &[],
         params: WattConfig::PARAMS,

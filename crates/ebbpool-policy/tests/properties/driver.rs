@@ -2,7 +2,7 @@
 
 use ebbpool_policy::{
     Access, BackgroundWrite, Capabilities, Costs, DynPolicy, Frame, Ghost, MOST_GHOSTS, NextUse,
-    PageClass, PageProbabilities, PageProbability, Request,
+    PageClass, PageProbabilities, PageProbability, RecordedRequest,
 };
 use proptest::prelude::*;
 use proptest::sample::Index;
@@ -285,13 +285,13 @@ impl Driver {
             (None, Some(frame)) => frame as Frame,
             (victim, _) => {
                 let Some(victim) = victim else {
-                    let ghost = self.policy.refused();
+                    let ghost = self.policy.not_admitted();
                     self.store(page, ghost)?;
                     self.events.push(Event::Refuse(number));
                     return self.check_gauges();
                 };
                 self.check_write_with(victim)?;
-                self.write_with(victim)?;
+                self.cleaned_with(victim)?;
                 self.evict_with(victim)?;
                 victim
             }
@@ -314,7 +314,7 @@ impl Driver {
             };
             let pause = position / 100 * 700_000;
             let time_us = position * 1500 + pause;
-            self.policy.request(Request { time_us, bypass });
+            self.policy.request(RecordedRequest { time_us, bypass });
         }
         let mut background = std::mem::take(&mut self.background);
         background.clear();
@@ -399,12 +399,12 @@ impl Driver {
         let mut evictions = std::mem::take(&mut self.evictions);
         evictions.clear();
         if self.calls(Capabilities::EVICTS_MORE) {
-            self.policy.also_leaving(victim, &mut evictions);
+            self.policy.evicted_with(victim, &mut evictions);
         }
         if !evictions.is_empty() {
             self.has_done(Capabilities::EVICTS_MORE)?;
         }
-        if self.calls(Capabilities::PADDING) && self.policy.padding(victim).is_some() {
+        if self.calls(Capabilities::PADDING) && self.policy.padded_block(victim).is_some() {
             self.has_done(Capabilities::PADDING)?;
         }
         for (at, frame) in evictions.iter().enumerate() {
@@ -461,7 +461,7 @@ impl Driver {
         for max in [0, 1, 3, self.occupants.len()] {
             together.clear();
             if self.calls(Capabilities::WRITES_TOGETHER) {
-                self.policy.write_with(victim, max, &mut together);
+                self.policy.cleaned_with(victim, max, &mut together);
             }
             if !together.is_empty() {
                 self.has_done(Capabilities::WRITES_TOGETHER)?;
@@ -489,7 +489,7 @@ impl Driver {
     }
 
     /// Writes `victim` and the pages best written with it, as `check_write_with` stored them.
-    fn write_with(&mut self, victim: Frame) -> Result<(), TestCaseError> {
+    fn cleaned_with(&mut self, victim: Frame) -> Result<(), TestCaseError> {
         let together = std::mem::take(&mut self.together);
         if !together.is_empty()
             && let Some((page, dirty)) = &mut self.occupants[victim as usize]

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use ebbpool_policy::{Policy, PolicySpec, registry};
 
 use super::{BoundQuestion, RecordedTrace};
-use crate::engine::{Chunk, Drive, Engine, Setup};
+use crate::engine::{Chunk, Engine, RunParameters, RunningEngine};
 use crate::future::Future;
 use crate::observer::NoObserver;
 
@@ -27,10 +27,10 @@ pub(super) struct Schedule {
     pub(super) bill: f64,
 }
 
-struct EngineVisitor(Setup);
+struct EngineVisitor(RunParameters);
 
 impl registry::Visitor for EngineVisitor {
-    type Out = Box<dyn Drive>;
+    type Out = Box<dyn RunningEngine>;
     fn visit<P: Policy + 'static>(self, policy: P) -> Self::Out {
         Box::new(Engine::new(policy, NoObserver, self.0))
     }
@@ -62,7 +62,7 @@ impl<'a> Schedules<'a> {
     pub(super) fn run(&self, policy: &str, prices: Option<Arc<[f64]>>) -> Option<Schedule> {
         let spec: PolicySpec = policy.parse().ok()?;
         let frames = self.question.frames_of(self.trace);
-        let setup = Setup {
+        let setup = RunParameters {
             frames,
             asymmetry: self.question.asymmetry,
             warmup: 0,

@@ -7,7 +7,7 @@ use super::{Curves, TraceStep, Traffic, for_each_part};
 use crate::engine::AtEnd;
 use crate::error::SimError;
 use crate::ids::MOST_PAGES;
-use crate::stream::Progress;
+use crate::stream::PassControl;
 
 /// The estimated page traffic of fd-static with one size of its clean pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,7 +28,7 @@ impl Curves<'_> {
     pub fn clean_pools(
         &self,
         frames: u64,
-        progress: &Progress,
+        progress: &PassControl,
     ) -> Result<Vec<CleanPool>, SimError> {
         if self.options.checkpoints.is_some() {
             return Err(SimError::CleanPoolsWithCheckpoints);

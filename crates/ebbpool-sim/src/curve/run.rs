@@ -9,13 +9,13 @@ use super::errors::PartTraffic;
 use super::lru::{LruCurve, LruStack, Traffic};
 use super::shards::{PageSample, Sampler};
 use super::{TraceStep, for_each_part};
-use crate::engine::{AtEnd, Chunk, Drive};
+use crate::engine::{AtEnd, Chunk, RunningEngine};
 use crate::error::SimError;
 use crate::guest::SimPolicy;
 use crate::probabilities;
 use crate::stream::{
-    Cell, FutureNotes, Progress, SimOptions, TraceFacts, TraceScan, check_references, columns_of,
-    setup, workers,
+    FutureNotes, PassControl, SimCell, SimOptions, TraceFacts, TraceScan, check_references,
+    columns_of, setup, workers,
 };
 use crate::sweep::{ENTRIES_PER_WAVE, LEAST_CELLS_PER_THREAD, STEPS_PER_WAVE};
 
@@ -23,7 +23,7 @@ use crate::sweep::{ENTRIES_PER_WAVE, LEAST_CELLS_PER_THREAD, STEPS_PER_WAVE};
 pub(super) struct MiniatureJob {
     pub(super) stands_for: (String, u64),
     /// The policy with a number of frames, in proportion to the sample.
-    pub(super) cell: Cell,
+    pub(super) cell: SimCell,
     pub(super) sample: PageSample,
 }
 
@@ -61,7 +61,7 @@ impl Wave {
         source: &Source,
         options: &SimOptions,
         metadata: &Metadata,
-        progress: &Progress,
+        progress: &PassControl,
     ) -> Result<Vec<Vec<PartTraffic>>, SimError> {
         let mut samplers: Vec<Sampler> = Vec::new();
         let from: Vec<usize> = self
@@ -116,7 +116,7 @@ impl Wave {
         from: &[usize],
         scans: &[Vec<TraceScan>],
         options: &SimOptions,
-        progress: &Progress,
+        progress: &PassControl,
     ) -> Result<Vec<PartRun>, SimError> {
         // A miniature's warm-up ends with the trace's, whatever part of it is in the sample.
         let uncut = SimOptions {
@@ -174,7 +174,7 @@ impl Wave {
         from: &[usize],
         source: &Source,
         metadata: &Metadata,
-        progress: &Progress,
+        progress: &PassControl,
     ) -> Result<Vec<Vec<TraceScan>>, SimError> {
         let foresight = |sampler: usize| {
             let jobs = self
@@ -193,7 +193,7 @@ impl Wave {
         }
         if (0..samplers.len()).any(|at| foresight(at) > Foresight::Nothing) {
             let mut references = 0;
-            let quiet = Progress {
+            let quiet = PassControl {
                 report: &|_| {},
                 ..*progress
             };
@@ -243,7 +243,7 @@ fn advance(
     stacks: &mut LruStacks,
     samplers: &[Sampler],
     scans: &[Vec<TraceScan>],
-    progress: &Progress,
+    progress: &PassControl,
 ) {
     let chunk_of = |(sampler, part): PartIndex| samplers[sampler].part_chunk(part);
     let mut stacks: Vec<_> = stacks.iter_mut().collect();
@@ -284,7 +284,7 @@ struct PartRun {
     job: usize,
     from: PartIndex,
     ahead: bool,
-    engine: Box<dyn Drive>,
+    engine: Box<dyn RunningEngine>,
 }
 
 impl PartRun {

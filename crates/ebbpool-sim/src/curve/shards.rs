@@ -1,6 +1,6 @@
 //! Spatially hashed samples of a trace (SHARDS: Waldspurger et al. 2015).
 
-use ebbpool_policy::{PageClass, Request};
+use ebbpool_policy::{PageClass, RecordedRequest};
 
 use crate::engine::Chunk;
 
@@ -57,13 +57,9 @@ impl PageSample {
     }
 }
 
-/// A bijection of 64 bits in which each bit of the result depends on all of the number's, the same
-/// on every machine (the finaliser of SplitMix64; Steele et al. 2014).
+/// The first number of SplitMix64 with this seed.
 fn mixed(number: u64) -> u64 {
-    let mut mixed = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    mixed ^ (mixed >> 31)
+    ebbpool_cost::mixed(number.wrapping_add(0x9e37_79b9_7f4a_7c15))
 }
 
 /// Takes a sample from a stream of references.
@@ -85,7 +81,7 @@ struct SampledPart {
     classes: Vec<PageClass>,
     references: Vec<u32>,
     /// The times and rings of the references; empty if the chunks have none.
-    requests: Vec<Request>,
+    requests: Vec<RecordedRequest>,
     /// The positions, among the references of the part, before which there is a checkpoint.
     checkpoints: Vec<usize>,
     /// References taken earlier.
@@ -229,7 +225,7 @@ mod tests {
             .map(|at| ((at * at % 60) << 1) | (at % 2))
             .collect();
         let classes: Vec<PageClass> = pages.iter().map(|page| *page as u32 + 7).collect();
-        let request = |at: usize| Request {
+        let request = |at: usize| RecordedRequest {
             time_us: at as u64,
             bypass: 5,
         };
@@ -238,7 +234,7 @@ mod tests {
         let mut part_chunk = vec![Vec::new(); 4];
         // The second chunk has pages that the first one did not have.
         for (range, count) in [(0..150, 40), (150..400, 60)] {
-            let requests: Vec<Request> = range.clone().map(request).collect();
+            let requests: Vec<RecordedRequest> = range.clone().map(request).collect();
             let references: Vec<u32> = references[range.clone()]
                 .iter()
                 .map(|reference| reference % (2 * count))

@@ -3,7 +3,7 @@
 use super::{Curves, Estimate, Traffic};
 use crate::error::SimError;
 use crate::guest::SimPolicy;
-use crate::stream::Progress;
+use crate::stream::PassControl;
 
 /// Sizes tried at a time between one that is too small and one that is large enough.
 const TRIED_AT_A_TIME: u64 = 7;
@@ -39,7 +39,7 @@ impl Curves<'_> {
         policies: &[SimPolicy],
         sizes: &[u64],
         condition: impl Fn(Traffic) -> bool,
-        progress: &Progress,
+        progress: &PassControl,
     ) -> Result<Vec<Option<SmallestMemory>>, SimError> {
         let mut sizes = sizes.to_vec();
         sizes.push(self.lru.distinct_pages().max(1));
@@ -81,7 +81,7 @@ impl Curves<'_> {
         policies: &[SimPolicy],
         sizes: impl Fn(usize) -> Vec<u64>,
         condition: &impl Fn(Traffic) -> bool,
-        progress: &Progress,
+        progress: &PassControl,
     ) -> Result<Vec<Option<SmallestMemory>>, SimError> {
         let sizes: Vec<Vec<u64>> = (0..policies.len()).map(sizes).collect();
         let requests: Vec<(&SimPolicy, u64)> = policies

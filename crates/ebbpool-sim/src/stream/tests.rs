@@ -64,11 +64,11 @@ static NEVER_STOP: AtomicBool = AtomicBool::new(false);
 
 /// The misses of two frames over the trace, with the classes reported.
 fn misses(source: &Source, asks: bool) -> Vec<(Page, Option<PageClass>)> {
-    let progress = Progress {
+    let progress = PassControl {
         report: &|_| {},
         stop: &NEVER_STOP,
     };
-    let cell = Cell {
+    let cell = SimCell {
         policy: "fifo".parse().expect("a policy"),
         frames: 2,
         asymmetry: 1.0,
@@ -80,10 +80,10 @@ fn misses(source: &Source, asks: bool) -> Vec<(Page, Option<PageClass>)> {
         queue: std::collections::VecDeque::new(),
         misses: Arc::clone(&misses),
     };
-    let engines = |mut setups: Vec<Setup>| {
+    let engines = |mut setups: Vec<RunParameters>| {
         let setup = setups.remove(0);
         Ok(vec![
-            Box::new(Engine::new(policy, NoObserver, setup)) as Box<dyn Drive>
+            Box::new(Engine::new(policy, NoObserver, setup)) as Box<dyn RunningEngine>
         ])
     };
     let options = SimOptions::default();

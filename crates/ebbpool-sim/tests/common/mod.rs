@@ -2,14 +2,14 @@
 
 use std::sync::atomic::AtomicBool;
 
-use ebbpool_sim::{Cell, Progress};
+use ebbpool_sim::{PassControl, SimCell};
 use ebbpool_trace::{Batch, Format, Metadata, PageClasses, RequestDetail, Source, Writer};
 use tempfile::TempDir;
 
 static NEVER_STOP: AtomicBool = AtomicBool::new(false);
 
 /// Progress that reports nothing and never stops.
-pub const QUIET: Progress = Progress {
+pub const QUIET: PassControl = PassControl {
     report: &|_| {},
     stop: &NEVER_STOP,
 };
@@ -129,8 +129,8 @@ pub fn file(trace: &[(u64, bool)], name: &str) -> (TempDir, Source) {
 }
 
 /// The policy of `spec` over `frames` frames.
-pub fn cell(spec: &str, frames: u64, asymmetry: f64) -> Cell {
-    Cell {
+pub fn cell(spec: &str, frames: u64, asymmetry: f64) -> SimCell {
+    SimCell {
         policy: spec.parse().expect("a policy"),
         frames,
         asymmetry,

@@ -23,7 +23,7 @@ fn of_one_home(random: &mut Random, count: u64) -> Vec<u64> {
         (product >> 64) as u64 ^ product as u64
     };
     let hash = |page: u64| folded_product(folded_product(page));
-    let from = random.any() >> random.below(40);
+    let from = random.number() >> random.below(40);
     let pages = (0..).map(|at| from.wrapping_add(at));
     let found = pages.filter(|&page| hash(page) >> 54 == 0);
     found.take(count as usize).collect()
@@ -360,7 +360,7 @@ impl Case {
                 false => 0,
             },
             crash_at: (crashes && !self.raw && random.one_in(2)).then(|| 1 + random.below(80)),
-            crash_seed: random.any(),
+            crash_seed: random.number(),
             lingers: match self.kind {
                 Kind::Window => Duration::from_millis(random.pick(&[0, 500, 1000])),
                 _ => Duration::from_millis(random.pick(&[0, 0, 0, 100, 600])),
@@ -494,7 +494,7 @@ const STEPS: [MakeStep; 20] = [
     |random, case| Step::Write {
         page: page(random, case),
         slot: random.below(SLOTS as u64),
-        value: random.any(),
+        value: random.number(),
         hold: hold(random),
         log_first: random.one_in(2),
     },
@@ -511,7 +511,7 @@ const STEPS: [MakeStep; 20] = [
     },
     |random, case| Step::Downgrade {
         page: page(random, case),
-        value: random.any(),
+        value: random.number(),
         hold: hold(random),
     },
     |random, case| Step::Two {
@@ -530,11 +530,11 @@ const STEPS: [MakeStep; 20] = [
     |_, _| Step::Allocate,
     |random, _| Step::WriteOwn {
         which: random.below(4),
-        value: random.any(),
+        value: random.number(),
     },
     |random, _| Step::Unlogged {
         which: random.below(4),
-        value: random.any(),
+        value: random.number(),
     },
     |random, _| Step::Free {
         which: random.below(4),
@@ -542,7 +542,7 @@ const STEPS: [MakeStep; 20] = [
     |_, _| Step::Commit,
     |random, case| Step::Panic {
         page: page(random, case),
-        value: random.any(),
+        value: random.number(),
         when: random.pick(&[When::BeforeAppend, When::AfterAppend, When::AfterSetLsn]),
         repair_after: random.pick(&[0, 0, 100, 5000]),
     },

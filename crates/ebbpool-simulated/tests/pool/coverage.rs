@@ -5,7 +5,7 @@ use std::mem::discriminant;
 use std::sync::Arc;
 
 use ebbpool::Log;
-use ebbpool::policy::{Access, Capabilities, DynPolicy, Entry, registry};
+use ebbpool::policy::{Access, Capabilities, DynPolicy, PolicyEntry, registry};
 
 use crate::case::{Case, Kind};
 use crate::disk::{FaultLog, FaultRates};
@@ -59,8 +59,8 @@ fn demands(policy: &mut (dyn DynPolicy + Send)) -> [(&'static str, bool); 7] {
     leaving.clear();
     policy.miss(9, None, Access::Read);
     if let Some(victim) = policy.victim(Some((9, Access::Read)), &|_| true) {
-        policy.also_leaving(victim, &mut leaving);
-        policy.write_with(victim, 4, &mut together);
+        policy.evicted_with(victim, &mut leaving);
+        policy.cleaned_with(victim, 4, &mut together);
     }
     [
         (
@@ -92,7 +92,7 @@ fn every_policy_is_drawn_and_every_kind_of_policy() {
     let mut flags = BTreeMap::<&str, BTreeSet<bool>>::new();
     for entry in registry::entries() {
         // A flag that is added has to be considered here.
-        let Entry {
+        let PolicyEntry {
             name,
             params,
             aliases: _,

@@ -5,14 +5,14 @@
 
 use std::ffi::{c_int, c_void};
 
-use super::{Kind, Open};
-use crate::code::{Answer, Code};
+use super::{FileHandle, Kind};
+use crate::code::{SqliteCode, SqliteResult};
 use crate::disk::BaseFile;
 use crate::ffi;
 use crate::fork;
 
 /// The file of the VFS below, if it serves the handle, and no child of `fork` has inherited that.
-pub(super) fn file(open: &mut Open) -> Option<&mut BaseFile> {
+pub(super) fn file(open: &mut FileHandle) -> Option<&mut BaseFile> {
     match open.is_passed && open.shared.is_own() {
         true => open.base.as_mut(),
         false => None,
@@ -20,17 +20,17 @@ pub(super) fn file(open: &mut Open) -> Option<&mut BaseFile> {
 }
 
 /// True if recovery has to come before the database is read.
-fn needs_recovery(open: &Open) -> Answer<bool> {
+fn needs_recovery(open: &FileHandle) -> SqliteResult<bool> {
     let log = format!("{}-ebb", open.shared.path);
     open.instance.base.exists(&log)
 }
 
 /// Raises the level of a handle, by the VFS below where that serves it, otherwise by `member`.
 pub(super) fn lock_or(
-    open: &mut Open,
+    open: &mut FileHandle,
     level: c_int,
-    member: impl FnOnce(&mut Open, c_int) -> Answer<()>,
-) -> Answer<()> {
+    member: impl FnOnce(&mut FileHandle, c_int) -> SqliteResult<()>,
+) -> SqliteResult<()> {
     if !open.is_passed && open.level == 0 && open.kind == Kind::Main {
         let only_reads = open.is_read_only && !needs_recovery(open)?;
         open.is_passed = open.instance.is_passed(&open.shared, only_reads)?;
@@ -58,10 +58,10 @@ pub(super) fn lock_or(
 
 /// Lowers the level of a handle.
 pub(super) fn unlock_or(
-    open: &mut Open,
+    open: &mut FileHandle,
     level: c_int,
-    member: impl FnOnce(&mut Open, c_int) -> Answer<()>,
-) -> Answer<()> {
+    member: impl FnOnce(&mut FileHandle, c_int) -> SqliteResult<()>,
+) -> SqliteResult<()> {
     let Some(base) = file(open) else {
         return member(open, level);
     };
@@ -73,7 +73,7 @@ pub(super) fn unlock_or(
     unlocked
 }
 
-fn stop_if_free(open: &mut Open) -> Answer<()> {
+fn stop_if_free(open: &mut FileHandle) -> SqliteResult<()> {
     match open.level == 0 && !open.has_index {
         true => stop(open),
         false => Ok(()),
@@ -81,7 +81,7 @@ fn stop_if_free(open: &mut Open) -> Answer<()> {
 }
 
 /// The VFS below serves the handle no longer.
-pub(super) fn stop(open: &mut Open) -> Answer<()> {
+pub(super) fn stop(open: &mut FileHandle) -> SqliteResult<()> {
     if !std::mem::take(&mut open.is_passed) {
         return Ok(());
     }
@@ -93,17 +93,17 @@ pub(super) fn stop(open: &mut Open) -> Answer<()> {
 }
 
 /// True if a handle of any process is about to write.
-pub(super) fn is_reserved(open: &mut Open) -> Answer<bool> {
-    let base = open.base.as_mut().ok_or(Code::IO)?;
+pub(super) fn is_reserved(open: &mut FileHandle) -> SqliteResult<bool> {
+    let base = open.base.as_mut().ok_or(SqliteCode::IO)?;
     let mut reserved = 0;
     let handle = base.handle();
     // SAFETY: the handle is open, and there is a place for the answer.
-    Code::check(unsafe { ((*(*handle).methods).xCheckReservedLock)(handle, &mut reserved) })?;
+    SqliteCode::check(unsafe { ((*(*handle).methods).xCheckReservedLock)(handle, &mut reserved) })?;
     Ok(reserved != 0)
 }
 
 /// Passes a control on.
-pub(super) fn control(open: &mut Open, operation: c_int, argument: *mut c_void) -> c_int {
+pub(super) fn control(open: &mut FileHandle, operation: c_int, argument: *mut c_void) -> c_int {
     let Some(base) = open.base.as_mut() else {
         return ffi::NOTFOUND;
     };
@@ -118,7 +118,7 @@ pub(super) fn control(open: &mut Open, operation: c_int, argument: *mut c_void) 
 ///
 /// As `xShmMap`.
 pub(super) unsafe fn shm_map(
-    open: &mut Open,
+    open: &mut FileHandle,
     region: c_int,
     bytes: c_int,
     extend: c_int,
@@ -135,7 +135,7 @@ pub(super) unsafe fn shm_map(
 }
 
 /// Locks slots of the WAL.
-pub(super) fn shm_lock(open: &mut Open, offset: c_int, count: c_int, flags: c_int) -> c_int {
+pub(super) fn shm_lock(open: &mut FileHandle, offset: c_int, count: c_int, flags: c_int) -> c_int {
     match with_index(open) {
         Ok(handle) => {
             let _gate = fork::gate();
@@ -147,7 +147,7 @@ pub(super) fn shm_lock(open: &mut Open, offset: c_int, count: c_int, flags: c_in
 }
 
 /// A barrier.
-pub(super) fn shm_barrier(open: &mut Open) {
+pub(super) fn shm_barrier(open: &mut FileHandle) {
     if let Ok(handle) = with_index(open) {
         // SAFETY: the handle is open.
         unsafe { ((*(*handle).methods).xShmBarrier)(handle) };
@@ -155,7 +155,7 @@ pub(super) fn shm_barrier(open: &mut Open) {
 }
 
 /// Gives the index of the WAL back, also in a child that has inherited it: the VFS below requires that before it closes the handle.
-pub(super) fn shm_unmap(open: &mut Open, delete: c_int) -> c_int {
+pub(super) fn shm_unmap(open: &mut FileHandle, delete: c_int) -> c_int {
     let is_own = open.shared.is_own();
     let Some(handle) = indexed(open) else {
         return ffi::OK;
@@ -173,14 +173,14 @@ pub(super) fn shm_unmap(open: &mut Open, delete: c_int) -> c_int {
 }
 
 /// The handle of the VFS below, if that has indexes of WALs, for a process that has not inherited it.
-fn with_index(open: &mut Open) -> Answer<*mut ffi::File> {
+fn with_index(open: &mut FileHandle) -> SqliteResult<*mut ffi::File> {
     match open.shared.is_own() {
-        true => indexed(open).ok_or(Code::IO),
-        false => Err(Code::MISUSE),
+        true => indexed(open).ok_or(SqliteCode::IO),
+        false => Err(SqliteCode::MISUSE),
     }
 }
 
-fn indexed(open: &mut Open) -> Option<*mut ffi::File> {
+fn indexed(open: &mut FileHandle) -> Option<*mut ffi::File> {
     let handle = open.base.as_mut()?.handle();
     // SAFETY: the handle is open.
     let version = unsafe { (*(*handle).methods).iVersion };

@@ -25,9 +25,9 @@ pub(crate) unsafe extern "C" fn shm_map(
     let mut pointer = std::ptr::null_mut();
     let code = guarded(|| {
         let is_first = !open.has_index;
-        let found = open.with(|family| {
-            family.index.users += u32::from(is_first);
-            let index = &mut family.index;
+        let found = open.with(|state| {
+            state.index.users += u32::from(is_first);
+            let index = &mut state.index;
             let found = index.region(region as usize, bytes as usize, extend != 0);
             Ok(found)
         })?;
@@ -58,23 +58,23 @@ pub(crate) unsafe extern "C" fn shm_lock(
         let slots = offset as usize..(offset + count) as usize;
         let (number, mut held) = (open.number, open.slots);
         if flags & ffi::SHM_UNLOCK != 0 {
-            let answer = open.with(|family| {
+            let answer = open.with(|state| {
                 if slots.contains(&WRITER) {
-                    family.wal_writer_ends();
+                    state.wal_writer_ends();
                 }
-                family.index.unlock(&mut held, slots);
+                state.index.unlock(&mut held, slots);
                 Ok(())
             });
             open.slots = held;
             return answer;
         }
         let exclusive = flags & ffi::SHM_EXCLUSIVE != 0;
-        open.with(|family| {
-            let writes = family
+        open.with(|state| {
+            let writes = state
                 .index
                 .lock(number, &mut held, slots.clone(), exclusive)?;
             if writes {
-                family.wal_writer_begins();
+                state.wal_writer_begins();
             }
             Ok(())
         })?;
@@ -104,8 +104,8 @@ pub(crate) unsafe extern "C" fn shm_unmap(file: *mut File, delete: c_int) -> c_i
             return Ok(());
         }
         let mut held = open.slots;
-        let answer = open.with(|family| {
-            family.index.leave(&mut held);
+        let answer = open.with(|state| {
+            state.index.leave(&mut held);
             Ok(())
         });
         open.slots = held;

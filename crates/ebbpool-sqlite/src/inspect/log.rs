@@ -5,9 +5,9 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 
-use crate::code::{Answer, Code};
-use crate::delta_log::{self, HEADER, Heads, RECORD, Record, SLOTS, Section};
-use crate::fit::FitCheck;
+use crate::code::{SqliteCode, SqliteResult};
+use crate::delta_log::{self, HEADER, Heads, PageDelta, RECORD, Record, SLOTS};
+use crate::log_match::LogMatch;
 
 /// What `-ebb` holds.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -59,7 +59,7 @@ pub(super) fn summarize(file: &File, first: &[u8], bytes: u64) -> io::Result<Del
     let length = file.metadata()?.len();
     let read = |at: u64, into: &mut [u8]| {
         // While its owner writes, a log may end before its length says so.
-        file.read_exact_at(into, at).map_err(|_| Code::IO)
+        file.read_exact_at(into, at).map_err(|_| SqliteCode::IO)
     };
     let summary = read_log(length, first, bytes, read, |_, _, _| ());
     summary.map_err(|_| io::Error::other("its log cannot be read"))
@@ -70,10 +70,10 @@ pub(super) fn read_log(
     length: u64,
     first: &[u8],
     bytes: u64,
-    mut read: impl FnMut(u64, &mut [u8]) -> Answer<()>,
-    mut each: impl FnMut(&Record, &[Section], &[u8]),
-) -> Answer<DeltaLogSummary> {
-    let mut check = FitCheck::new(first);
+    mut read: impl FnMut(u64, &mut [u8]) -> SqliteResult<()>,
+    mut each: impl FnMut(&Record, &[PageDelta], &[u8]),
+) -> SqliteResult<DeltaLogSummary> {
+    let mut check = LogMatch::new(first);
     let mut changed = HashSet::new();
     let mut pages = 0;
     let heads = Heads::read(length, &mut read)?;
@@ -129,17 +129,18 @@ pub(super) fn read_log(
 /// The number of an epoch that is behind the end of the log: damage has ended it. No process may have the database open.
 pub(super) fn epoch_behind(file: &File, first: &[u8]) -> io::Result<Option<u32>> {
     let length = file.metadata()?.len();
-    let mut read = |at: u64, into: &mut [u8]| file.read_exact_at(into, at).map_err(|_| Code::IO);
+    let mut read =
+        |at: u64, into: &mut [u8]| file.read_exact_at(into, at).map_err(|_| SqliteCode::IO);
     let mut look = || {
         let heads = Heads::read(length, &mut read)?;
-        let header = heads.of_mark(FitCheck::new(first).marked_generation());
+        let header = heads.of_mark(LogMatch::new(first).marked_generation());
         let Some(header) = header.filter(|_| heads.later.is_none()) else {
             return Ok(None);
         };
         let scanned = delta_log::scan(length, &header, &mut read, |_, _, _, _| ())?;
         delta_log::epoch_behind(length, &header, &scanned, &mut read)
     };
-    look().map_err(|_: Code| io::Error::other("its log cannot be read"))
+    look().map_err(|_: SqliteCode| io::Error::other("its log cannot be read"))
 }
 
 /// Reads bytes as a log over a database of which `first` is the begin, and applies its sections to a page: for fuzzing.
@@ -150,12 +151,12 @@ pub fn check_bytes_of_log(bytes: &[u8], first: &[u8]) -> DeltaLogSummary {
     begin[..count].copy_from_slice(&first[..count]);
     let mut page = vec![0; 1 << 16];
     let read = |at: u64, into: &mut [u8]| {
-        let at = usize::try_from(at).map_err(|_| Code::IO)?;
-        let from = bytes.get(at..at + into.len()).ok_or(Code::IO)?;
+        let at = usize::try_from(at).map_err(|_| SqliteCode::IO)?;
+        let from = bytes.get(at..at + into.len()).ok_or(SqliteCode::IO)?;
         into.copy_from_slice(from);
         Ok(())
     };
-    let each = |_: &Record, sections: &[Section], bytes: &[u8]| {
+    let each = |_: &Record, sections: &[PageDelta], bytes: &[u8]| {
         for section in sections {
             delta_log::apply(section.runs(bytes), &mut page);
         }

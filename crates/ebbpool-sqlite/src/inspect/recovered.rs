@@ -6,9 +6,9 @@ use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
 
 use super::{SqliteInspection, beside, log, open_if_there, open_to_read, read_start};
-use crate::code::Code;
+use crate::code::SqliteCode;
 use crate::delta_log::{self, Heads};
-use crate::fit::FitCheck;
+use crate::log_match::LogMatch;
 use crate::store::unmark;
 use crate::wal_log::{WalCursor, WalFrame};
 
@@ -73,10 +73,10 @@ fn take_in_wal(copy: &File, wal: &File) -> io::Result<()> {
 /// Applies the epochs of a log; `first` is the begin of the database with its mark.
 fn take_in_log(copy: &File, file: &File, first: &[u8]) -> io::Result<()> {
     let length = file.metadata()?.len();
-    let read = |at: u64, into: &mut [u8]| file.read_exact_at(into, at).map_err(|_| Code::IO);
-    let unread = |_: Code| io::Error::other("its log cannot be read");
+    let read = |at: u64, into: &mut [u8]| file.read_exact_at(into, at).map_err(|_| SqliteCode::IO);
+    let unread = |_: SqliteCode| io::Error::other("its log cannot be read");
     let heads = Heads::read(length, read).map_err(unread)?;
-    let page_size = match heads.of_mark(FitCheck::new(first).marked_generation()) {
+    let page_size = match heads.of_mark(LogMatch::new(first).marked_generation()) {
         Some(header) => u64::from(header.page_size),
         None => return Ok(()),
     };

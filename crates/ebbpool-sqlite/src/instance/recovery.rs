@@ -1,17 +1,17 @@
 //! Takes a database over: has SQLite bring it to a state without journal and WAL, makes that durable, and reads the log.
 
 use super::Instance;
-use crate::code::{Answer, Code};
+use crate::code::{SqliteCode, SqliteResult};
+use crate::database_state::DatabaseState;
 use crate::disk::BaseFile;
 use crate::encrypted;
-use crate::family::Family;
 use crate::ffi;
 use crate::fork;
-use crate::mirror::{self, Shadow};
+use crate::mirror::{self, SuiteCopy};
 use crate::options::LogKind;
 use crate::owner::{self, FileIdentity};
-use crate::shared::{Shared, State};
-use crate::store::{Store, Taking, is_marked, is_plain};
+use crate::shared::{Ownership, SharedDatabase};
+use crate::store::{DurableFiles, Taking, is_marked, is_plain};
 
 impl Instance {
     /// Makes the files this process's alone, after SQLite has brought them to a state without journal and WAL.
@@ -19,24 +19,24 @@ impl Instance {
     /// # Errors
     ///
     /// `BUSY` if another process has the database, or a handle of this one that SQLite's own VFS serves.
-    pub(crate) fn own(&self, shared: &Shared) -> Answer<()> {
+    pub(crate) fn own(&self, shared: &SharedDatabase) -> SqliteResult<()> {
         let mut writer = shared.writer()?;
         {
             let mut inner = shared.lock()?;
             match &inner.state {
                 // SQLite's own VFS serves it, or is to.
-                State::Free if inner.passing > 0 || inner.refusal.is_some() => {
-                    return Err(Code::BUSY);
+                Ownership::Free if inner.passing > 0 || inner.refusal.is_some() => {
+                    return Err(SqliteCode::BUSY);
                 }
-                State::Free => inner.is_owning = true,
+                Ownership::Free => inner.is_owning = true,
                 _ => return Ok(()),
             }
         }
         let taken = self.take_over(shared);
         let mut inner = shared.lock()?;
         inner.is_owning = false;
-        let (store, mut family) = taken.inspect_err(|code| {
-            if *code == Code::CANT_OPEN {
+        let (store, mut state) = taken.inspect_err(|code| {
+            if *code == SqliteCode::CANT_OPEN {
                 let text = format!(
                     "{0}: its log belongs to another version of it, is damaged, was deleted, or a later release of Ebbpool has written it; see: ebbpool sqlite check {0}",
                     shared.path
@@ -44,10 +44,10 @@ impl Instance {
                 self.log(*code, &text);
             }
         })?;
-        family.options.window = inner.window().unwrap_or(family.options.window);
-        shared.set_due(family.next_work());
+        state.options.window = inner.window().unwrap_or(state.options.window);
+        shared.set_due(state.next_work());
         inner.identity = FileIdentity::of(&shared.path);
-        inner.state = State::Owned(Box::new(family));
+        inner.state = Ownership::Owned(Box::new(state));
         *writer = Some(store);
         drop(inner);
         shared.publish_health(self.now());
@@ -55,7 +55,7 @@ impl Instance {
         Ok(())
     }
 
-    fn take_over(&self, shared: &Shared) -> Answer<(Store, Family)> {
+    fn take_over(&self, shared: &SharedDatabase) -> SqliteResult<(DurableFiles, DatabaseState)> {
         let flags = ffi::OPEN_READWRITE | ffi::OPEN_MAIN_DB;
         let mut file = BaseFile::open(self.base, &shared.path, flags)?;
         let lock = self.lock_recovered(shared, &mut file)?;
@@ -69,7 +69,11 @@ impl Instance {
     }
 
     /// Locks the database when it has no journal and no WAL, and has SQLite take them in where it has.
-    fn lock_recovered(&self, shared: &Shared, file: &mut BaseFile) -> Answer<owner::OwnerLock> {
+    fn lock_recovered(
+        &self,
+        shared: &SharedDatabase,
+        file: &mut BaseFile,
+    ) -> SqliteResult<owner::OwnerLock> {
         let (journal, wal) = (
             format!("{}-journal", shared.path),
             format!("{}-wal", shared.path),
@@ -112,12 +116,12 @@ impl Instance {
             drop(lock);
             file.unlock();
         }
-        recovered.and(Err(Code::BUSY))
+        recovered.and(Err(SqliteCode::BUSY))
     }
 
     /// Makes it durable that SQLite has deleted a journal and a WAL: after a power cut they would be taken in once more,
     /// although the database in place has become newer. The caller holds the database locked.
-    fn forget_recovered(&self, journal: &str, wal: &str) -> Answer<()> {
+    fn forget_recovered(&self, journal: &str, wal: &str) -> SqliteResult<()> {
         for (path, kind) in [(journal, ffi::OPEN_MAIN_JOURNAL), (wal, ffi::OPEN_WAL)] {
             let flags = ffi::OPEN_READWRITE | ffi::OPEN_CREATE | kind;
             let mut file = BaseFile::open(self.base, path, flags)?;
@@ -130,7 +134,7 @@ impl Instance {
     }
 
     /// True if a journal would roll a transaction back. Other journals stay where SQLite is to make them persist.
-    fn has_hot_journal(&self, journal: &str) -> Answer<bool> {
+    fn has_hot_journal(&self, journal: &str) -> SqliteResult<bool> {
         /// Attempts to open a file that is there, before it counts as one that cannot be opened.
         const ATTEMPTS: usize = 100;
         let flags = ffi::OPEN_READONLY | ffi::OPEN_MAIN_JOURNAL;
@@ -146,19 +150,19 @@ impl Instance {
                 }
                 // Another process has committed, and deleted it, and the next one may have made its own: the database is not locked
                 // yet.
-                Err(Code::CANT_OPEN) => {}
+                Err(SqliteCode::CANT_OPEN) => {}
                 Err(code) => return Err(code),
             }
         }
-        Err(Code::CANT_OPEN)
+        Err(SqliteCode::CANT_OPEN)
     }
 
     fn take_files(
         &self,
-        shared: &Shared,
+        shared: &SharedDatabase,
         file: BaseFile,
         lock: owner::OwnerLock,
-    ) -> Result<(Store, Family), (Code, Option<BaseFile>)> {
+    ) -> Result<(DurableFiles, DatabaseState), (SqliteCode, Option<BaseFile>)> {
         let mut random = [0u8; 8];
         self.base.randomness(&mut random);
         let random = u64::from_le_bytes(random);
@@ -170,31 +174,31 @@ impl Instance {
             lock: Some(lock),
         };
         let open = || {
-            let mut store = Store::take_over(base, &path, options, taking, random)?;
-            let mut family = Family::new(base, &mut store, *options, self.now())?;
+            let mut store = DurableFiles::take_over(base, &path, options, taking, random)?;
+            let mut state = DatabaseState::new(base, &mut store, *options, self.now())?;
             if options.log == LogKind::Wal && store.kind() == LogKind::Deltas {
-                if let Some(pages) = family.pool() {
+                if let Some(pages) = state.pool() {
                     store.bring_in_place(&pages, false)?;
                 }
                 store.use_wal()?;
-                family.note_places();
+                state.note_places();
             }
-            Ok((store, family))
+            Ok((store, state))
         };
         match open() {
-            Ok((store, mut family)) => {
-                family.shadow = shadow;
-                Ok((store, family))
+            Ok((store, mut state)) => {
+                state.shadow = shadow;
+                Ok((store, state))
             }
-            Err(code) => Err((code, shadow.and_then(Shadow::into_real))),
+            Err(code) => Err((code, shadow.and_then(SuiteCopy::into_real))),
         }
     }
 
     /// Has SQLite itself roll a journal back and take a WAL in, on the VFS below.
     #[allow(unsafe_code)]
-    fn recover(&self, path: &str) -> Answer<()> {
+    fn recover(&self, path: &str) -> SqliteResult<()> {
         let Ok(path) = std::ffi::CString::new(path) else {
-            return Err(Code::CANT_OPEN);
+            return Err(SqliteCode::CANT_OPEN);
         };
         let statements = c"PRAGMA locking_mode=EXCLUSIVE; SELECT 1 FROM sqlite_master LIMIT 1; PRAGMA wal_checkpoint(TRUNCATE);";
         let flags = ffi::OPEN_READWRITE | ffi::OPEN_PRIVATECACHE;
@@ -211,13 +215,13 @@ impl Instance {
                 code = (api.exec)(database, statements.as_ptr(), null, null, null);
             }
             (api.close)(database);
-            Code::check(code)
+            SqliteCode::check(code)
         }
     }
 }
 
 /// True if a process that did not close the database has left its mark.
-fn is_left_marked(file: &mut BaseFile) -> Answer<bool> {
+fn is_left_marked(file: &mut BaseFile) -> SqliteResult<bool> {
     let mut header = [0; 100];
     file.read(0, &mut header)?;
     Ok(is_plain(&header) && is_marked(&header))

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
 use super::{PageImage, WatchedCommit};
-use crate::delta_log::{Draft, RECORD, RECORDS};
+use crate::delta_log::{EpochDraft, RECORD, RECORDS};
 use crate::disk::{BLOCK, whole_blocks};
 use crate::options::Options;
 use crate::wal_log::FRAME;
@@ -107,7 +107,7 @@ impl WindowModel {
             }
             return;
         }
-        let mut draft = Draft::new();
+        let mut draft = EpochDraft::new();
         let mut whole = 0;
         for (number, page) in pages {
             match &page.latest {

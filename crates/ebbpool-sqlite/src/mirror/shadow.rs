@@ -7,7 +7,7 @@ use std::ffi::{CStr, c_char, c_int, c_void};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 
-use crate::code::{Answer, Code};
+use crate::code::{SqliteCode, SqliteResult};
 use crate::disk::{BaseFile, BaseVfs};
 use crate::ffi::{self, File, IoMethods, Vfs};
 use crate::sync::lock;
@@ -23,21 +23,21 @@ fn with_files<R>(with: impl FnOnce(&mut HashMap<String, Content>) -> R) -> R {
     with(lock(&FILES).get_or_insert_default())
 }
 
-/// The copy of one database, which goes with its family.
-pub(crate) struct Shadow {
+/// The copy of one database, which goes with its state.
+pub(crate) struct SuiteCopy {
     base: BaseVfs,
     path: String,
     /// The real database, locked.
     real: Option<BaseFile>,
 }
 
-impl Shadow {
+impl SuiteCopy {
     /// Copies a database.
     pub(crate) fn new(
         base: BaseVfs,
         path: &str,
         real: &mut BaseFile,
-    ) -> Answer<(Shadow, BaseFile)> {
+    ) -> SqliteResult<(SuiteCopy, BaseFile)> {
         static COPIES: AtomicU64 = AtomicU64::new(0);
         let mut content = vec![0; real.length()? as usize];
         let mut piece = vec![0; PIECE];
@@ -51,7 +51,7 @@ impl Shadow {
         }
         let path = format!("{}:{path}", COPIES.fetch_add(1, Ordering::Relaxed));
         with_files(|files| files.insert(path.clone(), Arc::new(Mutex::new(content))));
-        let shadow = Shadow {
+        let shadow = SuiteCopy {
             base: vfs(base),
             path,
             real: None,
@@ -62,7 +62,7 @@ impl Shadow {
     }
 
     /// Has the real database stay locked as long as the copy lives.
-    pub(crate) fn of(mut self, real: BaseFile) -> Shadow {
+    pub(crate) fn of(mut self, real: BaseFile) -> SuiteCopy {
         self.real = Some(real);
         self
     }
@@ -80,13 +80,13 @@ impl Shadow {
         self.real.as_mut().is_some_and(BaseFile::has_moved)
     }
 
-    /// The real database, where there will be no family.
+    /// The real database, where there will be no state of it.
     pub(crate) fn into_real(mut self) -> Option<BaseFile> {
         self.real.take()
     }
 }
 
-impl Drop for Shadow {
+impl Drop for SuiteCopy {
     fn drop(&mut self) {
         with_files(|files| files.retain(|path, _| !path.starts_with(&self.path)));
     }
@@ -249,11 +249,11 @@ unsafe extern "C" fn shm_map(
     _extend: c_int,
     _out: *mut *mut c_void,
 ) -> c_int {
-    Code::IO.0
+    SqliteCode::IO.0
 }
 
 unsafe extern "C" fn shm_lock(_file: *mut File, _at: c_int, _count: c_int, _flags: c_int) -> c_int {
-    Code::IO.0
+    SqliteCode::IO.0
 }
 
 unsafe extern "C" fn shm_barrier(_file: *mut File) {}

@@ -3,14 +3,14 @@
 use std::collections::{BTreeSet, HashMap, HashSet};
 
 use super::mark::has_size;
-use super::{RUN, Run, Store, is_marked, marked_generation};
-use crate::code::{Answer, Code};
-use crate::delta_log::Section;
+use super::{DurableFiles, RUN, Run, is_marked, marked_generation};
+use crate::code::{SqliteCode, SqliteResult};
+use crate::delta_log::PageDelta;
 use crate::disk::whole_blocks;
 use crate::ffi;
-use crate::home::Pages;
 use crate::options::LogKind;
 use crate::owner::FileIdentity;
+use crate::page_cache::PageCache;
 
 /// Bytes of slices after which one makes them durable, so that the sync at the end is short.
 const SYNC: u64 = 4 << 20;
@@ -51,7 +51,7 @@ impl Slices {
     }
 
     /// `-ebb` has another epoch.
-    pub(super) fn note_epoch(&mut self, sections: &[Section]) {
+    pub(super) fn note_epoch(&mut self, sections: &[PageDelta]) {
         self.wal_is_current = false;
         for section in sections {
             self.appended.remove(&section.page);
@@ -68,10 +68,10 @@ impl Slices {
     }
 }
 
-impl Store {
+impl DurableFiles {
     /// The pages beyond this one are in no version of the database that a crash could leave behind, so that they may be
     /// written in place before a log has them (invariant 2).
-    pub(super) fn end_in_place(&mut self) -> Answer<u32> {
+    pub(super) fn end_in_place(&mut self) -> SqliteResult<u32> {
         let length = self.database.length()?;
         Ok(match length {
             // SQLite deletes a WAL beside an empty database, and `-wal` may hold a commit that is not in place.
@@ -83,8 +83,13 @@ impl Store {
         })
     }
 
-    /// Writes a page in place together with its neighbours: see [`Store::write_run`].
-    pub(super) fn place_page(&mut self, run: &mut Run, page: u32, image: &[u8]) -> Answer<()> {
+    /// Writes a page in place together with its neighbours: see [`DurableFiles::write_run`].
+    pub(super) fn place_page(
+        &mut self,
+        run: &mut Run,
+        page: u32,
+        image: &[u8],
+    ) -> SqliteResult<()> {
         if page != run.next || run.bytes.len() >= RUN {
             self.write_run(run)?;
             run.begin = page;
@@ -95,7 +100,7 @@ impl Store {
     }
 
     /// Writes the rest of a run in place.
-    fn write_run(&mut self, run: &mut Run) -> Answer<()> {
+    fn write_run(&mut self, run: &mut Run) -> SqliteResult<()> {
         if run.bytes.is_empty() {
             return Ok(());
         }
@@ -107,7 +112,7 @@ impl Store {
     }
 
     /// Makes pages durable that were written beyond the end: they belong to the database with the next commit in `-wal`.
-    pub(super) fn end_run(&mut self, run: &mut Run) -> Answer<()> {
+    pub(super) fn end_run(&mut self, run: &mut Run) -> SqliteResult<()> {
         self.write_run(run)?;
         self.database.sync()?;
         self.written.syncs += 1;
@@ -116,11 +121,15 @@ impl Store {
 
     /// Brings in place what the logs hold. With `removes_mark` the database in place is one that other programs may write;
     /// the next record sets the mark again.
-    pub(crate) fn bring_in_place(&mut self, pages: &Pages, removes_mark: bool) -> Answer<()> {
+    pub(crate) fn bring_in_place(
+        &mut self,
+        pages: &PageCache,
+        removes_mark: bool,
+    ) -> SqliteResult<()> {
         self.do_slice(pages, removes_mark, u64::MAX).map(drop)
     }
 
-    /// Does a slice of what [`Store::bring_in_place`] does, of about `bytes` bytes, and returns true if it was the last one. Between
+    /// Does a slice of what [`DurableFiles::bring_in_place`] does, of about `bytes` bytes, and returns true if it was the last one. Between
     /// two slices epochs may be written.
     ///
     /// # Errors
@@ -128,17 +137,17 @@ impl Store {
     /// Then the next slice is the first one again, and what is in `-wal` stays there.
     pub(crate) fn do_slice(
         &mut self,
-        pages: &Pages,
+        pages: &PageCache,
         removes_mark: bool,
         bytes: u64,
-    ) -> Answer<bool> {
+    ) -> SqliteResult<bool> {
         let is_whole = bytes == u64::MAX || self.slices.done >= MOST_SLICES;
         let bytes = if is_whole { u64::MAX } else { bytes };
         let mut done = self.go_on(pages, bytes);
         while is_whole && done == Ok(false) {
             done = self.go_on(pages, bytes);
         }
-        if done == Err(Code(ffi::FULL)) && self.is_closing && self.give_reserve_back() {
+        if done == Err(SqliteCode(ffi::FULL)) && self.is_closing && self.give_reserve_back() {
             self.slices = Slices::default();
             done = self.go_on(pages, u64::MAX);
             while done == Ok(false) {
@@ -172,7 +181,7 @@ impl Store {
         file.truncate(end).and_then(|()| file.sync()).is_ok()
     }
 
-    fn go_on(&mut self, pages: &Pages, bytes: u64) -> Answer<bool> {
+    fn go_on(&mut self, pages: &PageCache, bytes: u64) -> SqliteResult<bool> {
         if self.wal_needed && !self.place_some(bytes)? {
             return Ok(false);
         }
@@ -188,7 +197,7 @@ impl Store {
 
     /// Logs some of the pages that only `-ebb` has, as one commit of `-wal`, which the last slice completes; those beyond the end
     /// go in place at once.
-    fn log_some(&mut self, pages: &Pages, bytes: u64) -> Answer<()> {
+    fn log_some(&mut self, pages: &PageCache, bytes: u64) -> SqliteResult<()> {
         let frames = self.wal.open_frames();
         // Frames that were taken back are those of no commit.
         if self
@@ -231,7 +240,7 @@ impl Store {
                 self.place_page(&mut run, page, &image)?;
                 self.slices.appended.insert(page);
             } else {
-                let file = self.wal_file.as_mut().ok_or(Code::IO)?;
+                let file = self.wal_file.as_mut().ok_or(SqliteCode::IO)?;
                 self.wal.append(file, page, &image, 0)?;
                 logging.frames += 1;
             }
@@ -240,7 +249,7 @@ impl Store {
         self.write_run(&mut run)?;
         if !logging.left.is_empty() {
             if self.slices.unsynced >= SYNC {
-                let file = self.wal_file.as_mut().ok_or(Code::IO)?;
+                let file = self.wal_file.as_mut().ok_or(SqliteCode::IO)?;
                 self.wal.sync_open_frames(file)?;
                 self.written.syncs += 1;
                 self.sync_appended()?;
@@ -253,7 +262,7 @@ impl Store {
         self.sync_appended()?;
         let first = durable(1)?;
         let marked = self.with_mark(1, &first);
-        let file = self.wal_file.as_mut().ok_or(Code::IO)?;
+        let file = self.wal_file.as_mut().ok_or(SqliteCode::IO)?;
         self.wal
             .append(file, 1, marked.as_deref().unwrap_or(&first), self.size)?;
         let images = self.commit_wal(self.size)?;
@@ -263,7 +272,7 @@ impl Store {
         Ok(())
     }
 
-    fn sync_appended(&mut self) -> Answer<()> {
+    fn sync_appended(&mut self) -> SqliteResult<()> {
         if !self.slices.appended.is_empty() {
             self.database.sync()?;
             self.written.syncs += 1;
@@ -273,7 +282,7 @@ impl Store {
 
     /// Brings in place what only `-wal` holds, unless it is the log. Where `-ebb` has epochs, a checkpoint has begun and failed,
     /// and `-wal` does not have all of them.
-    pub(crate) fn place_what_is_only_in_wal(&mut self) -> Answer<()> {
+    pub(crate) fn place_what_is_only_in_wal(&mut self) -> SqliteResult<()> {
         match self.kind == LogKind::Deltas && self.wal_needed && self.deltas.epochs == 0 {
             true => self.place(),
             false => Ok(()),
@@ -281,7 +290,7 @@ impl Store {
     }
 
     /// Brings in place what `-wal` holds, all of it (invariant 2), and lets the logs begin anew.
-    pub(crate) fn place(&mut self) -> Answer<()> {
+    pub(crate) fn place(&mut self) -> SqliteResult<()> {
         let placed = self.place_some(u64::MAX).and_then(|_| self.end_placing());
         if placed.is_err() {
             self.slices = Slices::default();
@@ -290,7 +299,7 @@ impl Store {
     }
 
     /// Writes some of the pages in place that `-wal` holds, and returns true if that was the rest of them.
-    fn place_some(&mut self, bytes: u64) -> Answer<bool> {
+    fn place_some(&mut self, bytes: u64) -> SqliteResult<bool> {
         let placed = &self.slices.placed;
         let is_left = |(page, at): &(u32, u64)| *page <= self.size && placed.get(page) != Some(at);
         let left: Vec<(u32, u64)> = self.stored.images().into_iter().filter(is_left).collect();
@@ -299,7 +308,7 @@ impl Store {
         let mut run = Run::default();
         let mut image = vec![0; self.page_size];
         for (page, at) in &left[..count] {
-            let file = self.wal_file.as_mut().ok_or(Code::IO)?;
+            let file = self.wal_file.as_mut().ok_or(SqliteCode::IO)?;
             file.read(*at, &mut image)?;
             self.place_page(&mut run, *page, &image)?;
         }
@@ -316,7 +325,7 @@ impl Store {
     }
 
     /// All that `-wal` holds is written in place, and no log has more: makes it durable.
-    fn end_placing(&mut self) -> Answer<()> {
+    fn end_placing(&mut self) -> SqliteResult<()> {
         let length = u64::from(self.size) * self.page_size as u64;
         if self.database.length()? != length {
             self.database.truncate(length)?;
@@ -339,7 +348,7 @@ impl Store {
     }
 
     /// Lets the logs begin anew: the database is durable that has all of them (invariant 3).
-    fn begin_anew(&mut self) -> Answer<()> {
+    fn begin_anew(&mut self) -> SqliteResult<()> {
         self.deltas.ready = false;
         match self.kind {
             LogKind::Deltas if self.deltas.file.is_some() && self.marked.is_some() => {
@@ -372,7 +381,7 @@ impl Store {
     }
 
     /// Sends epochs to `-wal` from now on. All that `-ebb` has is in place.
-    pub(crate) fn use_wal(&mut self) -> Answer<()> {
+    pub(crate) fn use_wal(&mut self) -> SqliteResult<()> {
         if self.deltas.file.is_some() {
             self.forget_empty_deltas()?;
         }
@@ -382,7 +391,7 @@ impl Store {
     }
 
     /// Makes every commit in `-wal` invalid, all of which is in place.
-    pub(super) fn cut_off_wal(&mut self) -> Answer<()> {
+    pub(super) fn cut_off_wal(&mut self) -> SqliteResult<()> {
         // Whatever becomes of the write, no commit follows the header that was there.
         self.wal.clear();
         if let Some(file) = &mut self.wal_file {
@@ -397,9 +406,9 @@ impl Store {
     }
 
     /// Leaves a plain database behind: removes the mark and the logs, all of which is in place.
-    pub(crate) fn leave(&mut self) -> Answer<()> {
+    pub(crate) fn leave(&mut self) -> SqliteResult<()> {
         if !self.is_in_place() || self.wal_needed {
-            return Err(Code::IO);
+            return Err(SqliteCode::IO);
         }
         if self.may_have_first_page {
             // Neither its page nor that this is gone is durable.
@@ -441,11 +450,11 @@ impl Store {
     }
 
     /// True if the database has another name by now, and SQLite uses the `-wal` that has stayed for one of the old name.
-    fn wal_is_taken(&mut self) -> Answer<bool> {
+    fn wal_is_taken(&mut self) -> SqliteResult<bool> {
         if !self.has_moved() {
             return Ok(false);
         }
-        let file = self.wal_file.as_mut().ok_or(Code::IO)?;
+        let file = self.wal_file.as_mut().ok_or(SqliteCode::IO)?;
         let mut header = [0; crate::wal_log::HEADER as usize];
         file.read(0, &mut header)?;
         Ok(self.wal.is_foreign(&header))
@@ -457,7 +466,7 @@ impl Store {
         path: &str,
         identity: Option<FileIdentity>,
         durable: bool,
-    ) -> Answer<()> {
+    ) -> SqliteResult<()> {
         match FileIdentity::is_other(path, &identity) {
             true => Ok(()),
             false => self.base.delete(path, durable),
@@ -479,7 +488,7 @@ impl Store {
 
     /// Where a log was deleted or another file has its name, brings in place what the open file still holds, and lets go of
     /// it: the next process would not find it. A foreign file is moved aside.
-    pub(super) fn replace_lost_logs(&mut self, pages: &Pages) -> Answer<()> {
+    pub(super) fn replace_lost_logs(&mut self, pages: &PageCache) -> SqliteResult<()> {
         if self.has_moved() {
             // The logs, too: their directory has another name, or another one is mounted over it. The open files are those that
             // belong together.

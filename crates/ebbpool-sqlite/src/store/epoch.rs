@@ -5,16 +5,16 @@ use std::borrow::Cow;
 use super::checkpoint::Slices;
 use super::mark::empty_like;
 use super::{
-    LONG_RECORD, LONGEST_CHAIN, PlaceChange, Run, STEP, Store, fingerprint, is_plain,
+    DurableFiles, LONG_RECORD, LONGEST_CHAIN, PlaceChange, Run, STEP, fingerprint, is_plain,
     now_in_milliseconds,
 };
-use crate::code::{Answer, Code};
-use crate::delta_log::{self, Draft, Header, RECORDS, SLOTS, slot_of};
+use crate::code::{SqliteCode, SqliteResult};
+use crate::database_state::Flight;
+use crate::delta_log::{self, EpochDraft, Header, RECORDS, SLOTS, slot_of};
 use crate::disk::{BLOCK, BaseFile, whole_blocks};
-use crate::family::Flight;
-use crate::home::Pages;
 use crate::options::LogKind;
 use crate::owner::reserve;
+use crate::page_cache::PageCache;
 
 /// A record of deltas is put together in memory: what is larger goes to `-wal` at once.
 pub(crate) const LONGEST_RECORD: u64 = 64 << 20;
@@ -31,13 +31,17 @@ enum Route {
     InPlace,
 }
 
-impl Store {
+impl DurableFiles {
     /// Makes an epoch durable, and returns what that changes in the places of pages.
     ///
     /// # Errors
     ///
     /// Then nothing has changed, and the next attempt writes all of it again.
-    pub(crate) fn write_epoch(&mut self, flight: &Flight, pages: &Pages) -> Answer<PlaceChange> {
+    pub(crate) fn write_epoch(
+        &mut self,
+        flight: &Flight,
+        pages: &PageCache,
+    ) -> SqliteResult<PlaceChange> {
         self.replace_lost_logs(pages)?;
         let written = match self.route(flight.bytes) {
             Route::Pages => self.epoch_of_pages(flight, pages),
@@ -93,7 +97,7 @@ impl Store {
         self.kind == LogKind::Deltas && self.deltas.ready
     }
 
-    fn begin_generation(&mut self) -> Answer<()> {
+    fn begin_generation(&mut self) -> SqliteResult<()> {
         if self.deltas.ready {
             return Ok(());
         }
@@ -111,7 +115,7 @@ impl Store {
     /// # Errors
     ///
     /// `FULL`, if the disk has no such room.
-    pub(crate) fn make_room(&mut self, bytes: u64) -> Answer<()> {
+    pub(crate) fn make_room(&mut self, bytes: u64) -> SqliteResult<()> {
         if self.kind == LogKind::Deltas && self.epochs > 0 && self.size > 0 {
             // Where that fails the next epoch goes to `-wal`, and tries again.
             let _ = self.begin_generation();
@@ -125,7 +129,7 @@ impl Store {
                 if is_short && reserve(&self.wal_path(), self.wal_identity, to)? {
                     self.wal_allocated = to;
                 }
-                let file = self.wal_file.as_mut().ok_or(Code::IO)?;
+                let file = self.wal_file.as_mut().ok_or(SqliteCode::IO)?;
                 grow(file, &mut self.wal_allocated, end, to)
             }),
         };
@@ -134,7 +138,7 @@ impl Store {
     }
 
     /// Has the disk reserve room for `-ebb`: some more than is needed now, because this is done before a commit.
-    fn reserve_deltas(&mut self, end: u64) -> Answer<()> {
+    fn reserve_deltas(&mut self, end: u64) -> SqliteResult<()> {
         let to = end.next_multiple_of(end.next_power_of_two().clamp(BLOCK, STEP));
         let is_short = to > self.deltas.reserved;
         if !is_short || reserve(&self.ebb_path(), self.deltas.identity, to)? {
@@ -146,7 +150,7 @@ impl Store {
 
     /// Writes zeros to `-ebb` from an offset on, so that a sync of the records there changes no metadata, and at least up to `end`.
     /// A log that lives for a few records gets no more than these need.
-    fn grow_deltas(&mut self, from: u64, end: u64, most: u64) -> Answer<()> {
+    fn grow_deltas(&mut self, from: u64, end: u64, most: u64) -> SqliteResult<()> {
         let deltas = &mut self.deltas;
         if end <= deltas.allocated {
             return Ok(());
@@ -154,15 +158,15 @@ impl Store {
         let step = end.next_power_of_two().clamp(BLOCK, most.max(BLOCK));
         let to = end.next_multiple_of(step);
         let from = deltas.allocated.max(from);
-        let file = deltas.file.as_mut().ok_or(Code::IO)?;
+        let file = deltas.file.as_mut().ok_or(SqliteCode::IO)?;
         grow(file, &mut deltas.allocated, from, to)?;
         deltas.reserved = deltas.reserved.max(to);
         self.written.log += whole_blocks(from, to - from);
         Ok(())
     }
 
-    fn epoch_of_deltas(&mut self, flight: &Flight, pages: &Pages) -> Answer<PlaceChange> {
-        let mut draft = Draft::new();
+    fn epoch_of_deltas(&mut self, flight: &Flight, pages: &PageCache) -> SqliteResult<PlaceChange> {
+        let mut draft = EpochDraft::new();
         let before = self.size;
         for (page, image) in &flight.pages {
             let new = image.bytes()?;
@@ -187,7 +191,7 @@ impl Store {
 
     /// Appends a record to `-ebb`. After an error nothing has changed but bytes behind the end of the log, which the next
     /// attempt writes again.
-    fn append_deltas(&mut self, mut draft: Draft, size: u32) -> Answer<PlaceChange> {
+    fn append_deltas(&mut self, mut draft: EpochDraft, size: u32) -> SqliteResult<PlaceChange> {
         if self.wal_is_uncertain {
             self.reset_wal()?;
             self.wal_is_uncertain = false;
@@ -197,7 +201,7 @@ impl Store {
             self.mark_in_place(self.deltas.generation)?;
         }
         draft.follows_checkpoint = self.checkpoint_has_begun;
-        let header = self.deltas.header.ok_or(Code::IO)?;
+        let header = self.deltas.header.ok_or(SqliteCode::IO)?;
         let (bytes, sections, checksum) = draft.finish(
             size,
             header.zero().wrapping_add(self.deltas.epochs + 1),
@@ -213,7 +217,7 @@ impl Store {
         };
         self.grow_deltas(end, end, most)?;
         let deltas = &mut self.deltas;
-        let file = deltas.file.as_mut().ok_or(Code::IO)?;
+        let file = deltas.file.as_mut().ok_or(SqliteCode::IO)?;
         deltas.is_uncertain = true;
         if let Some(slot) = deltas.slot_left.filter(|_| header.is_numbered()) {
             // In the other slot it is durable. The sync of the record is that of both.
@@ -238,7 +242,7 @@ impl Store {
     }
 
     /// Begins the log on the database in place, all of which is there.
-    pub(super) fn begin_deltas(&mut self) -> Answer<()> {
+    pub(super) fn begin_deltas(&mut self) -> SqliteResult<()> {
         if self.wal_is_stale {
             // Invariant 6.
             self.cut_off_wal()?;
@@ -248,7 +252,7 @@ impl Store {
             if self.base.exists(&path)? {
                 if self.has_moved() {
                     // It may be the log of another database, which has the name by now.
-                    return Err(Code::CANT_OPEN);
+                    return Err(SqliteCode::CANT_OPEN);
                 }
                 // It was not there when the database was taken over.
                 crate::owner::move_aside(&path)?;
@@ -263,7 +267,7 @@ impl Store {
         let (now, nonce) = (now_in_milliseconds(), self.next_random());
         let deltas = &mut self.deltas;
         deltas.ready = false;
-        let file = deltas.file.as_mut().ok_or(Code::IO)?;
+        let file = deltas.file.as_mut().ok_or(SqliteCode::IO)?;
         let next = deltas
             .header
             .map_or(1, |header| header.turn.wrapping_add(1));
@@ -308,9 +312,9 @@ impl Store {
     }
 
     /// Makes invalid what may be behind the end of the log, because a sync has failed.
-    pub(super) fn cut_off_deltas(&mut self) -> Answer<()> {
+    pub(super) fn cut_off_deltas(&mut self) -> SqliteResult<()> {
         let deltas = &mut self.deltas;
-        let file = deltas.file.as_mut().ok_or(Code::IO)?;
+        let file = deltas.file.as_mut().ok_or(SqliteCode::IO)?;
         file.write(deltas.end, &[0; delta_log::RECORD])?;
         file.sync()?;
         deltas.is_uncertain = false;
@@ -345,7 +349,7 @@ impl Store {
         self.must_cover
     }
 
-    fn epoch_of_pages(&mut self, flight: &Flight, pages: &Pages) -> Answer<PlaceChange> {
+    fn epoch_of_pages(&mut self, flight: &Flight, pages: &PageCache) -> SqliteResult<PlaceChange> {
         if self.epochs > 0 && !self.is_closing && self.marked.is_none() {
             self.mark_in_place(0)?;
         }
@@ -373,8 +377,8 @@ impl Store {
         &mut self,
         list: &[u32],
         flight: &Flight,
-        pages: &Pages,
-    ) -> Answer<Vec<(u32, u64)>> {
+        pages: &PageCache,
+    ) -> SqliteResult<Vec<(u32, u64)>> {
         self.log_pages(list, flight.size, false, |page| {
             match flight.pages.get(&page) {
                 Some(image) => image.bytes(),
@@ -385,7 +389,7 @@ impl Store {
 
     /// An epoch too large for a record, or the first or only one: some pages beyond the end go in place at once, others to
     /// `-wal`, and from there in place.
-    fn epoch_in_place(&mut self, flight: &Flight, pages: &Pages) -> Answer<PlaceChange> {
+    fn epoch_in_place(&mut self, flight: &Flight, pages: &PageCache) -> SqliteResult<PlaceChange> {
         if self.deltas.epochs > 0 {
             self.bring_in_place(pages, false)?;
         }
@@ -400,7 +404,7 @@ impl Store {
             && self
                 .append_pages(beyond, |page| match flight.pages.get(&page) {
                     Some(image) => image.bytes(),
-                    None => Err(Code::IO),
+                    None => Err(SqliteCode::IO),
                 })
                 // On a full disk the room that was reserved is in `-wal`.
                 .is_ok();
@@ -422,11 +426,11 @@ impl Store {
         &mut self,
         list: Vec<u32>,
         flight: &Flight,
-        pages: &Pages,
-    ) -> Answer<Vec<u32>> {
+        pages: &PageCache,
+    ) -> SqliteResult<Vec<u32>> {
         /// The number of pages that are looked at before all are.
         const SAMPLE: usize = 8;
-        let is_changed = |page: &u32| -> Answer<bool> {
+        let is_changed = |page: &u32| -> SqliteResult<bool> {
             match flight.pages.get(page) {
                 Some(image) if *page <= self.size => {
                     let new = image.bytes()?;
@@ -455,8 +459,8 @@ impl Store {
         list: &[u32],
         size: u32,
         has_deltas: bool,
-        image: impl Fn(u32) -> Answer<Cow<'a, [u8]>>,
-    ) -> Answer<Vec<(u32, u64)>> {
+        image: impl Fn(u32) -> SqliteResult<Cow<'a, [u8]>>,
+    ) -> SqliteResult<Vec<(u32, u64)>> {
         // Where only the length changed any page will do. The first page has the number of the generation that begins with
         // what is in place then.
         let needs_first = list.is_empty() || (self.mark_of_commit().is_some() && list[0] != 1);
@@ -471,7 +475,7 @@ impl Store {
             }
             let marked = self.with_mark(*page, &image);
             let image = marked.as_deref().unwrap_or(&image);
-            let file = self.wal_file.as_mut().ok_or(Code::IO)?;
+            let file = self.wal_file.as_mut().ok_or(SqliteCode::IO)?;
             self.wal.append(file, *page, image, size)?;
         }
         self.commit_wal(size)
@@ -487,7 +491,7 @@ impl Store {
         })
     }
 
-    pub(super) fn begin_wal(&mut self, has_deltas: bool) -> Answer<()> {
+    pub(super) fn begin_wal(&mut self, has_deltas: bool) -> SqliteResult<()> {
         self.slices.forget_logging();
         if self.deltas.is_uncertain {
             // A record that is not in the commit must not be applied after it.
@@ -508,11 +512,11 @@ impl Store {
     }
 
     /// Has `-wal` begin anew. Where the file has had nothing, the sync of the first commit is that of its header, too.
-    pub(super) fn reset_wal(&mut self) -> Answer<()> {
+    pub(super) fn reset_wal(&mut self) -> SqliteResult<()> {
         self.slices = Slices::default();
         self.open_wal()?;
         let random = self.next_random();
-        let file = self.wal_file.as_mut().ok_or(Code::IO)?;
+        let file = self.wal_file.as_mut().ok_or(SqliteCode::IO)?;
         let is_synced = self.wal.reset(file, self.page_size, random)?;
         self.written.log += whole_blocks(0, crate::wal_log::HEADER);
         self.written.syncs += u64::from(is_synced);
@@ -521,9 +525,9 @@ impl Store {
     }
 
     /// Makes the commit durable, and returns where its images begin.
-    pub(super) fn commit_wal(&mut self, size: u32) -> Answer<Vec<(u32, u64)>> {
+    pub(super) fn commit_wal(&mut self, size: u32) -> SqliteResult<Vec<(u32, u64)>> {
         let end = self.wal.open_end();
-        let file = self.wal_file.as_mut().ok_or(Code::IO)?;
+        let file = self.wal_file.as_mut().ok_or(SqliteCode::IO)?;
         if self.is_closing && self.wal_allocated > end {
             // The room that was reserved need not reach the disk.
             file.truncate(end)?;
@@ -542,7 +546,7 @@ impl Store {
     }
 
     /// Makes a database that is empty one page long: SQLite deletes a WAL beside an empty one. The commit in `-wal` ends at `end`.
-    fn write_first_page(&mut self, end: u64) -> Answer<()> {
+    fn write_first_page(&mut self, end: u64) -> SqliteResult<()> {
         // Without the commit, which may be refused, it is a database without tables.
         let page = std::mem::take(&mut self.first_page);
         let page = match page.len() == self.page_size {
@@ -553,7 +557,7 @@ impl Store {
         let mut write = || {
             if self.database.write(0, &page).is_err() {
                 // On a full disk `-wal` has the room: more than its frames take.
-                let file = self.wal_file.as_mut().ok_or(Code::IO)?;
+                let file = self.wal_file.as_mut().ok_or(SqliteCode::IO)?;
                 file.truncate(end)?;
                 self.wal_allocated = end;
                 self.database.write(0, &page)?;
@@ -572,7 +576,7 @@ impl Store {
     }
 
     /// Makes a database empty again whose first commit was refused.
-    pub(super) fn take_first_page_back(&mut self) -> Answer<()> {
+    pub(super) fn take_first_page_back(&mut self) -> SqliteResult<()> {
         self.database.truncate(0)?;
         self.database.sync()?;
         self.written.syncs += 1;
@@ -585,8 +589,8 @@ impl Store {
     pub(super) fn append_pages<'a>(
         &mut self,
         pages: &[u32],
-        image: impl Fn(u32) -> Answer<Cow<'a, [u8]>>,
-    ) -> Answer<()> {
+        image: impl Fn(u32) -> SqliteResult<Cow<'a, [u8]>>,
+    ) -> SqliteResult<()> {
         if pages.is_empty() {
             return Ok(());
         }
@@ -599,13 +603,13 @@ impl Store {
     }
 
     /// True if the database is not encrypted.
-    pub(super) fn is_plain_in_place(&mut self) -> Answer<bool> {
+    pub(super) fn is_plain_in_place(&mut self) -> SqliteResult<bool> {
         Ok(is_plain(&self.header()?))
     }
 }
 
 /// Writes zeros behind the end of a log up to an offset.
-fn grow(file: &mut BaseFile, allocated: &mut u64, end: u64, to: u64) -> Answer<()> {
+fn grow(file: &mut BaseFile, allocated: &mut u64, end: u64, to: u64) -> SqliteResult<()> {
     let zeros = [0; 1 << 14];
     let mut at = (*allocated).max(end);
     while at < to {

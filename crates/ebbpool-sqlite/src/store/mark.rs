@@ -1,8 +1,8 @@
 //! The mark in a database that has newer content in a log: the version of its format, which keeps SQLite from writing it, and
 //! the number of the log's generation, in bytes that SQLite reserves.
 
-use super::Store;
-use crate::code::Answer;
+use super::DurableFiles;
+use crate::code::SqliteResult;
 use crate::disk::whole_blocks;
 
 /// The file format version that makes SQLite refuse to write a database, and lets it read.
@@ -107,10 +107,10 @@ pub(crate) fn empty_like(first: &[u8]) -> Vec<u8> {
     page
 }
 
-impl Store {
+impl DurableFiles {
     /// Keeps programs without this library from writing the database in place. Invariant 5: with a number other than 0 the
     /// header of `-ebb` is durable that has it.
-    pub(super) fn mark_in_place(&mut self, generation: u64) -> Answer<()> {
+    pub(super) fn mark_in_place(&mut self, generation: u64) -> SqliteResult<()> {
         let mut header = self.header()?;
         if self.marked == Some(generation) || !is_plain(&header) {
             return Ok(());
@@ -129,7 +129,7 @@ impl Store {
 
     /// Lets other programs write the database again; also where the mark is gone already, if an earlier attempt may have
     /// failed.
-    pub(super) fn unmark_in_place(&mut self, again: bool) -> Answer<()> {
+    pub(super) fn unmark_in_place(&mut self, again: bool) -> SqliteResult<()> {
         let mut header = self.header()?;
         // After a failed sync the file shows what the disk may not have.
         let on_disk = self.mark_on_disk();
@@ -154,7 +154,7 @@ impl Store {
         self.marked.map(UncertainMark::of).max(self.uncertain_mark)
     }
 
-    fn write_mark(&mut self, header: &[u8], number: UncertainMark) -> Answer<()> {
+    fn write_mark(&mut self, header: &[u8], number: UncertainMark) -> SqliteResult<()> {
         // A power cut may leave anything in the bytes that are written, and only there: a mark without a number must not get one.
         let version = WRITE_VERSION..WRITE_VERSION + 1;
         let number = (number == UncertainMark::MayHaveNumber).then_some(GENERATION);

@@ -4,9 +4,9 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-use super::{Written, unmark};
-use crate::code::{Answer, Code};
-use crate::delta_log::{self, Section};
+use super::{WrittenBytes, unmark};
+use crate::code::{SqliteCode, SqliteResult};
+use crate::delta_log::{self, PageDelta};
 use crate::disk::{BaseFile, BaseVfs};
 use crate::ffi;
 use crate::options::LogKind;
@@ -24,7 +24,7 @@ pub(super) struct Chain {
 /// Figures of the files, as of the last step of the thread that writes them.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Figures {
-    pub(crate) written: Written,
+    pub(crate) written: WrittenBytes,
     pub(crate) kind: LogKind,
     /// Bytes of the logs that a checkpoint would bring in place.
     pub(crate) log_bytes: u64,
@@ -44,7 +44,7 @@ pub(crate) enum PlaceChange {
     /// A record of `-ebb` at an offset.
     Deltas {
         at: u64,
-        sections: Vec<Section>,
+        sections: Vec<PageDelta>,
         size: u32,
     },
     /// A commit of `-wal`: where the images begin. With `replaces_deltas` all other pages are in place.
@@ -80,7 +80,7 @@ struct Places {
 }
 
 impl Places {
-    fn add_sections(&mut self, at: u64, sections: &[Section], size: u32) {
+    fn add_sections(&mut self, at: u64, sections: &[PageDelta], size: u32) {
         self.zeros_beyond = self.zeros_beyond.min(size);
         self.chains.retain(|page, _| *page <= size);
         for section in sections {
@@ -137,13 +137,13 @@ impl Stored {
         self.places().size
     }
 
-    /// How often the pool has taken pages over. A thread that read a page from the pool without the family's lock has read what
+    /// How often the pool has taken pages over. A thread that read a page from the pool without the lock of the state has read what
     /// the main file shows if this is what it was when the thread had the lock.
     pub(crate) fn moves(&self) -> u64 {
         self.moves.load(Ordering::SeqCst)
     }
 
-    /// Notes that the pool is about to take pages over. The caller has the family's lock.
+    /// Notes that the pool is about to take pages over. The caller has the lock of the state.
     pub(crate) fn note_move(&self) {
         self.moves.fetch_add(1, Ordering::SeqCst);
     }
@@ -158,7 +158,7 @@ impl Stored {
     }
 
     /// Reads bytes of the database in place, before the page size is known.
-    pub(crate) fn read_in_place(&self, at: u64, into: &mut [u8]) -> Answer<()> {
+    pub(crate) fn read_in_place(&self, at: u64, into: &mut [u8]) -> SqliteResult<()> {
         lock(&self.database).read(at, into)?;
         if at == 0 {
             unmark(into);
@@ -168,7 +168,7 @@ impl Stored {
 
     /// Reads a page as of the last epoch. The lock for reading lasts until the page is read: the thread that writes begins a log
     /// anew only when no reader looks for a page there.
-    pub(crate) fn read(&self, page: u32, into: &mut [u8]) -> Answer<()> {
+    pub(crate) fn read(&self, page: u32, into: &mut [u8]) -> SqliteResult<()> {
         let places = self.places();
         if let (Some(at), Some(wal)) = (places.images.get(&page), &places.wal) {
             lock(wal).read(*at, into)?;
@@ -185,7 +185,7 @@ impl Stored {
             }
             if let Some(chain) = chain {
                 let Some(ebb) = &places.ebb else {
-                    return Err(Code::IO);
+                    return Err(SqliteCode::IO);
                 };
                 let mut file = lock(ebb);
                 let mut runs = Vec::new();
@@ -246,7 +246,7 @@ impl Stored {
     }
 
     /// Notes a record of `-ebb` at an offset.
-    pub(super) fn add_sections(&self, at: u64, sections: &[Section], size: u32) {
+    pub(super) fn add_sections(&self, at: u64, sections: &[PageDelta], size: u32) {
         self.change().add_sections(at, sections, size);
     }
 
@@ -287,7 +287,12 @@ impl Stored {
     }
 
     /// Opens a log for reading; `None` closes it.
-    pub(super) fn read_log_from(&self, base: BaseVfs, path: Option<&str>, kind: i32) -> Answer<()> {
+    pub(super) fn read_log_from(
+        &self,
+        base: BaseVfs,
+        path: Option<&str>,
+        kind: i32,
+    ) -> SqliteResult<()> {
         let file = match path {
             Some(path) => {
                 // As the thread that writes opens it: a file that is still empty exists for no reader.

@@ -125,7 +125,7 @@ fn leak(text: String) -> &'static str {
 }
 
 impl Generator {
-    fn one<T: Copy>(&mut self, of: &[T]) -> T {
+    fn pick<T: Copy>(&mut self, of: &[T]) -> T {
         of[self.random.usize(0..of.len())]
     }
 
@@ -144,7 +144,7 @@ impl Generator {
         let theme = self.theme;
         let how = match theme {
             Theme::Company if is_other => {
-                self.one(&[OpenedBy::Ours, OpenedBy::Plain, OpenedBy::PlainReadOnly])
+                self.pick(&[OpenedBy::Ours, OpenedBy::Plain, OpenedBy::PlainReadOnly])
             }
             Theme::Company | Theme::Mixed if self.chance(3) => OpenedBy::OursReadOnly,
             _ => OpenedBy::Ours,
@@ -160,7 +160,7 @@ impl Generator {
             how,
             window: match self.window {
                 Some(window) => window,
-                None => self.one(&[0, 3, 10, 30]),
+                None => self.pick(&[0, 3, 10, 30]),
             },
             options: self.options,
         }
@@ -191,7 +191,7 @@ impl Generator {
         };
         self.steps.push(Step::Open(opening));
         self.openings[0] = Some(opening);
-        let size = self.one(&[512, 1024, 4096]);
+        let size = self.pick(&[512, 1024, 4096]);
         let vacuum = self.random.u32(0..3);
         self.sql(0, format!("PRAGMA page_size={size}"));
         self.sql(0, format!("PRAGMA auto_vacuum={vacuum}"));
@@ -260,7 +260,7 @@ impl Generator {
                 self.openings[c] = None;
             }
             4..=11 => {
-                let seconds = self.one(&[0, 1, 2, 5, 31]);
+                let seconds = self.pick(&[0, 1, 2, 5, 31]);
                 self.steps.push(Step::Time(seconds));
             }
             12..=15 => self.crash(),
@@ -295,14 +295,14 @@ impl Generator {
 
     fn park(&mut self, c: C) {
         let text = match self.random.u32(0..3) {
-            0 => self.one(&[
+            0 => self.pick(&[
                 "PRAGMA wal_checkpoint(TRUNCATE)",
                 "PRAGMA wal_checkpoint(RESTART)",
                 "PRAGMA wal_checkpoint(PASSIVE)",
             ]),
             _ => self.text(c),
         };
-        let event = self.one(&[
+        let event = self.pick(&[
             Event::PhaseTwo,
             Event::AfterWriter,
             Event::Call,
@@ -331,7 +331,7 @@ impl Generator {
                 self.open(other);
             } else if !self.held[other] {
                 let text = match self.random.u32(0..3) {
-                    0 => self.one(&[
+                    0 => self.pick(&[
                         "BEGIN IMMEDIATE",
                         "PRAGMA wal_checkpoint(TRUNCATE)",
                         "PRAGMA wal_checkpoint(FULL)",
@@ -360,7 +360,7 @@ impl Generator {
         if let Work::Close(_) = work {
             self.openings[other] = None;
         }
-        let read = self.one(&[
+        let read = self.pick(&[
             "SELECT count(*), sum(n) FROM t",
             "SELECT k, n FROM t ORDER BY n LIMIT 5",
         ]);
@@ -383,11 +383,11 @@ impl Generator {
         }
         self.has_fault = true;
         if self.chance(3) {
-            let bytes = self.one(&[0, 0, 3000, 20_000, 100_000]);
+            let bytes = self.pick(&[0, 0, 3000, 20_000, 100_000]);
             return self.steps.push(Step::Full(bytes));
         }
         let wrong = Wrong {
-            of: self.one(&[
+            of: self.pick(&[
                 Operation::Write,
                 Operation::Sync,
                 Operation::DroppingSync,
@@ -476,19 +476,19 @@ impl Generator {
     fn text(&mut self, c: C) -> &'static str {
         if self.in_transaction[c] && self.chance(4) {
             self.in_transaction[c] = false;
-            return self.one(&["COMMIT", "COMMIT", "COMMIT", "ROLLBACK"]);
+            return self.pick(&["COMMIT", "COMMIT", "COMMIT", "ROLLBACK"]);
         }
         match self.random.u32(0..100) {
             0..=9 => {
                 self.in_transaction[c] = true;
-                self.one(&[
+                self.pick(&[
                     "BEGIN",
                     "BEGIN IMMEDIATE",
                     "BEGIN IMMEDIATE",
                     "BEGIN EXCLUSIVE",
                 ])
             }
-            10..=14 => self.one(&[
+            10..=14 => self.pick(&[
                 "SAVEPOINT s",
                 "RELEASE s",
                 "ROLLBACK TO s",
@@ -496,20 +496,20 @@ impl Generator {
                 "ROLLBACK",
             ]),
             15..=34 => self.read(),
-            35..=39 => self.one(&[
+            35..=39 => self.pick(&[
                 "PRAGMA wal_checkpoint(PASSIVE)",
                 "PRAGMA wal_checkpoint(FULL)",
                 "PRAGMA wal_checkpoint(RESTART)",
                 "PRAGMA wal_checkpoint(TRUNCATE)",
             ]),
-            40..=42 => self.one(&["PRAGMA ebbpool_flush", "PRAGMA ebbpool_checkpoint"]),
+            40..=42 => self.pick(&["PRAGMA ebbpool_flush", "PRAGMA ebbpool_checkpoint"]),
             43..=47 => self.unusual(),
             _ => self.write(),
         }
     }
 
     fn read(&mut self) -> &'static str {
-        self.one(&[
+        self.pick(&[
             "SELECT count(*), sum(n), total(length(v)) FROM t",
             "SELECT k, n FROM t ORDER BY n LIMIT 5",
             "SELECT sum(n) FROM t INDEXED BY t_n WHERE n > 3",
@@ -535,7 +535,7 @@ impl Generator {
             8 => "DROP TABLE IF EXISTS u",
             9 => leak(format!("PRAGMA journal_mode={mode}")),
             10 if mode != "memory" => {
-                self.one(&["PRAGMA journal_mode=wal", "PRAGMA journal_mode=delete"])
+                self.pick(&["PRAGMA journal_mode=wal", "PRAGMA journal_mode=delete"])
             }
             _ => "PRAGMA synchronous",
         }

@@ -565,7 +565,7 @@ impl Real<'_> {
         if self.find(&without, 0)?.is_none() {
             return Err(self.compare_with_last("without the library", &without)?);
         }
-        let found = self.look();
+        let found = self.dump();
         let dump = match found {
             Err(_) if self.has_lost_log => return Err(Stop::Over),
             found => found.map_err(|why| format!("recovery: {why}"))?,
@@ -625,7 +625,7 @@ impl Real<'_> {
     }
 
     /// What the library finds.
-    fn look(&self) -> Result<Vec<String>, String> {
+    fn dump(&self) -> Result<Vec<String>, String> {
         ebbpool_sqlite::register(false).map_err(|code| format!("{code:?}"))?;
         let name = format!("file:{}?vfs=ebbpool&window=1000", self.path().display());
         let database = Connection::open_with_flags(name, OpenFlags::default());

@@ -125,7 +125,7 @@ impl Lockstep<'_> {
             self.begin_with(database, copy.file.clone());
             return Ok(());
         }
-        let found = self.look(database);
+        let found = self.dump(database);
         if self.bench.ours.take_cut() {
             return Err(Stop::Over);
         }
@@ -150,7 +150,7 @@ impl Lockstep<'_> {
                 self.pay(Price::LogAndDatabase);
                 self.bench.ours.replace(&log, &[]);
                 self.replace(database, &copy.file);
-                let dump = self.look(database)?;
+                let dump = self.dump(database)?;
                 if dump != copy.dump {
                     let difference = sql::difference(&dump, &copy.dump);
                     return Err(
@@ -188,7 +188,7 @@ impl Lockstep<'_> {
             return Ok(());
         }
         self.bench.ours.replace(&log, &[]);
-        let found = self.look(database);
+        let found = self.dump(database);
         if self.bench.ours.take_cut() {
             return Err(Stop::Over);
         }
@@ -227,7 +227,7 @@ impl Lockstep<'_> {
         };
         let log = format!("{}-ebb", self.ours.path(database));
         self.bench.ours.replace(&log, &stored);
-        let found = self.look(database);
+        let found = self.dump(database);
         if self.bench.ours.take_cut() {
             return Err(Stop::Over);
         }

@@ -3,7 +3,7 @@
 //! request. There are no writes.
 
 use super::lines::{self, Lines, ParseLine, decimal, whole_lines, words};
-use super::requests::{Expected, LONGEST_REQUEST, Request, SECTOR};
+use super::requests::{Expected, ForeignRequest, LONGEST_REQUEST, SECTOR};
 use super::{Decoding, FormatEntry, OpenedTrace, StoredClasses, only_reads};
 use crate::error::TraceError;
 use crate::stream::Stream;
@@ -39,7 +39,7 @@ fn resembles(head: &[u8]) -> bool {
 }
 
 impl ParseLine for LineParser {
-    fn request(&mut self, line: &[u8]) -> Result<Option<Request>, Expected> {
+    fn request(&mut self, line: &[u8]) -> Result<Option<ForeignRequest>, Expected> {
         const SHAPE: Expected = "`first blocks ignored number` (four numbers)";
         let mut words = words(line);
         let mut number = || words.next().and_then(decimal).ok_or(SHAPE);
@@ -55,7 +55,7 @@ impl ParseLine for LineParser {
             return Ok(None);
         };
         let last = first.checked_add(behind_first).ok_or("blocks below 2^64")?;
-        Ok(Some(Request {
+        Ok(Some(ForeignRequest {
             pages: first..=last,
             write: false,
             class: 0,

@@ -8,7 +8,7 @@
 //! numbered in order of appearance; each is a class. A summary may follow.
 
 use super::lines::{self, Lines, ParseLine, decimal, whole_lines, words};
-use super::requests::{Expected, Names, Request, SECTOR, VolumeClasses, Volumes};
+use super::requests::{Expected, ForeignRequest, Names, SECTOR, VolumeClasses, Volumes};
 use super::times::TimeUnit;
 use super::{Decoding, FormatEntry, OpenedTrace, StoredClasses};
 use crate::error::TraceError;
@@ -95,7 +95,7 @@ fn event(line: &[u8]) -> Result<Event<'_, impl Iterator<Item = &[u8]>>, Expected
 }
 
 impl ParseLine for LineParser {
-    fn request(&mut self, line: &[u8]) -> Result<Option<Request>, Expected> {
+    fn request(&mut self, line: &[u8]) -> Result<Option<ForeignRequest>, Expected> {
         const SECTORS: Expected = "`sector + sectors` behind the kind of a request";
         let Event {
             device,

@@ -15,7 +15,7 @@ use csv::{ByteRecord, ReaderBuilder};
 use ebbpool_cost::{did_you_mean, one_line};
 
 use super::lines::decimal;
-use super::requests::{LONGEST_REQUEST, PendingRequest, Request, pages};
+use super::requests::{ForeignRequest, LONGEST_REQUEST, PendingRequest, pages};
 use super::times::TimeUnit;
 use super::{Decode, Decoding, Encode, FormatEntry, OpenedTrace, StoredClasses, WriteTarget};
 use crate::bad_lines::BadLines;
@@ -545,14 +545,17 @@ impl CsvDecoder {
     }
 
     /// The request of the current record.
-    fn request(&mut self) -> Result<Option<Request>, TraceError> {
+    fn request(&mut self) -> Result<Option<ForeignRequest>, TraceError> {
         let mut classes = self.classes.take();
         let request = self.request_of(classes.as_mut());
         self.classes = classes;
         request
     }
 
-    fn request_of(&self, classes: Option<&mut ClassField>) -> Result<Option<Request>, TraceError> {
+    fn request_of(
+        &self,
+        classes: Option<&mut ClassField>,
+    ) -> Result<Option<ForeignRequest>, TraceError> {
         let wrong = |(expected, found): BadField| TraceError::Line {
             file: self.label.clone(),
             line: self.line(),
@@ -573,7 +576,7 @@ impl CsvDecoder {
         let times = self.times.as_ref();
         let time_us = times.map(|(field, unit)| time(&self.record, field, *unit));
         let time_us = time_us.transpose().map_err(wrong)?.flatten();
-        Ok(pages.map(|pages| Request {
+        Ok(pages.map(|pages| ForeignRequest {
             pages,
             write,
             class,

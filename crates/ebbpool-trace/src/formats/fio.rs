@@ -7,7 +7,7 @@
 //! Lines that open or close files, wait, sync or trim request no page.
 
 use super::lines::{self, Lines, NextLine, ParseLine, decimal, words};
-use super::requests::{Expected, Names, Request, VolumeClasses, Volumes};
+use super::requests::{Expected, ForeignRequest, Names, VolumeClasses, Volumes};
 use super::{Decoding, FormatEntry, OpenedTrace, StoredClasses};
 use crate::error::{TraceError, quoted};
 use crate::reference::PageClasses;
@@ -82,7 +82,7 @@ fn open(stream: Stream, decoding: &Decoding) -> Result<OpenedTrace, TraceError> 
 }
 
 impl ParseLine for LineParser {
-    fn request(&mut self, line: &[u8]) -> Result<Option<Request>, Expected> {
+    fn request(&mut self, line: &[u8]) -> Result<Option<ForeignRequest>, Expected> {
         const TIME: Expected = "a time in whole microseconds, such as 1500, in front of the file";
         let shape = match self.version {
             Version::Plain => "`file action offset length` (bytes; an action such as read)",
@@ -112,7 +112,7 @@ impl ParseLine for LineParser {
         let (offset, bytes) = (number()?, number()?);
         let volume = self.files.number(file);
         let request = self.volumes.request(volume, (offset, 1), bytes, write)?;
-        let request = request.map(|request| Request { time_us, ..request });
+        let request = request.map(|request| ForeignRequest { time_us, ..request });
         let name = || String::from_utf8_lossy(file).into_owned();
         Ok(self.classes.of(volume, request, name))
     }

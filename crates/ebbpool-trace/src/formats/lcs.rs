@@ -16,7 +16,7 @@
 //! well as write and update, are writes; deletions request no page.
 
 use super::records::{self, ParseRecord, bytes};
-use super::requests::Request;
+use super::requests::ForeignRequest;
 use super::{Decoding, FormatEntry, OpenedTrace, StoredClasses, objects_are_pages, only_reads};
 use crate::error::TraceError;
 use crate::stream::Stream;
@@ -124,7 +124,7 @@ impl ParseRecord for RecordLayout {
         self.size
     }
 
-    fn request(&mut self, record: &[u8]) -> Result<Option<Request>, String> {
+    fn request(&mut self, record: &[u8]) -> Result<Option<ForeignRequest>, String> {
         let object = u64::from_le_bytes(bytes(record, 4));
         let size = match self.wide {
             true => i64::from_le_bytes(bytes(record, 12)),
@@ -140,7 +140,7 @@ impl ParseRecord for RecordLayout {
         match size {
             ..0 => Err(format!("its size is {size}; the file is damaged")),
             0 => Ok(None),
-            _ => Ok(write.map(|write| Request::of_page(object, write))),
+            _ => Ok(write.map(|write| ForeignRequest::of_page(object, write))),
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Traces of lines: finding line ends, leaving out bad lines, decoding the others.
 
-use super::requests::{Expected, PendingRequest, Request};
+use super::requests::{Expected, ForeignRequest, PendingRequest};
 use super::{Decode, Decoding, OpenedTrace};
 use crate::bad_lines::BadLines;
 use crate::error::{TraceError, quoted};
@@ -89,7 +89,7 @@ pub(super) enum NextLine<T> {
 pub(super) trait ParseLine: Send + 'static {
     /// The request in a line, which is not blank and is trimmed; `None` if the line is
     /// well-formed and requests no page.
-    fn request(&mut self, line: &[u8]) -> Result<Option<Request>, Expected>;
+    fn request(&mut self, line: &[u8]) -> Result<Option<ForeignRequest>, Expected>;
 
     /// The classes of the requests so far; `None` if the format has none.
     fn classes(&self) -> Option<PageClasses> {

@@ -2,7 +2,7 @@
 //! separator. There are no writes.
 
 use super::lines::{self, Lines, ParseLine, decimal, whole_lines};
-use super::requests::{Expected, Request};
+use super::requests::{Expected, ForeignRequest};
 use super::{Decoding, FormatEntry, OpenedTrace, StoredClasses, only_reads};
 use crate::error::TraceError;
 use crate::stream::Stream;
@@ -40,12 +40,12 @@ fn resembles(head: &[u8]) -> bool {
 }
 
 impl ParseLine for LineParser {
-    fn request(&mut self, line: &[u8]) -> Result<Option<Request>, Expected> {
+    fn request(&mut self, line: &[u8]) -> Result<Option<ForeignRequest>, Expected> {
         if line == b"*" {
             return Ok(None);
         }
         let block = decimal(line).ok_or("a block number from 0 to 2^64-1, or `*`")?;
-        Ok(Some(Request::of_page(block, false)))
+        Ok(Some(ForeignRequest::of_page(block, false)))
     }
 }
 

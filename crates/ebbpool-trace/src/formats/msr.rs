@@ -6,7 +6,7 @@
 //! of appearance, and disk 0 of the first host begins at page 0. Each disk is a class.
 
 use super::lines::{self, Lines, ParseLine, decimal, whole_lines};
-use super::requests::{Expected, Names, Request, SECTOR, VolumeClasses, Volumes};
+use super::requests::{Expected, ForeignRequest, Names, SECTOR, VolumeClasses, Volumes};
 use super::{Decoding, FormatEntry, OpenedTrace, StoredClasses};
 use crate::error::TraceError;
 use crate::reference::PageClasses;
@@ -81,7 +81,7 @@ fn names_columns(line: &[u8]) -> bool {
 }
 
 impl ParseLine for LineParser {
-    fn request(&mut self, line: &[u8]) -> Result<Option<Request>, Expected> {
+    fn request(&mut self, line: &[u8]) -> Result<Option<ForeignRequest>, Expected> {
         const SHAPE: Expected = "`Timestamp,Hostname,DiskNumber,Type,Offset,Size,ResponseTime` (numbers, but for the host and the type Read or Write)";
         const TIME: Expected =
             "a time in units of 100 ns, such as 128166372003061629, in the first field";

@@ -7,7 +7,7 @@
 //! is not a reference.
 
 use super::records::{self, ParseRecord, bytes};
-use super::requests::Request;
+use super::requests::ForeignRequest;
 use super::{Decoding, FormatEntry, OpenedTrace, StoredClasses, objects_are_pages, only_reads};
 use crate::error::TraceError;
 use crate::stream::Stream;
@@ -54,9 +54,9 @@ impl ParseRecord for RecordParser {
         SIZE
     }
 
-    fn request(&mut self, record: &[u8]) -> Result<Option<Request>, String> {
+    fn request(&mut self, record: &[u8]) -> Result<Option<ForeignRequest>, String> {
         let object = u64::from_le_bytes(bytes(record, 4));
         let size = u32::from_le_bytes(bytes(record, 12));
-        Ok((size > 0).then(|| Request::of_page(object, false)))
+        Ok((size > 0).then(|| ForeignRequest::of_page(object, false)))
     }
 }

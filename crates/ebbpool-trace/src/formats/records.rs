@@ -1,6 +1,6 @@
 //! Traces of binary records of a fixed size.
 
-use super::requests::{PendingRequest, Request};
+use super::requests::{ForeignRequest, PendingRequest};
 use super::{Decode, OpenedTrace};
 use crate::error::TraceError;
 use crate::reference::{Batch, Metadata, OptionalColumns};
@@ -13,7 +13,7 @@ pub(super) trait ParseRecord: Send + 'static {
 
     /// The request in a record of that size, `None` if it requests no page, or what is
     /// wrong with the record.
-    fn request(&mut self, record: &[u8]) -> Result<Option<Request>, String>;
+    fn request(&mut self, record: &[u8]) -> Result<Option<ForeignRequest>, String>;
 
     /// True if batches have the times of the requests.
     fn has_times(&self) -> bool {

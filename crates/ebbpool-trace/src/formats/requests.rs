@@ -25,7 +25,7 @@ pub(super) type Expected = &'static str;
 
 /// Pages that are requested together, in ascending order.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Request {
+pub(super) struct ForeignRequest {
     pub(super) pages: RangeInclusive<u64>,
     pub(super) write: bool,
     /// The class of the pages, 0 if it is unknown.
@@ -34,10 +34,10 @@ pub(super) struct Request {
     pub(super) time_us: Option<u64>,
 }
 
-impl Request {
+impl ForeignRequest {
     /// One page.
-    pub(super) fn of_page(page: u64, write: bool) -> Request {
-        Request {
+    pub(super) fn of_page(page: u64, write: bool) -> ForeignRequest {
+        ForeignRequest {
             pages: page..=page,
             write,
             class: 0,
@@ -46,8 +46,8 @@ impl Request {
     }
 
     /// The request, made at this time in µs.
-    pub(super) fn at(self, time_us: u64) -> Request {
-        Request {
+    pub(super) fn at(self, time_us: u64) -> ForeignRequest {
+        ForeignRequest {
             time_us: Some(time_us),
             ..self
         }
@@ -57,7 +57,7 @@ impl Request {
 /// The current request, whose pages may not all fit into one batch.
 #[derive(Debug, Default)]
 pub(super) struct PendingRequest {
-    request: Option<Request>,
+    request: Option<ForeignRequest>,
     /// The columns that batches have.
     columns: OptionalColumns,
     /// The latest time so far, in µs: times never run backwards.
@@ -74,7 +74,7 @@ impl PendingRequest {
     }
 
     /// Begins the next request; `None` requests no page.
-    pub(super) fn begin(&mut self, request: Option<Request>) {
+    pub(super) fn begin(&mut self, request: Option<ForeignRequest>) {
         let time = request.as_ref().and_then(|request| request.time_us);
         self.now = self.now.max(time.unwrap_or(0));
         self.request = request;
@@ -86,7 +86,7 @@ impl PendingRequest {
         let Some(request) = &mut self.request else {
             return false;
         };
-        let Request {
+        let ForeignRequest {
             pages,
             write,
             class,
@@ -152,7 +152,7 @@ impl Volumes {
         (offset, unit): (u64, u64),
         bytes: u64,
         write: bool,
-    ) -> Result<Option<Request>, Expected> {
+    ) -> Result<Option<ForeignRequest>, Expected> {
         if bytes == 0 {
             return Ok(None);
         }
@@ -167,7 +167,7 @@ impl Volumes {
         pages(offset, bytes, self.page_size)
             .filter(|pages| *pages.end() < VOLUME)
             .map(|pages| {
-                Some(Request {
+                Some(ForeignRequest {
                     pages: first + pages.start()..=first + pages.end(),
                     write,
                     class: 0,
@@ -187,9 +187,9 @@ impl VolumeClasses {
     pub(super) fn of(
         &mut self,
         volume: u64,
-        request: Option<Request>,
+        request: Option<ForeignRequest>,
         name: impl FnOnce() -> String,
-    ) -> Option<Request> {
+    ) -> Option<ForeignRequest> {
         let mut request = request?;
         request.class = self.0.number(&volume, name).unwrap_or(0);
         Some(request)

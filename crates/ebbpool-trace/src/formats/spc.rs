@@ -7,7 +7,7 @@
 //! class.
 
 use super::lines::{self, Lines, ParseLine, decimal, whole_lines};
-use super::requests::{Expected, Request, SECTOR, VolumeClasses, Volumes};
+use super::requests::{Expected, ForeignRequest, SECTOR, VolumeClasses, Volumes};
 use super::times::TimeUnit;
 use super::{Decoding, FormatEntry, OpenedTrace, StoredClasses};
 use crate::error::TraceError;
@@ -60,7 +60,7 @@ fn resembles(head: &[u8]) -> bool {
 }
 
 impl ParseLine for LineParser {
-    fn request(&mut self, line: &[u8]) -> Result<Option<Request>, Expected> {
+    fn request(&mut self, line: &[u8]) -> Result<Option<ForeignRequest>, Expected> {
         const SHAPE: Expected =
             "`ASU,LBA,size,opcode,timestamp` (numbers, but for the opcode R or W)";
         let mut fields = line.split(|&byte| byte == b',').map(<[u8]>::trim_ascii);

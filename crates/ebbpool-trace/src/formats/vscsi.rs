@@ -13,7 +13,7 @@
 //! write data request no page.
 
 use super::records::{self, ParseRecord, bytes};
-use super::requests::{Request, SECTOR, Volumes};
+use super::requests::{ForeignRequest, SECTOR, Volumes};
 use super::{Decoding, FormatEntry, OpenedTrace, StoredClasses};
 use crate::error::TraceError;
 use crate::stream::Stream;
@@ -135,7 +135,7 @@ impl ParseRecord for RecordParser {
         self.layout.size
     }
 
-    fn request(&mut self, record: &[u8]) -> Result<Option<Request>, String> {
+    fn request(&mut self, record: &[u8]) -> Result<Option<ForeignRequest>, String> {
         if !self.layout.matches(record) {
             let version = self.layout.version;
             return Err(format!(

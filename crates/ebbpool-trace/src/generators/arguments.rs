@@ -21,7 +21,7 @@ pub(super) const WORD: ArgumentKind = ArgumentKind::Integer {
 };
 
 /// Most generators' share of writes.
-pub(super) const WRITE: Parameter = Parameter {
+pub(super) const WRITE: GeneratorParameter = GeneratorParameter {
     name: "write",
     kind: ArgumentKind::Decimal { max: 1 },
     default: "0.3",
@@ -29,7 +29,7 @@ pub(super) const WRITE: Parameter = Parameter {
 };
 
 /// Every generator's seed.
-pub(super) const SEED: Parameter = Parameter {
+pub(super) const SEED: GeneratorParameter = GeneratorParameter {
     name: "seed",
     kind: WORD,
     default: "1",
@@ -38,7 +38,7 @@ pub(super) const SEED: Parameter = Parameter {
 
 /// A parameter of a generator.
 #[derive(Debug, Clone, Copy)]
-pub struct Parameter {
+pub struct GeneratorParameter {
     /// The word before the equals sign.
     pub name: &'static str,
     /// The kind of its values.
@@ -49,7 +49,7 @@ pub struct Parameter {
     pub description: &'static str,
 }
 
-impl Parameter {
+impl GeneratorParameter {
     /// True if there is no default.
     pub fn is_required(&self) -> bool {
         self.default == REQUIRED
@@ -113,7 +113,7 @@ impl fmt::Display for ArgumentKind {
 pub(super) struct Arguments<'a> {
     spec: String,
     info: &'static GeneratorInfo,
-    given: Vec<(&'static Parameter, &'a str)>,
+    given: Vec<(&'static GeneratorParameter, &'a str)>,
     reading: &'a ReadOptions,
 }
 
@@ -127,7 +127,7 @@ impl<'a> Arguments<'a> {
         reading: &'a ReadOptions,
     ) -> Result<Arguments<'a>, TraceError> {
         let spec = one_line(spec);
-        let mut given: Vec<(&'static Parameter, &'a str)> = Vec::new();
+        let mut given: Vec<(&'static GeneratorParameter, &'a str)> = Vec::new();
         let refuse = |problem: String| TraceError::Parameter {
             spec: spec.clone(),
             problem: one_line(&problem),
@@ -414,7 +414,7 @@ fn describe(info: &GeneratorInfo) -> String {
         .parameters
         .iter()
         .map(
-            |Parameter {
+            |GeneratorParameter {
                  name,
                  kind,
                  default,
@@ -499,7 +499,7 @@ mod tests {
             let arguments = Arguments::parse(info.name, info, "", &reading).unwrap();
             for parameter in info.parameters {
                 // The generator resolves defaults that are descriptions or other parameters.
-                let another = |other: &Parameter| other.name == parameter.default;
+                let another = |other: &GeneratorParameter| other.name == parameter.default;
                 if parameter.default.contains(' ') || info.parameters.iter().any(another) {
                     continue;
                 }

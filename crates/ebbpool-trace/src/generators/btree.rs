@@ -10,7 +10,7 @@ mod layout;
 
 use std::sync::{Mutex, PoisonError};
 
-use super::arguments::{ArgumentKind, Arguments, Parameter, SEED};
+use super::arguments::{ArgumentKind, Arguments, GeneratorParameter, SEED};
 use super::{Generator, GeneratorEntry, GeneratorInfo};
 use crate::error::TraceError;
 use crate::formats::{Decode, OpenedTrace};
@@ -32,7 +32,7 @@ pub(super) static ENTRY: GeneratorEntry = GeneratorEntry {
         summary: "point and range queries and updates of records in a B+-tree, as in the CFDC paper",
         knows_probabilities: false,
         parameters: &[
-            Parameter {
+            GeneratorParameter {
                 name: "records",
                 kind: ArgumentKind::Integer {
                     min: 1,
@@ -41,13 +41,13 @@ pub(super) static ENTRY: GeneratorEntry = GeneratorEntry {
                 default: "1000000",
                 description: "records of the database",
             },
-            Parameter {
+            GeneratorParameter {
                 name: "key",
                 kind: ArgumentKind::Integer { min: 1, max: 8 },
                 default: "4",
                 description: "bytes of a key",
             },
-            Parameter {
+            GeneratorParameter {
                 name: "value",
                 kind: ArgumentKind::Integer {
                     min: 0,
@@ -56,61 +56,61 @@ pub(super) static ENTRY: GeneratorEntry = GeneratorEntry {
                 default: "256",
                 description: "bytes of a value",
             },
-            Parameter {
+            GeneratorParameter {
                 name: "page-size",
                 kind: ArgumentKind::PageSize(&[512, 1024, 2048, 4096, 8192, 16384, 32768]),
                 default: "4096",
                 description: "bytes of a page",
             },
-            Parameter {
+            GeneratorParameter {
                 name: "fill",
                 kind: ArgumentKind::Decimal { max: 1 },
                 default: "0.5",
                 description: "share of a node that is filled when the records are loaded",
             },
-            Parameter {
+            GeneratorParameter {
                 name: "queries",
                 kind: MANY,
                 default: "100000",
                 description: "point queries",
             },
-            Parameter {
+            GeneratorParameter {
                 name: "updates",
                 kind: MANY,
                 default: "100000",
                 description: "point updates",
             },
-            Parameter {
+            GeneratorParameter {
                 name: "scans",
                 kind: MANY,
                 default: "200",
                 description: "range queries",
             },
-            Parameter {
+            GeneratorParameter {
                 name: "scan-updates",
                 kind: MANY,
                 default: "200",
                 description: "range updates",
             },
-            Parameter {
+            GeneratorParameter {
                 name: "intensity",
                 kind: ArgumentKind::Decimal { max: 1 },
                 default: "as the four before say",
                 description: "share of the operations that are updates, of as many point operations and scans",
             },
-            Parameter {
+            GeneratorParameter {
                 name: "length",
                 kind: MANY,
                 default: "256",
                 description: "records of a range; one that reaches the last record ends there",
             },
-            Parameter {
+            GeneratorParameter {
                 name: "skew",
                 kind: ArgumentKind::Skew,
                 default: "0.8/0.2",
                 description: "share of the point operations that goes to that share of the records",
             },
-            Parameter {
+            GeneratorParameter {
                 name: "scattered",
                 kind: ArgumentKind::Boolean,
                 default: "false",

@@ -23,7 +23,7 @@ pub(super) use heap::{Heap, HeapSize};
 pub(super) use index::{AppendPoint, Index, IndexSize};
 pub(super) use options::{BenchmarkOptions, CLIENTS, HINT_BITS, PAGE_SIZE, REFERENCES, WARMUP};
 #[cfg(test)]
-pub(super) use session::recording::Recorder;
+pub(super) use session::recording::SessionTape;
 pub(super) use session::{Benchmark, Transaction};
 
 /// Rows that every transaction may update share their pages with old versions of

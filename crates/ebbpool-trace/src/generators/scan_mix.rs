@@ -5,7 +5,7 @@
 //! spread evenly, over 10,000 further pages. Without its scans the trace is what
 //! `zipf` generates from the same arguments.
 
-use super::arguments::{ArgumentKind, Arguments, Parameter, SEED, WRITE};
+use super::arguments::{ArgumentKind, Arguments, GeneratorParameter, SEED, WRITE};
 use super::random::{Chance, Random};
 use super::zipf::{ALPHA, MOST_PAGES, Zipf};
 use super::{Generator, GeneratorEntry, GeneratorInfo, RandomGenerator, References};
@@ -24,7 +24,7 @@ pub(super) static ENTRY: GeneratorEntry = GeneratorEntry {
         summary: "a zipf trace with sequential scans in between, spread evenly",
         knows_probabilities: false,
         parameters: &[
-            Parameter {
+            GeneratorParameter {
                 name: "pages",
                 kind: ArgumentKind::Integer {
                     min: 1,
@@ -33,65 +33,65 @@ pub(super) static ENTRY: GeneratorEntry = GeneratorEntry {
                 default: "40000",
                 description: "pages that the zipf references go to, numbered from 0",
             },
-            Parameter {
+            GeneratorParameter {
                 name: "refs",
                 kind: ArgumentKind::Integer { min: 0, max: MANY },
                 default: "100000",
                 description: "zipf references; those of the scans come on top",
             },
-            Parameter {
+            GeneratorParameter {
                 name: "read-alpha",
                 kind: ALPHA,
                 default: "1",
                 description: "skew of the zipf reads, 0 is uniform",
             },
-            Parameter {
+            GeneratorParameter {
                 name: "write-alpha",
                 kind: ALPHA,
                 default: "read-alpha",
                 description: "skew of the zipf writes, 0 is uniform",
             },
-            Parameter {
+            GeneratorParameter {
                 description: "share of the zipf references that write",
                 ..WRITE
             },
-            Parameter {
+            GeneratorParameter {
                 name: "shared",
                 kind: ArgumentKind::Boolean,
                 default: "false",
                 description: "zipf reads and writes rank the pages alike",
             },
-            Parameter {
+            GeneratorParameter {
                 name: "scans",
                 kind: ArgumentKind::Integer { min: 0, max: SOME },
                 default: "50",
                 description: "number of scans",
             },
-            Parameter {
+            GeneratorParameter {
                 name: "scan-length",
                 kind: ArgumentKind::Integer { min: 0, max: SOME },
                 default: "1000",
                 description: "references of each scan",
             },
-            Parameter {
+            GeneratorParameter {
                 name: "scan-first",
                 kind: ArgumentKind::Integer { min: 0, max: MANY },
                 default: "pages",
                 description: "first page of the scanned area",
             },
-            Parameter {
+            GeneratorParameter {
                 name: "scan-pages",
                 kind: ArgumentKind::Integer { min: 1, max: MANY },
                 default: "10000",
                 description: "pages of the scanned area; a scan that reaches its end goes on at its first page",
             },
-            Parameter {
+            GeneratorParameter {
                 name: "scan-start",
                 kind: ArgumentKind::Choice(&["random", "next", "first"]),
                 default: "random",
                 description: "a scan begins anywhere in the area, behind the scan before, or at the area's first page",
             },
-            Parameter {
+            GeneratorParameter {
                 name: "scan-write",
                 default: "0",
                 description: "share of the scans' references that write",

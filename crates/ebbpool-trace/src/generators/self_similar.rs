@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use ebbpool_cost::{Decimal, PageProbabilities};
 
 use super::alias::{AliasTable, page_probabilities};
-use super::arguments::{ArgumentKind, Arguments, Parameter, SEED, WORD, WRITE};
+use super::arguments::{ArgumentKind, Arguments, GeneratorParameter, SEED, WORD, WRITE};
 use super::power::{ln_of_fraction, power_step};
 use super::random::{Chance, Random};
 use super::zipf::MOST_PAGES;
@@ -24,7 +24,7 @@ pub(super) static ENTRY: GeneratorEntry = GeneratorEntry {
         summary: "independent references; a share of them goes to a share of the pages, and so on within these",
         knows_probabilities: true,
         parameters: &[
-            Parameter {
+            GeneratorParameter {
                 name: "pages",
                 kind: ArgumentKind::Integer {
                     min: 1,
@@ -33,20 +33,20 @@ pub(super) static ENTRY: GeneratorEntry = GeneratorEntry {
                 default: "10000",
                 description: "pages of the database, numbered from 0",
             },
-            Parameter {
+            GeneratorParameter {
                 name: "refs",
                 kind: WORD,
                 default: "1000000",
                 description: "references",
             },
-            Parameter {
+            GeneratorParameter {
                 name: "skew",
                 kind: ArgumentKind::Skew,
                 default: "0.8/0.2",
                 description: "share of the references that goes to that share of the pages",
             },
             WRITE,
-            Parameter {
+            GeneratorParameter {
                 name: "shuffled",
                 kind: ArgumentKind::Boolean,
                 default: "false",

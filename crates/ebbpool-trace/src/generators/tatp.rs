@@ -6,7 +6,7 @@
 
 use hashbrown::HashMap;
 
-use super::arguments::{ArgumentKind, Arguments, Parameter, SEED};
+use super::arguments::{ArgumentKind, Arguments, GeneratorParameter, SEED};
 use super::database::{
     Benchmark, BenchmarkOptions, CLIENTS, HINT_BITS, Heap, HeapSize, Index, IndexSize, PAGE_SIZE,
     PageAllocator, REFERENCES, Transaction, WARMUP, generator, mixed,
@@ -44,7 +44,7 @@ pub(super) static ENTRY: GeneratorEntry = GeneratorEntry {
         summary: "page requests of TATP (TM1) on PostgreSQL's heap files and B+-trees",
         knows_probabilities: false,
         parameters: &[
-            Parameter {
+            GeneratorParameter {
                 name: "subscribers",
                 kind: ArgumentKind::Integer {
                     min: 1,
@@ -374,7 +374,7 @@ fn forwarding_rank(facility: u64) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use super::super::database::Recorder;
+    use super::super::database::SessionTape;
     use super::*;
 
     #[test]
@@ -388,7 +388,7 @@ mod tests {
             seed: 1,
         };
         let mut database = TatpDatabase::new(100_000, &options);
-        let mut recorder = Recorder::new(1);
+        let mut recorder = SessionTape::new(1);
         let shares = MIX.map(|(until, _)| until);
         assert_eq!(shares, [35, 45, 80, 82, 96, 98, 100]);
         let (mut changes, mut references) = (0, 0);

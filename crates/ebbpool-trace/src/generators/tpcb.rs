@@ -5,7 +5,7 @@
 //! in 85 of 100 transactions the account is in the teller's branch, else in another
 //! branch (TPC-B standard, 5.3.4 and 5.3.5).
 
-use super::arguments::{ArgumentKind, Arguments, Parameter, SEED};
+use super::arguments::{ArgumentKind, Arguments, GeneratorParameter, SEED};
 use super::database::{
     Benchmark, BenchmarkOptions, CLIENTS, HINT_BITS, HOT_GROWTH, HOT_VERSIONS, Heap, HeapSize,
     Index, IndexSize, PAGE_SIZE, PageAllocator, REFERENCES, Transaction, WARMUP, generator,
@@ -26,7 +26,7 @@ pub(super) static ENTRY: GeneratorEntry = GeneratorEntry {
         summary: "page requests of TPC-B (pgbench) on PostgreSQL's heap files and B+-trees",
         knows_probabilities: false,
         parameters: &[
-            Parameter {
+            GeneratorParameter {
                 name: "scale",
                 kind: ArgumentKind::Integer {
                     min: 1,

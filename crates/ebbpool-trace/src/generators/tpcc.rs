@@ -13,7 +13,7 @@ mod payment;
 mod reading;
 mod schema;
 
-use super::arguments::{ArgumentKind, Arguments, Parameter, SEED};
+use super::arguments::{ArgumentKind, Arguments, GeneratorParameter, SEED};
 use super::database::{
     Benchmark, BenchmarkOptions, CLIENTS, HINT_BITS, PAGE_SIZE, PageAllocator, REFERENCES,
     Transaction, WARMUP, generator,
@@ -29,7 +29,7 @@ pub(super) static ENTRY: GeneratorEntry = GeneratorEntry {
         summary: "page requests of TPC-C on PostgreSQL's heap files and B+-trees",
         knows_probabilities: false,
         parameters: &[
-            Parameter {
+            GeneratorParameter {
                 name: "warehouses",
                 kind: ArgumentKind::Integer {
                     min: 1,
@@ -83,7 +83,7 @@ fn non_uniform(random: &mut Random, reach: u64, shift: u64, bound: u64) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use super::super::database::Recorder;
+    use super::super::database::SessionTape;
     use super::schema::{CUSTOMERS, DELIVERED, ORDERS};
     use super::*;
 
@@ -101,7 +101,7 @@ mod tests {
     #[test]
     fn the_mix_is_the_standards() {
         let mut database = TpccDatabase::new(2, &OPTIONS);
-        let mut recorder = Recorder::new(20);
+        let mut recorder = SessionTape::new(20);
         let mut references = 0;
         for transaction in 0..20_000 {
             let made = recorder.record(transaction % 20, |transaction| database.run(transaction));

@@ -2,7 +2,7 @@
 
 use ebbpool_cost::{PageProbabilities, PageProbability};
 
-use super::arguments::{ArgumentKind, Arguments, Parameter, SEED, WORD, WRITE};
+use super::arguments::{ArgumentKind, Arguments, GeneratorParameter, SEED, WORD, WRITE};
 use super::random::{Chance, Random};
 use super::{Generator, GeneratorEntry, GeneratorInfo, RandomGenerator, References};
 use crate::error::TraceError;
@@ -14,7 +14,7 @@ pub(super) static ENTRY: GeneratorEntry = GeneratorEntry {
         summary: "independent references to pages that are all equally likely",
         knows_probabilities: true,
         parameters: &[
-            Parameter {
+            GeneratorParameter {
                 name: "pages",
                 kind: ArgumentKind::Integer {
                     min: 1,
@@ -23,7 +23,7 @@ pub(super) static ENTRY: GeneratorEntry = GeneratorEntry {
                 default: "10000",
                 description: "pages of the database, numbered from 0",
             },
-            Parameter {
+            GeneratorParameter {
                 name: "refs",
                 kind: WORD,
                 default: "1000000",

@@ -15,7 +15,7 @@
 //! few writes, random reads become writes; if there are too many, random writes become
 //! reads. The number of writes is exact, rounded to the nearest integer.
 
-use super::arguments::{ArgumentKind, Arguments, Parameter, REQUIRED, SEED};
+use super::arguments::{ArgumentKind, Arguments, GeneratorParameter, REQUIRED, SEED};
 use super::random::Random;
 use super::{Generator, GeneratorEntry, GeneratorInfo};
 use crate::error::TraceError;
@@ -30,19 +30,19 @@ pub(super) static ENTRY: GeneratorEntry = GeneratorEntry {
         summary: "the pages of another trace, with a share of writes that changes every epoch",
         knows_probabilities: false,
         parameters: &[
-            Parameter {
+            GeneratorParameter {
                 name: "base",
                 kind: ArgumentKind::Trace,
                 default: REQUIRED,
                 description: "the trace whose pages are used",
             },
-            Parameter {
+            GeneratorParameter {
                 name: "model",
                 kind: ArgumentKind::Choice(&["wm1", "wm2"]),
                 default: "wm1",
                 description: "w0 grows by 1 % each epoch until all are writes, or changes every other epoch",
             },
-            Parameter {
+            GeneratorParameter {
                 name: "epoch",
                 kind: ArgumentKind::Integer {
                     min: 1,
@@ -51,13 +51,13 @@ pub(super) static ENTRY: GeneratorEntry = GeneratorEntry {
                 default: "5000",
                 description: "references of an epoch",
             },
-            Parameter {
+            GeneratorParameter {
                 name: "reading",
                 kind: ArgumentKind::Choice(&["literal", "absolute"]),
                 default: "literal",
                 description: "odd epochs of wm2 write 0.95 w0, or 0.95 of all references",
             },
-            Parameter {
+            GeneratorParameter {
                 name: "w0",
                 kind: ArgumentKind::Decimal { max: 1 },
                 default: "the base's share of writes in its first epoch",
@@ -125,7 +125,7 @@ impl Generator for WorkloadDynamics {
             },
             references: base.references(),
             notes: base.notes().to_vec(),
-            decoder: Box::new(Epochs {
+            decoder: Box::new(PhaseLengths {
                 base,
                 model: self.model,
                 length: self.epoch,
@@ -170,7 +170,7 @@ impl WriteModel {
 }
 
 /// Reads a base, one epoch at a time.
-struct Epochs {
+struct PhaseLengths {
     base: Reader,
     model: WriteModel,
     length: usize,
@@ -182,7 +182,7 @@ struct Epochs {
     served: usize,
 }
 
-impl Epochs {
+impl PhaseLengths {
     /// Reads the next epoch of the base; false if there is none.
     fn advance(&mut self) -> Result<bool, TraceError> {
         self.served = 0;
@@ -221,7 +221,7 @@ impl Epochs {
     }
 }
 
-impl Decode for Epochs {
+impl Decode for PhaseLengths {
     fn fill(&mut self, batch: &mut Batch, max: usize) -> Result<(), TraceError> {
         while batch.len() < max {
             if self.served == self.epoch.len() && !self.advance()? {

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use ebbpool_cost::{Decimal, PageProbabilities};
 
 use super::alias::{AliasTable, page_probabilities};
-use super::arguments::{ArgumentKind, Arguments, Parameter, SEED, WORD, WRITE};
+use super::arguments::{ArgumentKind, Arguments, GeneratorParameter, SEED, WORD, WRITE};
 use super::power::inverse_power;
 use super::random::{Chance, Random};
 use super::{Generator, GeneratorEntry, GeneratorInfo, RandomGenerator, References};
@@ -26,7 +26,7 @@ pub(super) static ENTRY: GeneratorEntry = GeneratorEntry {
         summary: "independent references; the page of rank i is asked for in proportion to i^-alpha",
         knows_probabilities: true,
         parameters: &[
-            Parameter {
+            GeneratorParameter {
                 name: "pages",
                 kind: ArgumentKind::Integer {
                     min: 1,
@@ -35,26 +35,26 @@ pub(super) static ENTRY: GeneratorEntry = GeneratorEntry {
                 default: "10000",
                 description: "pages of the database, numbered from 0",
             },
-            Parameter {
+            GeneratorParameter {
                 name: "refs",
                 kind: WORD,
                 default: "1000000",
                 description: "references",
             },
-            Parameter {
+            GeneratorParameter {
                 name: "read-alpha",
                 kind: ALPHA,
                 default: "1",
                 description: "skew of the reads, 0 is uniform",
             },
-            Parameter {
+            GeneratorParameter {
                 name: "write-alpha",
                 kind: ALPHA,
                 default: "read-alpha",
                 description: "skew of the writes, 0 is uniform",
             },
             WRITE,
-            Parameter {
+            GeneratorParameter {
                 name: "shared",
                 kind: ArgumentKind::Boolean,
                 default: "false",

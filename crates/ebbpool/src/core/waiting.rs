@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::Core;
+use super::PoolShared;
 use crate::error::PoolError;
 use crate::frames::{QueuedThread, Seniority, WaitCondition};
 use crate::replacement::Replacement;
@@ -24,7 +24,7 @@ const SENIORITY: Duration = Duration::from_millis(1);
 
 /// A thread's wait, which ends at a deadline.
 pub(crate) struct Waiting<'c> {
-    core: &'c Core,
+    core: &'c PoolShared,
     since: Instant,
     deadline: Instant,
     next_look: Duration,
@@ -37,7 +37,7 @@ pub(crate) struct Waiting<'c> {
 }
 
 impl<'c> Waiting<'c> {
-    pub(crate) fn new(core: &'c Core) -> Self {
+    pub(crate) fn new(core: &'c PoolShared) -> Self {
         let since = Instant::now();
         Waiting {
             core,

@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::time::Duration;
 
-use super::Core;
+use super::PoolShared;
 use crate::background::Signal;
 use crate::error::PoolError;
 use crate::frames::{
@@ -28,7 +28,7 @@ pub(crate) type HeldPages = HashMap<u64, Instant>;
 /// A thread has held a page for as long as the background writer waits.
 struct StillHeld;
 
-impl Core {
+impl PoolShared {
     /// Writes pages that stay resident, a batch at a time, and skips those that are no longer dirty. With
     /// `report_clean` it reports to the policy which pages are clean afterwards.
     ///
@@ -40,8 +40,8 @@ impl Core {
         latches: Vec<SharedLatch<'c>>,
         cause: WriteCause,
         report_clean: bool,
-    ) -> Result<Written, PoolError> {
-        let mut written = Written::default();
+    ) -> Result<WriteCounts, PoolError> {
+        let mut written = WriteCounts::default();
         let mut failure = None;
         let mut latches = latches.into_iter().peekable();
         while latches.peek().is_some() {
@@ -225,7 +225,7 @@ impl Core {
 
 /// The result of writing pages.
 #[derive(Debug, Default)]
-pub(crate) struct Written {
+pub(crate) struct WriteCounts {
     /// The number of pages written.
     pub(crate) pages: usize,
     /// Pages, with their frames, of which another thread had a copy in flight.

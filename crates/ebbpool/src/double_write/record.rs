@@ -83,7 +83,7 @@ impl Image {
         Image { page, checksum }
     }
 
-    pub(super) fn is(&self, bytes: &[u8]) -> bool {
+    pub(super) fn matches(&self, bytes: &[u8]) -> bool {
         xxh3_64(bytes) == self.checksum
     }
 }

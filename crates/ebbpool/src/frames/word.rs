@@ -67,7 +67,7 @@
 //! ([`exclude`](FrameWord::exclude)). An elder waits for nothing but this latch and, if it drops the page, for a copy to land, so
 //! that letting it go first cannot be part of a circle.
 //!
-//! The *mark* is the [`Epoch`] in which a hit was last reported to the policy, and *written* says whether a write
+//! The *mark* is the [`HitEpoch`] in which a hit was last reported to the policy, and *written* says whether a write
 //! was. [`fix`](FrameWord::fix) and [`exclude`](FrameWord::exclude) set them to the epoch that the caller passes. A
 //! page that is being loaded ([`begin_load`](FrameWord::begin_load)), and one that was read ahead and is fixed for the
 //! first time ([`take_fresh`](FrameWord::take_fresh)), have no mark, so their next hit is reported to the policy. No
@@ -181,16 +181,16 @@ pub(crate) enum LatchRefusal {
 /// A period in which only a page's first hit and its first write are reported to the policy. Numbers of epochs repeat
 /// after 255 epochs: if a page was not hit for that long, a hit that should be reported may not be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Epoch(u64);
+pub(crate) struct HitEpoch(u64);
 
-impl Epoch {
+impl HitEpoch {
     /// Stands for no epoch, if every hit is reported to the policy: no word has this mark.
-    pub(crate) const NONE: Epoch = Epoch(1);
+    pub(crate) const NONE: HitEpoch = HitEpoch(1);
 
     /// The epoch after this one; the first one after [`NONE`](Self::NONE).
     pub(crate) fn next(self) -> Self {
         let number = (self.0 & MARK) >> MARK_SHIFT;
-        Epoch((number % MARKS + 1) << MARK_SHIFT)
+        HitEpoch((number % MARKS + 1) << MARK_SHIFT)
     }
 
     /// The epoch as the value of an atomic.
@@ -202,7 +202,7 @@ impl Epoch {
     /// The epoch that [`to_bits`](Self::to_bits) returned.
     #[inline]
     pub(crate) fn from_bits(bits: u64) -> Self {
-        Epoch(bits)
+        HitEpoch(bits)
     }
 
     /// The word of a page that is fixed for reading in this epoch.
@@ -300,7 +300,7 @@ impl FrameWord {
 
     /// The same for a caller that fixes the page.
     #[inline]
-    pub(crate) fn fix(&self, polite: bool, epoch: Epoch) -> Result<HitStatus, LatchRefusal> {
+    pub(crate) fn fix(&self, polite: bool, epoch: HitEpoch) -> Result<HitStatus, LatchRefusal> {
         let before = self.take_shared(polite, |word| epoch.read(word))?;
         Ok(HitStatus {
             reported: epoch.is_reported(before),
@@ -351,7 +351,7 @@ impl FrameWord {
     pub(crate) fn exclude(
         &self,
         in_turn: bool,
-        epoch: Epoch,
+        epoch: HitEpoch,
     ) -> Result<ExclusiveResult, LatchRefusal> {
         let stopped = if in_turn { HELD } else { HELD | ELDER_WAITS };
         let mut word = self.0.load(Ordering::Relaxed);

@@ -16,11 +16,11 @@ use super::threads::{Positioned, Threads};
 #[cfg(target_os = "linux")]
 use super::uring::owner::OwnerMark;
 #[cfg(target_os = "linux")]
-use super::uring::{Addressed, Rings};
+use super::uring::{Addressed, UringPool};
 use super::{Read, Storage, Write};
 use crate::frames::FrameMemory;
 use extent::Extent;
-use transfer::{Sizes, Transfer, alike};
+use transfer::{FileTransfer, Sizes, alike};
 
 pub use open::{Engine, FileOptions, OpenError};
 
@@ -54,7 +54,7 @@ pub struct FileStorage {
 #[derive(Debug)]
 enum TransferEngine {
     #[cfg(target_os = "linux")]
-    Rings(Rings),
+    Uring(UringPool),
     Threads {
         threads: Threads,
         /// Why io_uring is not used, if it was requested.
@@ -82,13 +82,13 @@ impl FileStorage {
         self.buffered.is_none()
     }
 
-    fn carry_out<P: Transferable>(&self, mut transfers: Vec<Transfer<P>>) {
+    fn carry_out<P: Transferable>(&self, mut transfers: Vec<FileTransfer<P>>) {
         if transfers.is_empty() {
             return;
         }
         match &*self.engine {
             #[cfg(target_os = "linux")]
-            TransferEngine::Rings(rings) => rings.carry_out(transfers, &self.file, self.sizes),
+            TransferEngine::Uring(rings) => rings.carry_out(transfers, &self.file, self.sizes),
             TransferEngine::Threads { threads, .. } => match transfers.pop() {
                 Some(only) if transfers.is_empty() => {
                     super::threads::carry_out(only, &self.file, self.sizes);
@@ -181,7 +181,7 @@ impl Storage for FileStorage {
                 read.buffer.fill(0);
                 read.outcome = Ok(());
             } else {
-                transfers.push(Transfer::new(read));
+                transfers.push(FileTransfer::new(read));
             }
         }
         self.carry_out(transfers);
@@ -206,7 +206,7 @@ impl Storage for FileStorage {
         let runs = writes.chunk_by_mut(neighbours);
         let good = runs.filter(|run| run.iter().all(|write| write.outcome.is_ok()));
         let runs = good.flat_map(|run| run.chunks_mut(most));
-        self.carry_out(runs.map(Transfer::new).collect());
+        self.carry_out(runs.map(FileTransfer::new).collect());
         None
     }
 
@@ -216,7 +216,7 @@ impl Storage for FileStorage {
 
     #[cfg(target_os = "linux")]
     fn register(&self, memory: &Arc<FrameMemory>) {
-        if let TransferEngine::Rings(rings) = &*self.engine {
+        if let TransferEngine::Uring(rings) = &*self.engine {
             rings.register(memory);
         }
     }
@@ -227,7 +227,7 @@ impl Storage for FileStorage {
     fn describe(&self) -> String {
         let engine = match &*self.engine {
             #[cfg(target_os = "linux")]
-            TransferEngine::Rings(rings) => match (rings.broken(), rings.is_registered()) {
+            TransferEngine::Uring(rings) => match (rings.broken(), rings.is_registered()) {
                 (Some(why), _) => format!("one after another (io_uring failed: {why})"),
                 (None, Some(true)) => "io_uring, registered buffers".into(),
                 (None, Some(false)) => "io_uring, buffers not registered".into(),

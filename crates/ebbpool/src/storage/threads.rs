@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 use rayon_core::{ThreadPool, ThreadPoolBuilder};
 
 use super::file::raw::Raw;
-use super::file::transfer::{NextStep, Pages, Sizes, Transfer};
+use super::file::transfer::{FileTransfer, NextStep, Pages, Sizes};
 use super::{Read, Write};
 
 /// The most threads: with more of them they only wait for each other.
@@ -40,7 +40,7 @@ impl Threads {
     /// Carries out all transfers.
     pub(super) fn carry_out<P: Positioned>(
         &self,
-        transfers: Vec<Transfer<P>>,
+        transfers: Vec<FileTransfer<P>>,
         raw: &impl Raw,
         sizes: Sizes,
     ) {
@@ -110,7 +110,7 @@ fn rest_of<'a>(writes: &[Write<'a>], mut done: usize) -> Vec<IoSlice<'a>> {
 }
 
 /// Carries out one transfer, in this thread.
-pub(super) fn carry_out<P: Positioned>(first: Transfer<P>, raw: &impl Raw, sizes: Sizes) {
+pub(super) fn carry_out<P: Positioned>(first: FileTransfer<P>, raw: &impl Raw, sizes: Sizes) {
     let mut waiting = vec![first];
     while let Some(mut transfer) = waiting.pop() {
         if transfer.should_wait() {

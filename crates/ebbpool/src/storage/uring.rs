@@ -14,10 +14,10 @@ use std::io;
 use std::thread;
 use std::time::Duration;
 
-use super::file::transfer::{NextStep, Pages, Sizes, Transfer};
+use super::file::transfer::{FileTransfer, NextStep, Pages, Sizes};
 use super::{Read, Write};
 
-pub(super) use ring::Rings;
+pub(super) use ring::UringPool;
 
 /// The number of steps in which a queue is filled. The device should begin the first operations while the last are
 /// prepared: a device that gets all operations at once may complete them at once, and then idle until it gets more.
@@ -122,7 +122,7 @@ struct TransferSlot<P> {
     /// On the heap, so that its address stays valid for the kernel when this is moved.
     list: Vec<libc::iovec>,
     /// `None` once the operation has completed.
-    transfer: Option<Transfer<P>>,
+    transfer: Option<FileTransfer<P>>,
 }
 
 /// The operations in a queue. Dropping it waits until the kernel has none left.
@@ -162,19 +162,19 @@ impl<Q: Queue> Drop for Flight<'_, Q> {
 
 /// The transfers that could not be carried out through the queue.
 struct Unfinished<P> {
-    transfers: Vec<Transfer<P>>,
+    transfers: Vec<FileTransfer<P>>,
     why: io::Error,
 }
 
 /// Carries out all transfers through the queue, and refills it while transfers wait. If the queue stops working,
 /// returns the transfers that are left; the queue must not be used again then.
 fn drive<P: Addressed>(
-    transfers: Vec<Transfer<P>>,
+    transfers: Vec<FileTransfer<P>>,
     queue: &mut impl Queue,
     sizes: Sizes,
     length: impl Fn() -> io::Result<u64>,
 ) -> Result<(), Unfinished<P>> {
-    let mut waiting: VecDeque<Transfer<P>> = transfers.into();
+    let mut waiting: VecDeque<FileTransfer<P>> = transfers.into();
     let mut slots: Vec<TransferSlot<P>> = Vec::new();
     let mut free: Vec<usize> = Vec::new();
     let mut slow = 0;
@@ -237,7 +237,7 @@ fn drive<P: Addressed>(
 
 /// Fills the queue, by one step at most.
 fn launch<P: Addressed, Q: Queue>(
-    waiting: &mut VecDeque<Transfer<P>>,
+    waiting: &mut VecDeque<FileTransfer<P>>,
     slots: &mut Vec<TransferSlot<P>>,
     free: &mut Vec<usize>,
     flight: &mut Flight<'_, Q>,
@@ -279,7 +279,7 @@ fn landed<P: Addressed>(
     slots: &mut [TransferSlot<P>],
     sizes: Sizes,
     length: impl Fn() -> io::Result<u64>,
-) -> Vec<Transfer<P>> {
+) -> Vec<FileTransfer<P>> {
     let slot = slots.get_mut(token);
     let Some(transfer) = slot.and_then(|slot| slot.transfer.take()) else {
         return Vec::new();

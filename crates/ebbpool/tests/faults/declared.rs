@@ -5,7 +5,8 @@ use std::num::NonZeroU64;
 use std::sync::{Arc, Mutex};
 
 use ebbpool::policy::{
-    Access, BackgroundWrite, Capabilities, Costs, Frame, NextUse, Page, PageClass, Policy, Request,
+    Access, BackgroundWrite, Capabilities, Costs, Frame, NextUse, Page, PageClass, Policy,
+    RecordedRequest,
 };
 use ebbpool::storage::FaultyDisk;
 
@@ -37,7 +38,7 @@ impl Policy for Noting {
         self.declares
     }
     fn hit(&mut self, _: Frame, _: Access) {}
-    fn left_out(&mut self, _: u64) {
+    fn omitted_hits(&mut self, _: u64) {
         self.note(Capabilities::LEAVES_HITS_OUT);
     }
     fn evicts_early(&mut self) -> bool {
@@ -51,15 +52,15 @@ impl Policy for Noting {
     ) -> Option<Frame> {
         self.queue.iter().copied().find(|&frame| may_evict(frame))
     }
-    fn also_leaving(&self, _: Frame, leaving: &mut Vec<Frame>) {
+    fn evicted_with(&self, _: Frame, leaving: &mut Vec<Frame>) {
         self.note(Capabilities::EVICTS_MORE);
         leaving.extend(self.next());
     }
-    fn padding(&self, _: Frame) -> Option<NonZeroU64> {
+    fn padded_block(&self, _: Frame) -> Option<NonZeroU64> {
         self.note(Capabilities::PADDING);
         NonZeroU64::new(4)
     }
-    fn write_with(&self, _: Frame, _: usize, together: &mut Vec<Frame>) {
+    fn cleaned_with(&self, _: Frame, _: usize, together: &mut Vec<Frame>) {
         self.note(Capabilities::WRITES_TOGETHER);
         together.extend(self.next());
     }
@@ -79,7 +80,7 @@ impl Policy for Noting {
     fn class(&mut self, _: PageClass) {
         self.note(Capabilities::CLASSES);
     }
-    fn request(&mut self, _: Request) {
+    fn request(&mut self, _: RecordedRequest) {
         self.note(Capabilities::REQUESTS);
     }
     fn background_writes(&mut self, _: &mut Vec<BackgroundWrite>) {
@@ -184,16 +185,16 @@ impl Policy for Careless {
             .copied();
         in_turn.find(|&frame| may_evict(frame))
     }
-    fn also_leaving(&self, victim: Frame, leaving: &mut Vec<Frame>) {
+    fn evicted_with(&self, victim: Frame, leaving: &mut Vec<Frame>) {
         leaving.extend(self.any(victim));
     }
-    fn padding(&self, victim: Frame) -> Option<NonZeroU64> {
+    fn padded_block(&self, victim: Frame) -> Option<NonZeroU64> {
         let blocks = [0, 1, 3, 8, 1 << 40, u64::MAX];
         NonZeroU64::new(
             blocks[(self.random >> 40) as usize % blocks.len()].min(u64::from(victim) << 60 | 8),
         )
     }
-    fn write_with(&self, victim: Frame, _: usize, together: &mut Vec<Frame>) {
+    fn cleaned_with(&self, victim: Frame, _: usize, together: &mut Vec<Frame>) {
         together.extend(self.any(victim).chain([victim]).chain(self.any(victim)));
     }
     fn admit(&mut self, frame: Frame, _: Page, _: Access) {
@@ -209,7 +210,7 @@ impl Policy for Careless {
         ];
         ghosts[self.below(5) as usize]
     }
-    fn refused(&mut self) -> Option<u32> {
+    fn not_admitted(&mut self) -> Option<u32> {
         self.remember(0)
     }
     fn evicted(&mut self, frame: Frame) {

@@ -201,7 +201,7 @@ mod tests {
 
     #[test]
     fn other_programs_are_no_servers() {
-        let error = MysqlServer::open(Process::this(), None).expect_err("no server");
+        let error = MysqlServer::open(Process::current(), None).expect_err("no server");
         let text = error.to_string();
         assert!(text.contains("is no MySQL server: it runs /"), "{text}");
         assert!(is_server("/usr/sbin/mysqld (deleted)") && !is_server("/usr/bin/mysql"));
@@ -210,7 +210,7 @@ mod tests {
     #[test]
     fn symbols_of_another_build_are_refused() {
         let own = ElfProgram::read("/proc/self/exe").expect("a program");
-        let mappings = Process::this().mappings();
+        let mappings = Process::current().mappings();
         let library = mappings.iter().find(|it| it.path.contains("libc.so"));
         if let Some(library) = library {
             let error = debug_symbols(Path::new(&library.path), &own);

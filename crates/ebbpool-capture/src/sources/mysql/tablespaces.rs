@@ -77,7 +77,7 @@ impl Tablespaces {
     }
 
     /// Looks at the files that the server has opened since the last time.
-    pub(super) fn look(&mut self, process: Process, data: &str) {
+    pub(super) fn refresh(&mut self, process: Process, data: &str) {
         for file in open_files(process) {
             let OpenFile {
                 path,
@@ -170,7 +170,7 @@ mod tests {
         fs::write(&path, header(7)).expect("written");
         let open = File::open(&path).expect("open");
         let mut spaces = Tablespaces::default();
-        spaces.look(Process::this(), "/var/lib/mysql");
+        spaces.refresh(Process::current(), "/var/lib/mysql");
         drop(open);
         let expected = Tablespace {
             schema: "shop".into(),

@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::programs::{AFTER_LEFT_OUT, IS_HIT, IS_NEW, kind};
 use crate::event::PageEvent;
-use crate::recorder::Recorder;
+use crate::recorder::CaptureBuffer;
 
 /// A backend's latest requests, among which a page that becomes dirty is looked for: it is pinned then, and a backend pins a
 /// few pages at a time.
@@ -173,7 +173,7 @@ impl PostgresDecoder {
     }
 
     /// Takes an event and records the references that it stands for.
-    pub fn take(&mut self, event: &PageEvent, recorder: &mut Recorder) {
+    pub fn record(&mut self, event: &PageEvent, recorder: &mut CaptureBuffer) {
         match event.kind {
             kind::READ => self.request(event, recorder),
             kind::EXTEND => self.extend(event, recorder),
@@ -214,7 +214,7 @@ impl PostgresDecoder {
         }
     }
 
-    fn request(&mut self, event: &PageEvent, recorder: &mut Recorder) {
+    fn request(&mut self, event: &PageEvent, recorder: &mut CaptureBuffer) {
         if event.page == NEW_PAGE {
             // The page is known when it becomes dirty.
             return;
@@ -239,7 +239,7 @@ impl PostgresDecoder {
         backend.remember(object, event.page, position);
     }
 
-    fn extend(&mut self, event: &PageEvent, recorder: &mut Recorder) {
+    fn extend(&mut self, event: &PageEvent, recorder: &mut CaptureBuffer) {
         /// PostgreSQL adds at most 64 pages at once (`MAX_BUFFERS_TO_EXTEND_BY`); more is no event of it.
         const MOST: u32 = 1 << 16;
         let object = recorder.object(event.object);
@@ -254,7 +254,7 @@ impl PostgresDecoder {
         }
     }
 
-    fn dirty(&mut self, event: &PageEvent, recorder: &mut Recorder) {
+    fn dirty(&mut self, event: &PageEvent, recorder: &mut CaptureBuffer) {
         let object = recorder.object(event.object);
         let backend = self.backends.entry(event.process).or_default();
         if let Some(position) = backend.request_of(object, event.page) {
@@ -286,9 +286,9 @@ mod tests {
 
     /// Relation, page, write and ring of each reference.
     fn decoded(events: &[PageEvent]) -> (Vec<(u32, u64, bool, u32)>, PostgresCounts) {
-        let (mut decoder, mut recorder) = (PostgresDecoder::default(), Recorder::default());
+        let (mut decoder, mut recorder) = (PostgresDecoder::default(), CaptureBuffer::default());
         for event in events {
-            decoder.take(event, &mut recorder);
+            decoder.record(event, &mut recorder);
         }
         let references = recorder.references.iter().map(|reference| {
             let object = &recorder.objects[reference.object as usize];
@@ -372,9 +372,10 @@ mod tests {
             (15, [scan, read(1), given_up, read(2), read(3)]),
             (17, [scan, read(1), read(2), given_up, read(3)]),
         ] {
-            let (mut decoder, mut recorder) = (PostgresDecoder::new(major), Recorder::default());
+            let (mut decoder, mut recorder) =
+                (PostgresDecoder::new(major), CaptureBuffer::default());
             for event in events {
-                decoder.take(&event, &mut recorder);
+                decoder.record(&event, &mut recorder);
             }
             let rings: Vec<u32> = recorder.references.iter().map(|it| it.bypass).collect();
             assert_eq!(rings, [4 | BULK_READ, 4, 4 | BULK_READ], "{major}");

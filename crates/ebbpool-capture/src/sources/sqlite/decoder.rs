@@ -5,7 +5,7 @@ use serde::Serialize;
 
 use super::programs::kind;
 use crate::event::PageEvent;
-use crate::recorder::Recorder;
+use crate::recorder::CaptureBuffer;
 
 /// What was captured, besides references.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
@@ -107,7 +107,7 @@ impl SqliteDecoder {
     }
 
     /// Takes an event and records the references that it stands for.
-    pub fn take(&mut self, event: &PageEvent, recorder: &mut Recorder) {
+    pub fn record(&mut self, event: &PageEvent, recorder: &mut CaptureBuffer) {
         let pager = pager(event);
         let database = self.databases.get(&pager).copied().unwrap_or_default();
         // Pages are numbered from 1.
@@ -170,7 +170,7 @@ mod tests {
 
     #[test]
     fn a_write_marks_the_latest_request_of_the_page_by_its_pager() {
-        let (mut decoder, mut recorder) = (SqliteDecoder::default(), Recorder::default());
+        let (mut decoder, mut recorder) = (SqliteDecoder::default(), CaptureBuffer::default());
         const ONE: u64 = 0x7f00_0000_1000;
         const OTHER: u64 = 0x7f00_0000_2000;
         decoder.set_database(ONE, 1);
@@ -185,7 +185,7 @@ mod tests {
             event(99, ONE, 1),
             event(kind::READ, ONE, 0),
         ] {
-            decoder.take(&event, &mut recorder);
+            decoder.record(&event, &mut recorder);
         }
         let expected = SqliteCounts {
             requests: 3,
@@ -227,11 +227,11 @@ mod tests {
 
     #[test]
     fn a_pager_at_the_address_of_another_one_has_requests_of_its_own() {
-        let (mut decoder, mut recorder) = (SqliteDecoder::default(), Recorder::default());
+        let (mut decoder, mut recorder) = (SqliteDecoder::default(), CaptureBuffer::default());
         decoder.set_database(8, 1);
-        decoder.take(&event(kind::READ, 8, 2), &mut recorder);
+        decoder.record(&event(kind::READ, 8, 2), &mut recorder);
         decoder.set_database(8, 2);
-        decoder.take(&event(kind::DIRTY, 8, 2), &mut recorder);
+        decoder.record(&event(kind::DIRTY, 8, 2), &mut recorder);
         assert_eq!(decoder.counts.unrequested, 1);
         assert_eq!(recorder.objects[1].key, [2, 0, 0, 0]);
         assert!(decoder.knows(8) && !decoder.knows(9));
@@ -241,16 +241,16 @@ mod tests {
         assert!(!decoder.knows(8));
         // The event of an end is lost.
         decoder.set_database(8, 1);
-        decoder.take(&event(kind::READ, 8, 2), &mut recorder);
+        decoder.record(&event(kind::READ, 8, 2), &mut recorder);
         decoder.forget_all();
         assert!(!decoder.knows(8) && decoder.latest.is_empty());
         for pager in 0..2 * MOST_PAGERS as u64 {
             decoder.set_database(pager << 4, 2);
-            decoder.take(&event(kind::COMMIT, pager, 0), &mut recorder);
+            decoder.record(&event(kind::COMMIT, pager, 0), &mut recorder);
             assert!(decoder.databases.len() <= MOST_PAGERS && decoder.latest.len() <= MOST_PAGERS);
         }
         decoder.set_database(8, 2);
-        decoder.take(&event(kind::DIRTY, 8, 2), &mut recorder);
+        decoder.record(&event(kind::DIRTY, 8, 2), &mut recorder);
         assert_eq!(decoder.counts.unrequested, 2);
     }
 }

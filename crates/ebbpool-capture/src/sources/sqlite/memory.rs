@@ -150,9 +150,12 @@ mod tests {
         };
         let files = [file("/data/other.db"), file("/data/one.db")];
         let address = pager.as_ptr() as u64;
-        let found = file_of_pager(Process::this(), address, &files);
+        let found = file_of_pager(Process::current(), address, &files);
         assert_eq!(found, Some(&files[1]));
-        assert_eq!(file_of_pager(Process::this(), address, &files[..1]), None);
-        assert_eq!(file_of_pager(Process::this(), 0, &files), None);
+        assert_eq!(
+            file_of_pager(Process::current(), address, &files[..1]),
+            None
+        );
+        assert_eq!(file_of_pager(Process::current(), 0, &files), None);
     }
 }

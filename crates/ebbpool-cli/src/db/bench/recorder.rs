@@ -11,9 +11,9 @@ type Sink = Box<dyn FnMut(u64, bool, u32) + Send>;
 
 /// A recorder that the pool calls for each fix. It records nothing before `begin`.
 #[derive(Clone, Default)]
-pub(super) struct Recorder(Arc<OnceLock<(FixRecorder, Mutex<Sink>)>>);
+pub(super) struct WorkloadRecorder(Arc<OnceLock<(FixRecorder, Mutex<Sink>)>>);
 
-impl Recorder {
+impl WorkloadRecorder {
     /// The callback for the pool. It ignores the first page, which is not part of the workload: only
     /// checkpoints fix it.
     pub(super) fn sink(&self) -> impl FnMut(u64, bool, u32) + Send + 'static {

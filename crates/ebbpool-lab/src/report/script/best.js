@@ -52,8 +52,8 @@ function bestSection(choice) {
     return element("th", { scope: "col" }, share, amount, element("span", {}, written.count(frames)));
   });
   const caption = trace.hasBaseline
-    ? `The policy with the least ${trace.measure.name}, and what it saves against ${report.baseline}`
-    : `The policy with the least ${trace.measure.name}, and what that is`;
+    ? `The policy with the least ${trace.bill_unit.name}, and what it saves against ${report.baseline}`
+    : `The policy with the least ${trace.bill_unit.name}, and what that is`;
   const corner = element("td", {}, element("span", {}, "frames"));
   const map = element("table", { class: "map" });
   // Each field has room for a name.

@@ -6,7 +6,7 @@ function cellColumns(trace) {
   return [
     MEMORY_COLUMN,
     ...(trace.device === null ? [["R", ({ cell }) => trace.ratioText(cell.asymmetry)]] : []),
-    [trace.measure.name, ({ cell }) => figures.bill(cell)],
+    [trace.bill_unit.name, ({ cell }) => figures.bill(cell)],
     ["reads", ({ cell }) => figures.reads(cell)],
     ["writes", ({ cell }) => figures.writes(cell)],
     ...(trace.cells.some((cell) => cell.joules !== null) ? [["energy", ({ cell }) => figures.energy(cell)]] : []),

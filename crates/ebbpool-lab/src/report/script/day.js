@@ -26,7 +26,7 @@ function loadFigures(trace, rate) {
       ? { name: "life in billions of references", drawn: true, value: (cell) => (lifeInReferences(cell) ?? NaN) / 1e9 }
       : { name: "years of life", drawn: true, value: (cell) => (lifeInReferences(cell) ?? NaN) / references / DAYS_PER_YEAR },
   ];
-  if (trace.measure.name === "time" && rate !== null) {
+  if (trace.bill_unit.name === "time" && rate !== null) {
     figures.push({ name: "busy, %", value: (cell) => 100 * busy(cell) });
     if (device.idle_watts !== null) {
       figures.push({
@@ -37,7 +37,7 @@ function loadFigures(trace, rate) {
       });
     }
   }
-  if (trace.measure.name === "price") {
+  if (trace.bill_unit.name === "price") {
     figures.push({ name: `$ ${per}`, drawn: true, value: (cell) => (trace.inUnit(cell.bill) / 1e6) * references });
   }
   const known = ({ value }) => {
@@ -49,7 +49,7 @@ function loadFigures(trace, rate) {
   };
   const checked = figures.map((figure) => ({ ...figure, value: known(figure) }));
   const some = checked.filter(({ value }) => trace.cells.some((cell) => value(cell) !== null));
-  const late = trace.measure.name === "time" && rate !== null ? trace.cells.filter((cell) => cell.failed === null && busy(cell) > 1) : [];
+  const late = trace.bill_unit.name === "time" && rate !== null ? trace.cells.filter((cell) => cell.failed === null && busy(cell) > 1) : [];
   return { figures: some.map((figure) => ({ ...figure, text: (cell) => orNone(written.amount)(figure.value(cell)) })), late };
 }
 

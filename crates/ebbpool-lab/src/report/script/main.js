@@ -36,11 +36,11 @@ const SECTIONS = [
       const lines = "A line per policy, from the smallest memory (right) to the largest (left); the large marks are the chosen size.";
       const asymmetries = trace.asymmetriesInOrder;
       if (asymmetries.every((at) => !trace.isConstant(at))) {
-        return `${lines} What a write costs changes over time, so the ${trace.measure.name} does not follow from the two numbers alone.`;
+        return `${lines} What a write costs changes over time, so the ${trace.bill_unit.name} does not follow from the two numbers alone.`;
       }
       const where = trace.device === null ? "at the chosen R" : "on this device";
       const not = asymmetries.every((at) => trace.isConstant(at)) ? "" : "; where R changes there are none";
-      return `${lines} On a broken line every point has the same ${trace.measure.name} ${where}${not}.`;
+      return `${lines} On a broken line every point has the same ${trace.bill_unit.name} ${where}${not}.`;
     },
     make: tradeOffSection,
   },
@@ -66,7 +66,7 @@ const SECTIONS = [
   {
     title: "The trace itself",
     lead: "A policy can save only what comes back: first references are read in any case, and pages that are only read cost no writes.",
-    make: natureSection,
+    make: statisticsSection,
   },
 ];
 

@@ -42,7 +42,7 @@ function rankingSection(choice) {
     trace.device === null ? "writes × R" : "writes",
   );
   const head = [
-    trace.device === null ? "bill" : trace.measure.unit,
+    trace.device === null ? "bill" : trace.bill_unit.unit,
     trace.hasBaseline ? `against ${report.baseline}` : null,
   ].filter((name) => name !== null);
   return element(

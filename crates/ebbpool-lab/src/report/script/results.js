@@ -67,18 +67,18 @@ class Trace {
 
   /** A bill in the unit of this trace. */
   inUnit(bill) {
-    return bill * this.measure.factor;
+    return bill * this.bill_unit.factor;
   }
 
   /** What bills are, as a title begins. */
   get title() {
-    const { name } = this.measure;
+    const { name } = this.bill_unit;
     return `${name.charAt(0).toUpperCase()}${name.slice(1)}`;
   }
 
   /** What axes say of bills. */
   get unit() {
-    return `${this.measure.unit} ${this.measure.per}`;
+    return `${this.bill_unit.unit} ${this.bill_unit.per}`;
   }
 
   changes(asymmetry) {
@@ -207,7 +207,7 @@ function described(cell) {
   const lines = [
     ["memory", written.memory(trace.sizes[cell.size])],
     ...(trace.device === null ? [["R", trace.ratioText(cell.asymmetry)]] : []),
-    [trace.measure.name, trace.device === null ? figures.bill(cell) : `${figures.bill(cell)} ${trace.measure.unit}`],
+    [trace.bill_unit.name, trace.device === null ? figures.bill(cell) : `${figures.bill(cell)} ${trace.bill_unit.unit}`],
   ];
   if (trace.hasBaseline && cell.policy !== report.baseline) {
     lines.push([`saving against ${report.baseline}`, written.saving(trace.saving(cell))]);

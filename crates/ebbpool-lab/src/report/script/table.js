@@ -12,8 +12,8 @@ const BILLS = {
 /** What is read, what is sorted by, and what the CSV holds; CSV names are those of the results as
  *  `compare` prints them. A column of which nothing is known is left out. */
 function columnsOf(traces) {
-  const { measure } = traces[0] ?? { measure: { name: "bill", unit: "page reads" } };
-  const bill = BILLS[measure.name];
+  const { bill_unit: unit } = traces[0] ?? { bill_unit: { name: "bill", unit: "page reads" } };
+  const bill = BILLS[unit.name];
   const extra = (name, csv, value, text) => ({ name, csv, value, text: (cell) => orNone(text)(value(cell)) });
   const extras = [
     extra("energy, mJ", "joules_per_reference", (cell) => cell.joules, (joules) => written.bill(1e3 * joules)),
@@ -50,7 +50,7 @@ function columnsOf(traces) {
       text: (cell) => written.share(figures.hitRatio(cell)),
     },
     {
-      name: measure.name === "bill" ? "bill" : `${measure.name}, ${measure.unit}`,
+      name: unit.name === "bill" ? "bill" : `${unit.name}, ${unit.unit}`,
       csv: bill.csv,
       value: (cell) => (cell.bill === null ? null : bill.of(cell.bill, cell.trace)),
       text: figures.bill,

@@ -41,12 +41,12 @@ function timeSection(choice) {
       const line = trace.timeLine(point.cell);
       return [
         ["references", where(point)],
-        [trace.measure.name, written.bill(point.y)],
+        [trace.bill_unit.name, written.bill(point.y)],
         ["reads", written.count(since(line.reads, point.at))],
         ["writes", written.count(since(line.writes, point.at))],
       ];
     },
-    columns: [["references", where], [trace.measure.name, (point) => written.bill(point.y)]],
+    columns: [["references", where], [trace.bill_unit.name, (point) => written.bill(point.y)]],
   });
   const anyTarget = trace.time_lines.some((line) => line.target !== undefined);
   let onlyWithTarget = anyTarget;

@@ -34,7 +34,7 @@ function tradeOffSection(choice) {
     const { low: [left, bottom], high: [right, top] } = plot;
     const { ratio } = choice;
     const ends = [left + ratio * bottom, right + ratio * top].map((bill) => trace.inUnit(bill));
-    const bills = linearTicks(...ends, 9).map((amount) => amount / trace.measure.factor);
+    const bills = linearTicks(...ends, 9).map((amount) => amount / trace.bill_unit.factor);
     const shapes = [];
     const taken = [];
     const texts = [];
@@ -45,7 +45,7 @@ function tradeOffSection(choice) {
       const [x1, y1] = [plot.x(end[0]), plot.y(end[1])];
       shapes.push(drawing("path", { class: "contour", d: `M${x0} ${y0}L${x1} ${y1}` }));
       const amount = written.short(trace.inUnit(bill));
-      const text = trace.device === null ? `bill ${amount}` : `${amount} ${trace.measure.unit}`;
+      const text = trace.device === null ? `bill ${amount}` : `${amount} ${trace.bill_unit.unit}`;
       const width = textWidth(text);
       const slope = (y1 - y0) / (x1 - x0);
       // Where the line enters the chart or leaves it, whichever is free; else it goes without.

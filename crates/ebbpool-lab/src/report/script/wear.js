@@ -123,7 +123,7 @@ function wearTable(choice) {
       );
     }));
   });
-  const heads = [`${trace.measure.name}, ${trace.measure.unit}`, "reads", "writes", ...WEAR_COLUMNS.map(([name]) => name)];
+  const heads = [`${trace.bill_unit.name}, ${trace.bill_unit.unit}`, "reads", "writes", ...WEAR_COLUMNS.map(([name]) => name)];
   return element(
     "div",
     { class: "scroll plain" },

@@ -2,7 +2,7 @@
 
 use super::bills::Traffic;
 use super::sampled_pages::{PageLocation, SampleNumber, SampledPages};
-use crate::driver::{Companions, Driver, miss};
+use crate::driver::{Driver, MissScratch, miss};
 use crate::policy::{Access, Costs, DynPolicy, Frame, Ghost, Page};
 
 /// A buffer of few frames under a policy, without page contents: it only counts the reads and
@@ -15,7 +15,7 @@ pub(super) struct Miniature {
     occupants: Vec<u32>,
     frames: u32,
     free: Vec<Frame>,
-    companions: Companions,
+    companions: MissScratch,
 }
 
 impl Miniature {
@@ -26,7 +26,7 @@ impl Miniature {
             occupants: Vec::with_capacity(frames as usize),
             frames,
             free: Vec::with_capacity(frames as usize),
-            companions: Companions::with_capacity(frames as usize),
+            companions: MissScratch::with_capacity(frames as usize),
         }
     }
 
@@ -109,7 +109,7 @@ impl Driver for MissDriver<'_> {
         &mut *self.miniature.policy
     }
 
-    fn companions(&mut self) -> &mut Companions {
+    fn companions(&mut self) -> &mut MissScratch {
         &mut self.miniature.companions
     }
 

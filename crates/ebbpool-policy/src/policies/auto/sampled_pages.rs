@@ -68,7 +68,7 @@ impl SampledPages {
 
     /// True if `sampled` is still the number of `page`, as it was before.
     #[inline]
-    pub(super) fn is(&self, sampled: SampleNumber, page: Page) -> bool {
+    pub(super) fn holds(&self, sampled: SampleNumber, page: Page) -> bool {
         self.pages[sampled as usize] == page
     }
 
@@ -203,7 +203,7 @@ mod tests {
         let newcomer = pages.find_or_add(14);
         assert_eq!(newcomer, Some(numbers[1]));
         assert_eq!(pages.location(numbers[1], 0), PageLocation::Out(None));
-        assert!(!pages.is(numbers[1], 11) && pages.is(numbers[1], 14));
+        assert!(!pages.holds(numbers[1], 11) && pages.holds(numbers[1], 14));
         assert_eq!((pages.find(11), pages.find(14)), (None, newcomer));
         // The newcomer was added last.
         assert_eq!(pages.find_or_add(15), Some(numbers[3]));

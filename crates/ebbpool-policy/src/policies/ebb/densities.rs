@@ -151,7 +151,7 @@ impl<const KINDS: usize> Densities<KINDS> {
             // It pays to keep the page for as long as the following range is denser.
             while ranges > 0 && later[ranges - 1].density() > range.density() {
                 ranges -= 1;
-                range = range.then(later[ranges]);
+                range = range.followed_by(later[ranges]);
             }
             later[ranges] = range;
             ranges += 1;
@@ -298,7 +298,7 @@ impl BucketRange {
         self.events / self.references
     }
 
-    fn then(self, next: BucketRange) -> Self {
+    fn followed_by(self, next: BucketRange) -> Self {
         BucketRange {
             events: self.events + self.survival * next.events,
             references: self.references + self.survival * next.references,

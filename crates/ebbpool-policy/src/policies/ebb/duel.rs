@@ -166,7 +166,7 @@ impl MiniaturePool {
         victim: impl FnOnce(&[PageRecord]) -> usize,
     ) -> ServedReference {
         let found = self.find(record.page, hash);
-        let was_dirty = found.is_some_and(|at| self.records[at].history.is(DIRTY));
+        let was_dirty = found.is_some_and(|at| self.records[at].history.has(DIRTY));
         let at = found.unwrap_or_else(|| self.admit(record.page, hash, victim));
         self.records[at] = *record;
         let is_dirty = was_dirty || access.is_write();

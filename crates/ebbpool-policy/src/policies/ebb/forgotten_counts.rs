@@ -103,9 +103,7 @@ impl ForgottenCounts {
     /// The set and the tag of a page, by the last step of SplitMix64.
     #[inline]
     fn set_and_tag(&self, page: Page) -> (usize, u32) {
-        let mixed = (page ^ (page >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        let mixed = mixed ^ (mixed >> 31);
+        let mixed = ebbpool_cost::mixed(page);
         let set = ((mixed >> 32) * self.sets.len() as u64) >> 32;
         (set as usize, mixed as u32 >> (u32::BITS - TAG_BITS))
     }

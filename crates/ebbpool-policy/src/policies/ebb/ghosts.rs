@@ -21,7 +21,7 @@ pub(super) struct Ghosts {
 }
 
 fn queue_of(record: &PageRecord) -> usize {
-    match record.history.is(DIRTY) {
+    match record.history.has(DIRTY) {
         true => EVICTED_DIRTY,
         false => EVICTED_CLEAN,
     }
@@ -50,7 +50,7 @@ impl Ghosts {
     #[inline]
     pub(super) fn take(&mut self, ghost: Ghost, page: Page) -> Option<PageRecord> {
         let record = self.records[ghost as usize];
-        if record.page != page || !record.history.is(GHOST) {
+        if record.page != page || !record.history.has(GHOST) {
             return None;
         }
         self.order.remove(queue_of(&record), ghost);

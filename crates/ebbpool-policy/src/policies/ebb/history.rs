@@ -82,13 +82,13 @@ impl History {
     pub(super) fn recount(&mut self, references: EventCount) {
         self.references = references;
         self.set_reference_kind();
-        if self.is(WRITTEN) {
+        if self.has(WRITTEN) {
             self.set_write_kind();
         }
     }
 
     #[inline]
-    pub(super) fn is(&self, mark: u8) -> bool {
+    pub(super) fn has(&self, mark: u8) -> bool {
         self.marks & mark != 0
     }
 
@@ -156,7 +156,7 @@ impl History {
 
     #[inline]
     pub(super) fn written(&mut self, now: u64) {
-        self.writes = match self.is(WRITTEN) {
+        self.writes = match self.has(WRITTEN) {
             true => self.writes.and_one(),
             false => EventCount::ONE,
         };
@@ -176,7 +176,7 @@ impl History {
         let writes = self.writes.doublings().min(WRITE_DOUBLINGS - 1);
         let further = self.references.doublings().saturating_sub(writes);
         let further = further.min(FURTHER_DOUBLINGS - 1);
-        let tail = if self.is(TAIL) { KINDS_BEFORE_TAIL } else { 0 };
+        let tail = if self.has(TAIL) { KINDS_BEFORE_TAIL } else { 0 };
         self.write_kind = (tail + writes * FURTHER_DOUBLINGS + further) as u8;
     }
 }

@@ -94,7 +94,7 @@ impl WaitStatistics {
     /// The same for a write.
     #[inline]
     pub(super) fn write(&mut self, history: &mut History, now: u64) {
-        if history.is(WRITTEN) {
+        if history.has(WRITTEN) {
             let age = now - history.written_at;
             self.writes.record_event(history.write_row(), age);
         }
@@ -122,7 +122,7 @@ impl WaitStatistics {
         let age = evicted_at - history.referenced_at;
         self.references
             .withdraw_censored(history.reference_row(), age);
-        if history.is(WRITTEN) {
+        if history.has(WRITTEN) {
             let age = evicted_at - history.written_at;
             self.writes.withdraw_censored(history.write_row(), age);
         }
@@ -134,7 +134,7 @@ impl WaitStatistics {
         let age = now - history.referenced_at;
         self.references
             .record_censored(history.reference_row(), age);
-        if history.is(WRITTEN) {
+        if history.has(WRITTEN) {
             let age = now - history.written_at;
             self.writes.record_censored(history.write_row(), age);
         }

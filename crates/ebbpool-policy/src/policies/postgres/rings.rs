@@ -10,7 +10,7 @@ const MOST_RINGS: usize = 64;
 const EMPTY: Frame = Frame::MAX;
 
 /// The rings of the scans that made requests lately.
-pub(super) struct Rings {
+pub(super) struct ScanRings {
     rings: Vec<ScanRing>,
     /// Frames of a ring by the kind of its scan, from 1 to 3; 0 where such scans have none.
     sizes: [u32; 4],
@@ -29,12 +29,12 @@ struct ScanRing {
     last_use: u64,
 }
 
-impl Rings {
+impl ScanRings {
     /// No rings; `sizes` are those of scans that read, that fill a relation and of vacuums. A ring has at most an
     /// eighth of the frames, and at least one.
     pub(super) fn new(sizes: [u32; 3], frames: u32) -> Self {
         let [read, write, vacuum] = sizes.map(|size| size.min((frames / 8).max(1)));
-        Rings {
+        ScanRings {
             rings: Vec::new(),
             sizes: [0, read, write, vacuum],
             requests: 0,
@@ -114,13 +114,16 @@ mod tests {
 
     #[test]
     fn a_ring_has_at_most_an_eighth_of_the_frames_and_at_least_one() {
-        assert_eq!(Rings::new([32, 2048, 256], 1024).sizes, [0, 32, 128, 128]);
-        assert_eq!(Rings::new([32, 0, 32], 7).sizes, [0, 1, 0, 1]);
+        assert_eq!(
+            ScanRings::new([32, 2048, 256], 1024).sizes,
+            [0, 32, 128, 128]
+        );
+        assert_eq!(ScanRings::new([32, 0, 32], 7).sizes, [0, 1, 0, 1]);
     }
 
     #[test]
     fn slots_are_filled_in_turn_and_used_again() {
-        let mut rings = Rings::new([2, 2, 2], 64);
+        let mut rings = ScanRings::new([2, 2, 2], 64);
         let ring = rings.of((5, 1)).expect("a ring");
         for (frame, before) in [(10, None), (11, None), (12, Some(10)), (13, Some(11))] {
             assert_eq!(rings.advance(ring), before);
@@ -134,7 +137,7 @@ mod tests {
 
     #[test]
     fn a_slot_that_was_given_up_is_empty() {
-        let mut rings = Rings::new([2, 2, 2], 64);
+        let mut rings = ScanRings::new([2, 2, 2], 64);
         let ring = rings.of((5, 1)).expect("a ring");
         for frame in [10, 11] {
             rings.advance(ring);
@@ -148,7 +151,7 @@ mod tests {
 
     #[test]
     fn the_ring_not_used_for_longest_is_given_up() {
-        let mut rings = Rings::new([1, 1, 1], 8);
+        let mut rings = ScanRings::new([1, 1, 1], 8);
         for number in 0..MOST_RINGS as u32 {
             let ring = rings.of((number, 1)).expect("a ring");
             rings.advance(ring);

@@ -168,7 +168,7 @@ impl Lockstep<'_> {
     /// Opens a database through the library after a crash, as often as the power fails meanwhile, and closes it.
     pub fn recover(&mut self, database: Database) -> Run<Vec<String>> {
         for _ in 0..5 {
-            let answer = self.look(database);
+            let answer = self.dump(database);
             let mut is_cut = self.bench.ours.take_cut();
             let has_failed = !is_cut && self.has_pending_fault() && self.failures() > 0;
             if has_failed {
@@ -202,7 +202,7 @@ impl Lockstep<'_> {
     }
 
     /// What the library finds, on a connection of its own.
-    pub fn look(&mut self, database: Database) -> Result<Vec<String>, String> {
+    pub fn dump(&mut self, database: Database) -> Result<Vec<String>, String> {
         trace::line(|| format!("{database:?} is opened and closed"));
         let opening = Opening {
             c: 0,

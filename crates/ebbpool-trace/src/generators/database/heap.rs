@@ -459,7 +459,7 @@ impl Heap {
 
 #[cfg(test)]
 mod tests {
-    use super::super::session::recording::Recorder;
+    use super::super::session::recording::SessionTape;
     use super::*;
 
     /// 61 rows on each of 10 pages; the visibility map is page 12 or so.
@@ -475,14 +475,14 @@ mod tests {
         (heap, allocator.pages())
     }
 
-    fn update(heap: &mut Heap, recorder: &mut Recorder, row: u64) -> Vec<(u64, bool)> {
+    fn update(heap: &mut Heap, recorder: &mut SessionTape, row: u64) -> Vec<(u64, bool)> {
         recorder.record(0, |transaction| {
             heap.fetch(transaction, row);
             heap.update(transaction, row);
         })
     }
 
-    fn fetch(heap: &mut Heap, recorder: &mut Recorder, row: u64) -> Vec<(u64, bool)> {
+    fn fetch(heap: &mut Heap, recorder: &mut SessionTape, row: u64) -> Vec<(u64, bool)> {
         recorder.record(0, |transaction| {
             heap.fetch(transaction, row);
         })
@@ -492,7 +492,7 @@ mod tests {
     fn a_row_of_a_full_page_moves_and_makes_room_for_the_others() {
         let (mut heap, pages) = heap(100, 1);
         let map = pages - 1;
-        let mut recorder = Recorder::new(1);
+        let mut recorder = SessionTape::new(1);
         let first = update(&mut heap, &mut recorder, 61);
         let expected = [(1, false), (1, false), (1, true), (map, true), (10, true)];
         assert_eq!(first, expected);
@@ -509,7 +509,7 @@ mod tests {
     #[test]
     fn versions_that_a_transaction_may_see_are_not_pruned() {
         let (mut heap, _) = heap(100, 2);
-        let mut recorder = Recorder::new(2);
+        let mut recorder = SessionTape::new(2);
         recorder.record(1, |_| {});
         update(&mut heap, &mut recorder, 0);
         // The other session's transaction is older than the update.
@@ -521,8 +521,8 @@ mod tests {
     #[test]
     fn a_row_that_another_transaction_changed_is_tried_twice() {
         let (mut heap, _) = heap(1000, 2);
-        let mut recorder = Recorder::new(2);
-        let change = |recorder: &mut Recorder, heap: &mut Heap, session| {
+        let mut recorder = SessionTape::new(2);
+        let change = |recorder: &mut SessionTape, heap: &mut Heap, session| {
             let references = recorder.record(session, |transaction| {
                 heap.update(transaction, 5);
             });
@@ -537,7 +537,7 @@ mod tests {
     #[test]
     fn hot_rows_do_not_move() {
         let (mut heap, _) = heap(1000, 1);
-        let mut recorder = Recorder::new(1);
+        let mut recorder = SessionTape::new(1);
         let pages = heap.length();
         for time in 0..10_000 {
             let references = update(&mut heap, &mut recorder, time * 7 % 610);
@@ -551,7 +551,7 @@ mod tests {
     #[test]
     fn each_session_appends_to_a_page_of_its_own() {
         let (mut heap, pages) = heap(100, 3);
-        let mut recorder = Recorder::new(3);
+        let mut recorder = SessionTape::new(3);
         for row in 0..61 {
             for session in 0..3 {
                 let references = recorder.record(session, |transaction| {

@@ -214,12 +214,12 @@ impl Index {
 
 #[cfg(test)]
 mod tests {
-    use super::super::session::recording::Recorder;
+    use super::super::session::recording::SessionTape;
     use super::*;
     use std::collections::{HashMap, HashSet};
 
     fn path(index: &Index, rank: u64) -> Vec<u64> {
-        let references = Recorder::new(1).record(0, |transaction| {
+        let references = SessionTape::new(1).record(0, |transaction| {
             index.search(transaction, rank, false);
         });
         assert!(references.iter().all(|&(_, write)| !write));
@@ -291,7 +291,7 @@ mod tests {
         let full = index.leaf(999);
         let mut leaves = Vec::new();
         for _ in 0..2000 {
-            Recorder::new(1).record(0, |transaction| {
+            SessionTape::new(1).record(0, |transaction| {
                 leaves.push(index.append(transaction, 999, &mut point));
             });
         }

@@ -1,12 +1,12 @@
 //! Parameters that all database benchmarks take.
 
-use super::super::arguments::{ArgumentKind, Arguments, Parameter};
+use super::super::arguments::{ArgumentKind, Arguments, GeneratorParameter};
 use crate::error::TraceError;
 
 /// Far below 2^64, so that estimates of growth stay below it too.
 const MOST_REFERENCES: u64 = 1_000_000_000_000;
 
-pub(in super::super) const REFERENCES: Parameter = Parameter {
+pub(in super::super) const REFERENCES: GeneratorParameter = GeneratorParameter {
     name: "refs",
     kind: ArgumentKind::Integer {
         min: 0,
@@ -16,21 +16,21 @@ pub(in super::super) const REFERENCES: Parameter = Parameter {
     description: "references",
 };
 
-pub(in super::super) const PAGE_SIZE: Parameter = Parameter {
+pub(in super::super) const PAGE_SIZE: GeneratorParameter = GeneratorParameter {
     name: "page-size",
     kind: ArgumentKind::PageSize(&[4096, 8192, 16384, 32768]),
     default: "8192",
     description: "bytes in a page",
 };
 
-pub(in super::super) const CLIENTS: Parameter = Parameter {
+pub(in super::super) const CLIENTS: GeneratorParameter = GeneratorParameter {
     name: "clients",
     kind: ArgumentKind::Integer { min: 1, max: 1000 },
     default: "20",
     description: "sessions, whose statements take turns at random, without think time",
 };
 
-pub(in super::super) const WARMUP: Parameter = Parameter {
+pub(in super::super) const WARMUP: GeneratorParameter = GeneratorParameter {
     name: "warmup",
     kind: ArgumentKind::Integer {
         min: 0,
@@ -40,7 +40,7 @@ pub(in super::super) const WARMUP: Parameter = Parameter {
     description: "transactions on the fresh database before the first reference",
 };
 
-pub(in super::super) const HINT_BITS: Parameter = Parameter {
+pub(in super::super) const HINT_BITS: GeneratorParameter = GeneratorParameter {
     name: "hint-bits",
     kind: ArgumentKind::Boolean,
     default: "true",

@@ -193,15 +193,15 @@ impl<B: Benchmark> References for Sessions<B> {
 pub(in super::super) mod recording {
     use super::*;
 
-    pub(in super::super::super) struct Recorder {
+    pub(in super::super::super) struct SessionTape {
         random: Random,
         running: Vec<u32>,
         number: u32,
     }
 
-    impl Recorder {
-        pub(in super::super::super) fn new(sessions: usize) -> Recorder {
-            Recorder {
+    impl SessionTape {
+        pub(in super::super::super) fn new(sessions: usize) -> SessionTape {
+            SessionTape {
                 random: Random::new(1),
                 running: vec![0; sessions],
                 number: 0,

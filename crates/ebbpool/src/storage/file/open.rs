@@ -16,7 +16,7 @@ use super::transfer::Sizes;
 use super::{FileStorage, TransferEngine};
 use crate::storage::threads::Threads;
 #[cfg(target_os = "linux")]
-use crate::storage::uring::Rings;
+use crate::storage::uring::UringPool;
 #[cfg(target_os = "linux")]
 use crate::storage::uring::owner::{OwnerMark, has_owner, is_locked_by_running_process};
 
@@ -401,8 +401,8 @@ fn start_engine(file: &File, options: &FileOptions) -> Result<TransferEngine, En
     let refused = match options.engine {
         Engine::Threads => None,
         #[cfg(target_os = "linux")]
-        Engine::Auto | Engine::Uring => match Rings::new(file, options.queue_depth) {
-            Ok(rings) => return Ok(TransferEngine::Rings(rings)),
+        Engine::Auto | Engine::Uring => match UringPool::new(file, options.queue_depth) {
+            Ok(rings) => return Ok(TransferEngine::Uring(rings)),
             Err(error) => Some(error),
         },
         #[cfg(not(target_os = "linux"))]

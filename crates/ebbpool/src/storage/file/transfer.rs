@@ -110,7 +110,7 @@ pub(crate) fn alike(error: &io::Error) -> io::Error {
 
 /// Pages that are being transferred, and how many of their bytes have been.
 #[derive(Debug)]
-pub(crate) struct Transfer<P> {
+pub(crate) struct FileTransfer<P> {
     pub(crate) pages: P,
     /// Bytes that have been moved.
     done: usize,
@@ -122,16 +122,16 @@ pub(crate) struct Transfer<P> {
 #[derive(Debug)]
 pub(crate) enum NextStep<P> {
     /// With another call.
-    Again(Transfer<P>),
+    Again(FileTransfer<P>),
     /// Page by page, because one of them cannot be written and it is not known which.
-    Apart(Vec<Transfer<P>>),
+    Apart(Vec<FileTransfer<P>>),
     /// Not at all: each page has its outcome.
     Settled,
 }
 
-impl<P: Pages> Transfer<P> {
+impl<P: Pages> FileTransfer<P> {
     pub(crate) fn new(pages: P) -> Self {
-        Transfer {
+        FileTransfer {
             pages,
             done: 0,
             fruitless: 0,
@@ -226,9 +226,9 @@ impl<P: Pages> Transfer<P> {
         self.pages.settle(0..written, Ok(()));
         let mut begun = self.done % sizes.page;
         let rest = self.pages.apart().into_iter().skip(written);
-        let rest = rest.map(|pages| Transfer {
+        let rest = rest.map(|pages| FileTransfer {
             done: std::mem::take(&mut begun),
-            ..Transfer::new(pages)
+            ..FileTransfer::new(pages)
         });
         NextStep::Apart(rest.collect())
     }
@@ -251,7 +251,7 @@ mod tests {
         }
     }
 
-    fn again<P: std::fmt::Debug>(next: NextStep<P>) -> Transfer<P> {
+    fn again<P: std::fmt::Debug>(next: NextStep<P>) -> FileTransfer<P> {
         match next {
             NextStep::Again(transfer) => transfer,
             other => panic!("{other:?}"),
@@ -262,7 +262,7 @@ mod tests {
     fn direct_io_goes_on_at_a_block() {
         let bytes = [1; 4096];
         let mut writes = [pending(3, &bytes)];
-        let transfer = Transfer::new(&mut writes[..]);
+        let transfer = FileTransfer::new(&mut writes[..]);
         let transfer = again(transfer.advance(Ok(1000), SIZES, || Ok(1 << 20)));
         assert_eq!(transfer.done(), 512);
         assert_eq!(transfer.offset(SIZES), 3 * 4096 + 512);
@@ -279,7 +279,7 @@ mod tests {
             buffer: &mut bytes,
             outcome: Err(io::ErrorKind::Other.into()),
         };
-        let next = Transfer::new(&mut read).advance(Ok(1000), SIZES, || Ok(5096));
+        let next = FileTransfer::new(&mut read).advance(Ok(1000), SIZES, || Ok(5096));
         assert!(matches!(next, NextStep::Settled));
         assert!(read.outcome.is_ok());
         assert!(bytes[..1000].iter().all(|&byte| byte == 7));
@@ -291,7 +291,7 @@ mod tests {
         for moved in [Ok(100), Err(Errno::AGAIN), Err(Errno::CANCELED)] {
             let bytes = [1; 4096];
             let mut writes = [pending(0, &bytes)];
-            let mut transfer = Transfer::new(&mut writes[..]);
+            let mut transfer = FileTransfer::new(&mut writes[..]);
             let mut calls = 1;
             while let NextStep::Again(next) =
                 transfer.advance(moved.map_err(Into::into), SIZES, || Ok(1 << 20))
@@ -308,7 +308,7 @@ mod tests {
     fn interruptions_are_no_failures_however_many() {
         let bytes = [1; 4096];
         let mut writes = [pending(0, &bytes)];
-        let mut transfer = Transfer::new(&mut writes[..]);
+        let mut transfer = FileTransfer::new(&mut writes[..]);
         for _ in 0..5 * MOST_FRUITLESS {
             transfer = again(transfer.advance(Err(Errno::INTR.into()), SIZES, || Ok(0)));
         }
@@ -319,7 +319,7 @@ mod tests {
     fn a_merged_write_that_fails_goes_on_page_by_page_after_what_was_written() {
         let bytes = [1; 4096];
         let mut writes = [5, 6, 7, 8].map(|page| pending(page, &bytes));
-        let transfer = Transfer::new(&mut writes[..]);
+        let transfer = FileTransfer::new(&mut writes[..]);
         let transfer = again(transfer.advance(Ok(4096 + 1024), SIZES, || Ok(1 << 20)));
         let next = transfer.advance(Err(Errno::IO.into()), SIZES, || Ok(1 << 20));
         let NextStep::Apart(rest) = next else {
@@ -335,7 +335,7 @@ mod tests {
     fn writing_nothing_is_an_error_and_reading_nothing_is_the_end() {
         let bytes = [1; 4096];
         let mut writes = [pending(0, &bytes), pending(1, &bytes)];
-        Transfer::new(&mut writes[..]).advance(Ok(0), SIZES, || Ok(0));
+        FileTransfer::new(&mut writes[..]).advance(Ok(0), SIZES, || Ok(0));
         for write in &writes {
             let error = write.outcome.as_ref().expect_err("nothing was written");
             assert_eq!(error.kind(), io::ErrorKind::WriteZero);

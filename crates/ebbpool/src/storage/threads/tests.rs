@@ -33,7 +33,7 @@ fn write(pages: &[u64], raw: &Scripted) -> Vec<(u64, Errno)> {
         })
         .collect();
     let runs = writes.chunk_by_mut(|a, b| a.page + 1 == b.page);
-    pool().carry_out(runs.map(Transfer::new).collect(), raw, SIZES);
+    pool().carry_out(runs.map(FileTransfer::new).collect(), raw, SIZES);
     let failed = writes.into_iter().filter_map(|write| {
         let error = write.outcome.err()?;
         let errno = Errno::from_io_error(&error).unwrap_or_else(|| panic!("{error}"));
@@ -52,7 +52,11 @@ fn read(pages: &[u64], raw: &Scripted) -> Vec<Vec<u8>> {
             outcome: Err(io::Error::other("not settled")),
         })
         .collect();
-    pool().carry_out(reads.iter_mut().map(Transfer::new).collect(), raw, SIZES);
+    pool().carry_out(
+        reads.iter_mut().map(FileTransfer::new).collect(),
+        raw,
+        SIZES,
+    );
     assert!(reads.iter().all(|read| read.outcome.is_ok()));
     buffers
 }
@@ -141,7 +145,7 @@ fn a_queue_of_one_has_no_helpers() {
     let threads = Threads::new(1).expect("no threads");
     assert!(threads.helpers.is_none());
     threads.carry_out(
-        writes.chunks_mut(1).map(Transfer::new).collect(),
+        writes.chunks_mut(1).map(FileTransfer::new).collect(),
         &raw,
         SIZES,
     );

@@ -10,7 +10,7 @@ use parking_lot::{Condvar, Mutex};
 
 use super::{Addressed, Operation, Queue, drive};
 use crate::frames::FrameMemory;
-use crate::storage::file::transfer::{Sizes, Transfer};
+use crate::storage::file::transfer::{FileTransfer, Sizes};
 use crate::storage::threads::{self, Positioned};
 
 /// The most rings of a file: if more threads have batches at the same time, they take turns.
@@ -20,7 +20,7 @@ const MOST_RINGS: usize = 16;
 const LONGEST_BUFFER: usize = 1 << 30;
 
 /// A ring for one file.
-struct Ring {
+struct Uring {
     ring: IoUring,
     /// The requested depth: the kernel's queue is longer if this is not a power of two.
     depth: usize,
@@ -34,9 +34,9 @@ struct Ring {
 }
 
 // SAFETY: rings are used by one thread at a time, and the memory's address is the same for all.
-unsafe impl Send for Ring {}
+unsafe impl Send for Uring {}
 
-impl Ring {
+impl Uring {
     fn new(file: &File, depth: u32) -> io::Result<Self> {
         // Completions need not interrupt a thread that waits for them anyway (Linux 5.19).
         let ring = match IoUring::builder().setup_coop_taskrun().build(depth) {
@@ -56,7 +56,7 @@ impl Ring {
             return Err(io::ErrorKind::Unsupported.into());
         }
         let file = file.as_raw_fd();
-        Ok(Ring {
+        Ok(Uring {
             ring,
             depth: depth as usize,
             file,
@@ -138,7 +138,7 @@ impl Ring {
     }
 }
 
-impl Queue for Ring {
+impl Queue for Uring {
     fn depth(&self) -> usize {
         self.depth
     }
@@ -166,7 +166,7 @@ impl Queue for Ring {
 #[derive(Default)]
 struct RingPool {
     /// Rings that no thread uses.
-    rings: Vec<Ring>,
+    rings: Vec<Uring>,
     /// The number of all rings.
     count: usize,
     memory: Option<Arc<FrameMemory>>,
@@ -180,14 +180,14 @@ struct RingPool {
 
 impl RingPool {
     /// A ring, with the memory registered if there is one.
-    fn best(&mut self) -> Option<Ring> {
+    fn best(&mut self) -> Option<Uring> {
         let best = self.rings.iter().rposition(|ring| ring.memory.is_some());
         let best = best.or(self.rings.len().checked_sub(1))?;
         Some(self.rings.swap_remove(best))
     }
 
     /// Notes that a ring is about to be closed: its descriptor may soon belong to another file.
-    fn remove(&mut self, ring: &Ring) {
+    fn remove(&mut self, ring: &Uring) {
         self.count -= 1;
         if self.source == Some(ring.fd()) {
             self.source = None;
@@ -196,21 +196,21 @@ impl RingPool {
 }
 
 /// The rings for one file, which are opened when they are needed.
-pub(crate) struct Rings {
+pub(crate) struct UringPool {
     pool: Mutex<RingPool>,
     returned: Condvar,
     depth: u32,
 }
 
-impl Rings {
+impl UringPool {
     /// Rings of that depth.
     ///
     /// # Errors
     ///
     /// If the kernel has no io_uring, or does not allow its use.
     pub(crate) fn new(file: &File, depth: u32) -> io::Result<Self> {
-        let first = Ring::new(file, depth)?;
-        Ok(Rings {
+        let first = Uring::new(file, depth)?;
+        Ok(UringPool {
             pool: Mutex::new(RingPool {
                 rings: vec![first],
                 count: 1,
@@ -247,7 +247,7 @@ impl Rings {
     /// Carries out all transfers, without a ring if rings do not work.
     pub(crate) fn carry_out<P: Addressed + Positioned>(
         &self,
-        transfers: Vec<Transfer<P>>,
+        transfers: Vec<FileTransfer<P>>,
         file: &File,
         sizes: Sizes,
     ) {
@@ -298,8 +298,8 @@ impl Rings {
         }
     }
 
-    fn open_another(&self, file: &File, pool: &mut RingPool) -> Option<Ring> {
-        let mut ring = Ring::new(file, self.depth).ok()?;
+    fn open_another(&self, file: &File, pool: &mut RingPool) -> Option<Uring> {
+        let mut ring = Uring::new(file, self.depth).ok()?;
         // If the first ring could not register the memory, another one cannot either.
         if let Some(memory) = pool.memory.as_ref().filter(|_| pool.registered) {
             match pool.source {
@@ -317,8 +317,8 @@ impl Rings {
 
 /// A ring that a thread uses. Dropping this gives the ring back, if it is empty.
 struct BorrowedRing<'r> {
-    ring: Option<Ring>,
-    rings: &'r Rings,
+    ring: Option<Uring>,
+    rings: &'r UringPool,
 }
 
 impl BorrowedRing<'_> {
@@ -341,7 +341,7 @@ impl Queue for BorrowedRing<'_> {
 
     unsafe fn push(&mut self, operation: Operation, token: usize) -> bool {
         // SAFETY: the caller ensures the same as for the ring.
-        let push = |ring: &mut Ring| unsafe { ring.push(operation, token) };
+        let push = |ring: &mut Uring| unsafe { ring.push(operation, token) };
         self.ring.as_mut().is_some_and(push)
     }
 
@@ -380,7 +380,7 @@ impl Drop for BorrowedRing<'_> {
     }
 }
 
-impl std::fmt::Debug for Rings {
+impl std::fmt::Debug for UringPool {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Rings").field("depth", &self.depth).finish()
     }
@@ -402,7 +402,7 @@ mod tests {
     fn many_rings_pin_the_memory_once() {
         const BYTES: usize = 32 << 20;
         let file = tempfile::tempfile().expect("a file");
-        let Ok(rings) = Rings::new(&file, 8) else {
+        let Ok(rings) = UringPool::new(&file, 8) else {
             // The kernel does not allow its use.
             return;
         };
@@ -434,7 +434,7 @@ mod tests {
     #[test]
     fn a_closed_ring_is_no_source_of_shared_buffers() {
         let file = tempfile::tempfile().expect("a file");
-        let Ok(rings) = Rings::new(&file, 8) else {
+        let Ok(rings) = UringPool::new(&file, 8) else {
             return;
         };
         rings.register(&Arc::new(FrameMemory::new(4, 4096).expect("memory")));

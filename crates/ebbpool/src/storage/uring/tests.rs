@@ -151,7 +151,7 @@ fn write(pages: &[u64], kernel: &mut Kernel<'_>) -> Vec<Option<Errno>> {
     let mut writes = writes(pages, &contents);
     let runs = writes.chunk_by_mut(|a, b| a.page + 1 == b.page);
     let file = kernel.file;
-    let left = drive(runs.map(Transfer::new).collect(), kernel, SIZES, || {
+    let left = drive(runs.map(FileTransfer::new).collect(), kernel, SIZES, || {
         file.length()
     });
     assert!(left.is_ok());
@@ -176,7 +176,7 @@ fn read(pages: &[u64], kernel: &mut Kernel<'_>) -> Vec<Result<Vec<u8>, Errno>> {
         })
         .collect();
     let file = kernel.file;
-    let transfers = reads.iter_mut().map(Transfer::new).collect();
+    let transfers = reads.iter_mut().map(FileTransfer::new).collect();
     assert!(drive(transfers, kernel, SIZES, || file.length()).is_ok());
     reads
         .into_iter()
@@ -318,7 +318,7 @@ fn a_ring_that_breaks_returns_the_transfers_that_it_never_did() {
         let pages: Vec<u64> = (0..20).map(|at| at * 2).collect();
         let contents: Vec<_> = pages.iter().map(|&page| content(page)).collect();
         let mut all = writes(&pages, &contents);
-        let runs: Vec<_> = all.chunks_mut(1).map(Transfer::new).collect();
+        let runs: Vec<_> = all.chunks_mut(1).map(FileTransfer::new).collect();
         let Err(left) = drive(runs, &mut kernel, SIZES, || file.length()) else {
             panic!("it broke")
         };
@@ -342,7 +342,7 @@ fn nothing_is_in_the_kernel_after_a_panic() {
     let pages: Vec<u64> = (0..20).map(|at| at * 2).collect();
     let contents: Vec<_> = pages.iter().map(|&page| content(page)).collect();
     let mut all = writes(&pages, &contents);
-    let runs: Vec<_> = all.chunks_mut(1).map(Transfer::new).collect();
+    let runs: Vec<_> = all.chunks_mut(1).map(FileTransfer::new).collect();
     let outcome = catch_unwind(AssertUnwindSafe(|| {
         drive(runs, &mut kernel, SIZES, || panic!("as it should")).is_ok()
     }));
@@ -407,9 +407,9 @@ mod with_the_kernel {
     use crate::frames::FrameMemory;
 
     /// Rings for a file, if the kernel allows their use.
-    fn rings() -> Option<(std::fs::File, Rings)> {
+    fn rings() -> Option<(std::fs::File, UringPool)> {
         let file = tempfile::tempfile().expect("a file");
-        match Rings::new(&file, 8) {
+        match UringPool::new(&file, 8) {
             Ok(rings) => Some((file, rings)),
             Err(error) => {
                 eprintln!("not tested: no io_uring here: {error}");
@@ -441,7 +441,7 @@ mod with_the_kernel {
         });
         let mut writes: Vec<_> = writes.collect();
         rings.carry_out(
-            writes.chunks_mut(1).map(Transfer::new).collect(),
+            writes.chunks_mut(1).map(FileTransfer::new).collect(),
             &file,
             sizes,
         );
@@ -452,7 +452,11 @@ mod with_the_kernel {
             outcome: Err(io::Error::other("not settled")),
         });
         let mut reads: Vec<_> = reads.collect();
-        rings.carry_out(reads.iter_mut().map(Transfer::new).collect(), &file, sizes);
+        rings.carry_out(
+            reads.iter_mut().map(FileTransfer::new).collect(),
+            &file,
+            sizes,
+        );
         for (at, read) in reads.iter().enumerate() {
             assert!(read.outcome.is_ok());
             assert!(read.buffer.iter().all(|&byte| byte == at as u8 + 1));
@@ -480,7 +484,7 @@ mod with_the_kernel {
                                 outcome: Err(io::Error::other("not settled")),
                             })
                             .collect();
-                        let transfers = writes.chunks_mut(1).map(Transfer::new).collect();
+                        let transfers = writes.chunks_mut(1).map(FileTransfer::new).collect();
                         rings.carry_out(transfers, file, sizes);
                         assert!(writes.iter().all(|write| write.outcome.is_ok()));
                         let mut buffer = vec![0; 4096];
@@ -489,7 +493,7 @@ mod with_the_kernel {
                             buffer: &mut buffer,
                             outcome: Err(io::Error::other("not settled")),
                         };
-                        rings.carry_out(vec![Transfer::new(&mut read)], file, sizes);
+                        rings.carry_out(vec![FileTransfer::new(&mut read)], file, sizes);
                         assert!(read.outcome.is_ok());
                         assert!(buffer.iter().all(|&byte| byte == thread as u8 ^ round));
                     }

@@ -10,12 +10,12 @@ use std::sync::Arc;
 
 use super::epoch::Waiting;
 use super::taken_back::{Before, LastCommit};
-use super::{Family, USUAL_PAGE};
-use crate::code::{Answer, Code};
+use super::{DatabaseState, USUAL_PAGE};
+use crate::code::{SqliteCode, SqliteResult};
 use crate::delta_log::is_page_size;
 use crate::health::HealthNote;
 use crate::memory::{Image, VirtualFile};
-use crate::store::{LONGEST_RECORD, Store};
+use crate::store::{DurableFiles, LONGEST_RECORD};
 use crate::wal_log::{self, WalCursor, WalFrame};
 
 /// Bytes that the header of a page takes in either log, at most.
@@ -57,9 +57,9 @@ pub(super) struct WalWriting {
     commit: Option<(u32, u32)>,
 }
 
-impl Family {
+impl DatabaseState {
     /// Writes to SQLite's WAL. Returns true if that completes a commit.
-    pub(crate) fn write_wal(&mut self, at: u64, bytes: &[u8]) -> Answer<bool> {
+    pub(crate) fn write_wal(&mut self, at: u64, bytes: &[u8]) -> SqliteResult<bool> {
         self.asked.wal += bytes.len() as u64;
         if at == 0 {
             self.wal_begins_anew();
@@ -70,7 +70,7 @@ impl Family {
             }
         }
         let is_complete = self.note_frame(at, bytes)?;
-        let wal = self.wal.as_mut().ok_or(Code::IO)?;
+        let wal = self.wal.as_mut().ok_or(SqliteCode::IO)?;
         if bytes.len() as u64 == wal_log::FRAME {
             // SQLite writes headers of a transaction anew that have their checksums already (`wal_transaction`). The pieces of the
             // WAL are shared with the transaction by then, and a write would copy them.
@@ -84,7 +84,7 @@ impl Family {
 
     /// Notes a part of a frame; true if it is the last one of a commit. That is the content of the commit frame: SQLite (wal.c:
     /// `walFrames`) has given earlier frames another content before, and writes only headers anew afterwards.
-    fn note_frame(&mut self, at: u64, bytes: &[u8]) -> Answer<bool> {
+    fn note_frame(&mut self, at: u64, bytes: &[u8]) -> SqliteResult<bool> {
         let page_size = self.page_size_of_wal()? as u64;
         let Some(behind) = at.checked_sub(wal_log::HEADER) else {
             return Ok(false);
@@ -109,7 +109,7 @@ impl Family {
         Ok(false)
     }
 
-    pub(super) fn page_size_of_wal(&self) -> Answer<usize> {
+    pub(super) fn page_size_of_wal(&self) -> SqliteResult<usize> {
         let mut field = [0; 4];
         if let Some(wal) = &self.wal {
             wal.read(8, &mut field)?;
@@ -221,14 +221,14 @@ impl Family {
     /// back.
     pub(crate) fn wal_transaction(
         &mut self,
-        store: Option<&mut Store>,
-    ) -> Answer<Option<Transaction>> {
+        store: Option<&mut DurableFiles>,
+    ) -> SqliteResult<Option<Transaction>> {
         let Some((last, size)) = self.writing.commit else {
             return Ok(None);
         };
         let page_size = self.page_size_of_wal()?;
         if self.page_size == 0 {
-            let store = store.ok_or(Code::IO)?;
+            let store = store.ok_or(SqliteCode::IO)?;
             store.set_page_size(page_size)?;
             self.use_page_size(page_size)?;
         }
@@ -237,11 +237,11 @@ impl Family {
     }
 
     /// What SQLite's WAL has behind the last commit that was taken, up to a commit frame; `None` if it is not all there.
-    fn wal_up_to(&mut self, last: u64) -> Answer<Option<Transaction>> {
+    fn wal_up_to(&mut self, last: u64) -> SqliteResult<Option<Transaction>> {
         let page_size = self.page_size_of_wal()?;
         if page_size != self.page_size {
             // SQLite takes no such WAL in: a test has put it there.
-            return Err(Code::IO);
+            return Err(SqliteCode::IO);
         }
         let Some(wal) = &mut self.wal else {
             return Ok(None);
@@ -282,7 +282,7 @@ impl Family {
     }
 
     /// Makes the commit frame invalid of a transaction that was refused: who makes the index of the WAL anew must not find it.
-    pub(crate) fn refuse_wal(&mut self) -> Answer<()> {
+    pub(crate) fn refuse_wal(&mut self) -> SqliteResult<()> {
         let frame = wal_log::FRAME + self.page_size_of_wal()? as u64;
         if let (Some((last, _)), Some(wal)) = (self.writing.commit.take(), &mut self.wal) {
             let at = wal_log::HEADER + u64::from(last - 1) * frame;
@@ -303,7 +303,7 @@ impl Family {
     }
 
     /// The transaction that SQLite has written to the main file; `None` if it has changed nothing.
-    pub(crate) fn main_transaction(&self) -> Answer<Option<Transaction>> {
+    pub(crate) fn main_transaction(&self) -> SqliteResult<Option<Transaction>> {
         if self.page_size == 0 {
             return Ok(None);
         }
@@ -332,7 +332,7 @@ impl Family {
 
     /// The transaction that SQLite has written to the main file and may still undo. Should it have cut the database off, the pages
     /// behind the new end stay until it has committed: SQLite has no copy of them in its journal.
-    pub(crate) fn main_transaction_in_doubt(&self) -> Answer<Option<Transaction>> {
+    pub(crate) fn main_transaction_in_doubt(&self) -> SqliteResult<Option<Transaction>> {
         let transaction = self.main_transaction()?;
         Ok(transaction.map(|transaction| Transaction {
             size: transaction.size.max(self.size),
@@ -341,7 +341,7 @@ impl Family {
     }
 
     /// The size in pages that a transaction has written into page 1.
-    fn size_of_header(&self) -> Answer<Option<u32>> {
+    fn size_of_header(&self) -> SqliteResult<Option<u32>> {
         match self.view.get(&1).filter(|_| self.working.contains(&1)) {
             Some(first) => {
                 let first = first.bytes()?;
@@ -355,7 +355,7 @@ impl Family {
     }
 
     /// Takes the transaction that SQLite has committed in the main file, or has undone. Returns true if it has changed something.
-    pub(crate) fn take_main(&mut self) -> Answer<bool> {
+    pub(crate) fn take_main(&mut self) -> SqliteResult<bool> {
         let Some(transaction) = self.main_transaction()? else {
             return Ok(false);
         };
@@ -395,7 +395,7 @@ impl Family {
     /// SQLite changes its journal: it begins a transaction, goes on with it, or has ended one. Behind the sync of a transaction that
     /// an epoch has, that is its end, and what SQLite has written since is its rollback. With an exclusive lock there is no other
     /// sign of that, and the next transaction would be rolled back to what SQLite has undone.
-    pub(crate) fn journal_changes(&mut self) -> Answer<()> {
+    pub(crate) fn journal_changes(&mut self) -> SqliteResult<()> {
         self.journal_was_read = false;
         match self.main_in_doubt.take() {
             Some(true) => self.take_main().map(|_| ()),
@@ -404,8 +404,8 @@ impl Family {
     }
 
     /// Where SQLite has rolled back what it has written to the main file, and an epoch of that has failed, makes what the main file
-    /// has what is committed; false if SQLite has not rolled back. `before` is what [`Family::main_is_synced`] has said.
-    pub(crate) fn undo_main(&mut self, before: Option<bool>) -> Answer<bool> {
+    /// has what is committed; false if SQLite has not rolled back. `before` is what [`DatabaseState::main_is_synced`] has said.
+    pub(crate) fn undo_main(&mut self, before: Option<bool>) -> SqliteResult<bool> {
         let is_rolled_back = match (before, self.has_hot_journal()?) {
             // The next epoch takes it back.
             (Some(true), true) => return self.take_main().map(|_| true),
@@ -434,7 +434,7 @@ impl Family {
 
     /// A commit changes page 1 (SQLite's file format, 1.3.8: the change counter), but for a later one under the same lock, and writes
     /// to its journal last; a rollback restores page 1, and has read the journal.
-    fn is_rolled_back(&self) -> Answer<bool> {
+    fn is_rolled_back(&self) -> SqliteResult<bool> {
         let has_read = self.journal.is_none() || self.journal_was_read;
         if !has_read {
             return Ok(false);
@@ -447,7 +447,7 @@ impl Family {
     }
 
     /// True if all that is written to the main file is as it is committed.
-    fn main_is_committed(&self) -> Answer<bool> {
+    fn main_is_committed(&self) -> SqliteResult<bool> {
         for page in &self.working {
             if !self.is_as_committed(*page)? {
                 return Ok(false);
@@ -457,7 +457,7 @@ impl Family {
     }
 
     /// True if the main file shows a page as it is committed.
-    pub(super) fn is_as_committed(&self, page: u32) -> Answer<bool> {
+    pub(super) fn is_as_committed(&self, page: u32) -> SqliteResult<bool> {
         let committed = self.pending.get(&page).or_else(|| self.flying.get(&page));
         self.is_shown(page, committed)
     }
@@ -517,7 +517,7 @@ impl Family {
     }
 
     /// True if SQLite's journal would roll a transaction back.
-    pub(crate) fn has_hot_journal(&self) -> Answer<bool> {
+    pub(crate) fn has_hot_journal(&self) -> SqliteResult<bool> {
         let mut magic = [0; 8];
         match &self.journal {
             Some(journal) => Ok(journal.read(0, &mut magic)? && magic != [0; 8]),
@@ -536,7 +536,7 @@ fn complete_frames(
     wal: &mut VirtualFile,
     cursor: &mut WalCursor,
     last: u64,
-) -> Answer<Option<Vec<(WalFrame, u64)>>> {
+) -> SqliteResult<Option<Vec<(WalFrame, u64)>>> {
     let mut bytes = vec![0; cursor.frame_bytes()];
     let mut frames = Vec::new();
     while cursor.frames < last {
@@ -548,7 +548,7 @@ fn complete_frames(
         if header.iter().all(|byte| *byte == 0) {
             return Ok(None);
         }
-        let (frame, valid) = cursor.seal(&bytes).ok_or(Code::IO)?;
+        let (frame, valid) = cursor.seal(&bytes).ok_or(SqliteCode::IO)?;
         if *header != valid {
             wal.write(at, &valid)?;
         }

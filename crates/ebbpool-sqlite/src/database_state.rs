@@ -6,7 +6,7 @@
 //! transaction writes, older while commits are in SQLite's own WAL only. SQLite's journal and WAL exist in memory only. A
 //! commit moves pages from the view, or from SQLite's WAL, to `pending`; an epoch logs `pending`, and moves it to the pool.
 //!
-//! The lock of a family is held for steps in memory: a thread that writes or syncs files has taken what it needs along
+//! The lock of the state is held for steps in memory: a thread that writes or syncs files has taken what it needs along
 //! ([`Flight`]), and does not have the lock.
 
 mod commit;
@@ -16,17 +16,17 @@ mod taken_back;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
-use crate::code::{Answer, Code};
+use crate::code::{SqliteCode, SqliteResult};
 use crate::counters::Counters;
 use crate::delta_log::is_page_size;
 use crate::disk::BaseVfs;
 use crate::health::HealthNote;
-use crate::home::Pages;
 use crate::locks::{FileLocks, WalIndex};
 use crate::memory::{Image, Memory, VirtualFile};
-use crate::mirror::Shadow;
+use crate::mirror::SuiteCopy;
 use crate::options::Options;
-use crate::store::{Store, Stored};
+use crate::page_cache::PageCache;
+use crate::store::{DurableFiles, Stored};
 use crate::wal_log::WalCursor;
 
 pub(crate) use commit::Transaction;
@@ -38,7 +38,7 @@ const USUAL_PAGE: usize = 4096;
 
 /// What SQLite has asked for so far: what it would have written without this VFS.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Requested {
+pub(crate) struct RequestedWrites {
     pub(crate) main: u64,
     pub(crate) journal: u64,
     pub(crate) wal: u64,
@@ -46,7 +46,7 @@ pub(crate) struct Requested {
     pub(crate) commits: u64,
 }
 
-impl Requested {
+impl RequestedWrites {
     /// Bytes to all files.
     pub(crate) fn bytes(&self) -> u64 {
         self.main + self.journal + self.wal
@@ -54,15 +54,15 @@ impl Requested {
 }
 
 /// A database that this process has to itself.
-pub(crate) struct Family {
+pub(crate) struct DatabaseState {
     pub(crate) options: Options,
-    pub(crate) asked: Requested,
+    pub(crate) asked: RequestedWrites,
     counters: Counters,
     pub(crate) locks: FileLocks,
     pub(crate) index: WalIndex,
     pub(crate) memory: Memory,
     pub(crate) stored: Arc<Stored>,
-    pages: Option<Arc<Pages>>,
+    pages: Option<Arc<PageCache>>,
     page_size: usize,
     // What SQLite sees.
     view: HashMap<u32, Arc<Image>>,
@@ -104,7 +104,7 @@ pub(crate) struct Family {
     /// Seconds: when the process took the database over.
     pub(crate) began: f64,
     /// Why the last epoch has failed.
-    pub(crate) failed: Option<Code>,
+    pub(crate) failed: Option<SqliteCode>,
     /// Commits that no epoch has, and those of them that fly.
     unsaved: u64,
     flying_commits: u64,
@@ -116,7 +116,7 @@ pub(crate) struct Family {
     /// True while the last handle closes the database: nothing may be changed any more.
     pub(crate) is_closing: bool,
     /// Where the epochs go while the suite of SQLite runs.
-    pub(crate) shadow: Option<Shadow>,
+    pub(crate) shadow: Option<SuiteCopy>,
 }
 
 /// What has happened to a database, for other processes.
@@ -129,31 +129,31 @@ pub(crate) struct HealthNotes {
 }
 
 /// Where the content of a page is that SQLite's main file shows.
-pub(crate) enum Source {
+pub(crate) enum PageSource {
     /// In an image, which never changes.
     Image(Arc<Image>),
     /// In the pool, as long as the places of pages have not changed.
     Pool {
-        pages: Arc<Pages>,
+        pages: Arc<PageCache>,
         stored: Arc<Stored>,
         moves: u64,
     },
     Zeros,
 }
 
-impl Family {
+impl DatabaseState {
     /// Takes a database over whose file is locked.
     pub(crate) fn new(
         base: BaseVfs,
-        store: &mut Store,
+        store: &mut DurableFiles,
         options: Options,
         now: f64,
-    ) -> Answer<Family> {
+    ) -> SqliteResult<DatabaseState> {
         let (page_size, size) = (store.page_size(), store.size());
         let is_in_place = store.is_in_place();
-        let mut family = Family {
+        let mut state = DatabaseState {
             options,
-            asked: Requested::default(),
+            asked: RequestedWrites::default(),
             counters: Counters::new(store.path()),
             locks: FileLocks::default(),
             index: WalIndex::default(),
@@ -199,16 +199,16 @@ impl Family {
             shadow: None,
         };
         if page_size > 0 {
-            family.use_page_size(page_size)?;
+            state.use_page_size(page_size)?;
         }
-        Ok(family)
+        Ok(state)
     }
 
-    pub(crate) fn use_page_size(&mut self, page_size: usize) -> Answer<()> {
+    pub(crate) fn use_page_size(&mut self, page_size: usize) -> SqliteResult<()> {
         self.page_size = page_size;
         let memory = self.options.memory - self.options.memory_of_writes();
         self.stored.note_move();
-        self.pages = Some(Arc::new(Pages::new(&self.stored, page_size, memory)?));
+        self.pages = Some(Arc::new(PageCache::new(&self.stored, page_size, memory)?));
         Ok(())
     }
 
@@ -223,16 +223,16 @@ impl Family {
     }
 
     /// The pool; `None` while the page size is unknown.
-    pub(crate) fn pool(&self) -> Option<Arc<Pages>> {
+    pub(crate) fn pool(&self) -> Option<Arc<PageCache>> {
         self.pages.clone()
     }
 
-    fn pages(&self) -> Answer<&Pages> {
-        self.pages.as_deref().ok_or(Code::IO)
+    fn pages(&self) -> SqliteResult<&PageCache> {
+        self.pages.as_deref().ok_or(SqliteCode::IO)
     }
 
     /// Calls `with` with a page as of the last epoch.
-    fn durable<R>(&self, page: u32, with: impl FnOnce(&[u8]) -> R) -> Answer<R> {
+    fn durable<R>(&self, page: u32, with: impl FnOnce(&[u8]) -> R) -> SqliteResult<R> {
         if page > self.stored.size() {
             return Ok(with(&vec![0; self.page_size]));
         }
@@ -257,22 +257,22 @@ impl Family {
     }
 
     /// Where the content of a page is.
-    pub(crate) fn source(&self, page: u32) -> Source {
+    pub(crate) fn source(&self, page: u32) -> PageSource {
         if let Some(image) = self.view.get(&page) {
-            return Source::Image(Arc::clone(image));
+            return PageSource::Image(Arc::clone(image));
         }
         match &self.pages {
-            Some(pages) if page <= self.stored.size() => Source::Pool {
+            Some(pages) if page <= self.stored.size() => PageSource::Pool {
                 pages: Arc::clone(pages),
                 stored: Arc::clone(&self.stored),
                 moves: self.stored.moves(),
             },
-            _ => Source::Zeros,
+            _ => PageSource::Zeros,
         }
     }
 
     /// Reads the main file, zeros beyond the end, and returns true if all bytes were there.
-    pub(super) fn read_main(&self, at: u64, into: &mut [u8]) -> Answer<bool> {
+    pub(super) fn read_main(&self, at: u64, into: &mut [u8]) -> SqliteResult<bool> {
         let there = self.length.saturating_sub(at).min(into.len() as u64) as usize;
         into[there..].fill(0);
         if self.page_size == 0 {
@@ -297,7 +297,7 @@ impl Family {
         ((at / size) as u32 + 1, (at % size) as usize)
     }
 
-    fn read_view<R>(&self, page: u32, with: impl FnOnce(&[u8]) -> R) -> Answer<R> {
+    fn read_view<R>(&self, page: u32, with: impl FnOnce(&[u8]) -> R) -> SqliteResult<R> {
         match self.view.get(&page) {
             Some(image) => Ok(with(&image.bytes()?)),
             None => self.durable(page, with),
@@ -322,7 +322,11 @@ impl Family {
     }
 
     /// Makes the database, which is empty, one of pages of another size.
-    pub(crate) fn begin_with_page_size(&mut self, store: &mut Store, size: usize) -> Answer<()> {
+    pub(crate) fn begin_with_page_size(
+        &mut self,
+        store: &mut DurableFiles,
+        size: usize,
+    ) -> SqliteResult<()> {
         store.set_page_size(size)?;
         self.use_page_size(size)?;
         self.view.clear();
@@ -331,7 +335,12 @@ impl Family {
 
     /// Writes to the main file: as part of a transaction, or of a checkpoint of SQLite's, which copies what is committed
     /// already.
-    pub(crate) fn write_main(&mut self, at: u64, bytes: &[u8], is_checkpoint: bool) -> Answer<()> {
+    pub(crate) fn write_main(
+        &mut self,
+        at: u64,
+        bytes: &[u8],
+        is_checkpoint: bool,
+    ) -> SqliteResult<()> {
         self.asked.main += bytes.len() as u64;
         let count = bytes.len();
         let mut done = 0;
@@ -351,7 +360,7 @@ impl Family {
         Ok(())
     }
 
-    fn set_view(&mut self, page: u32, bytes: &[u8], is_checkpoint: bool) -> Answer<()> {
+    fn set_view(&mut self, page: u32, bytes: &[u8], is_checkpoint: bool) -> SqliteResult<()> {
         if is_checkpoint {
             // Most copies are the last committed version, which need not be stored twice.
             match self.pending.get(&page).or_else(|| self.flying.get(&page)) {
@@ -386,7 +395,7 @@ impl Family {
 
     /// The size of pages that page 1 has from now on, if that is another one: VACUUM has written the database anew, in
     /// pieces of the old size.
-    pub(crate) fn new_page_size(&self) -> Answer<Option<usize>> {
+    pub(crate) fn new_page_size(&self) -> SqliteResult<Option<usize>> {
         if !self.working.contains(&1) {
             return Ok(None);
         }
@@ -399,7 +408,11 @@ impl Family {
 
     /// Cuts the database of a transaction that has written all of it into pages of another size. What was committed before, in
     /// pages of the old size, is in place.
-    pub(crate) fn change_page_size(&mut self, store: &mut Store, page_size: usize) -> Answer<()> {
+    pub(crate) fn change_page_size(
+        &mut self,
+        store: &mut DurableFiles,
+        page_size: usize,
+    ) -> SqliteResult<()> {
         let size = self.length.div_ceil(page_size as u64) as u32;
         let mut pages = BTreeMap::new();
         let mut bytes = vec![0; page_size];

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use crate::code::{Answer, Code};
+use crate::code::{SqliteCode, SqliteResult};
 use crate::fork;
 use crate::store::Stored;
 use ebbpool::storage::{Read, Storage, Write};
@@ -19,14 +19,14 @@ const FIRST_FRAMES: u64 = 256;
 const GROWTH: u64 = 8;
 
 /// The pages as of the last epoch as a pool's storage. The pool's pages are numbered from 0, SQLite's from 1.
-struct Home {
+struct StoreStorage {
     stored: Arc<Stored>,
     page_size: usize,
     /// Pages that were read.
     misses: Arc<AtomicU64>,
 }
 
-impl Storage for Home {
+impl Storage for StoreStorage {
     fn page_size(&self) -> usize {
         self.page_size
     }
@@ -92,7 +92,7 @@ impl Log for Epochs {
 }
 
 /// The pool of one database, and the epochs in it.
-pub(crate) struct Pages {
+pub(crate) struct PageCache {
     pool: Pool,
     epochs: Arc<Epochs>,
     page_size: usize,
@@ -103,16 +103,20 @@ pub(crate) struct Pages {
     before: (u64, u64),
 }
 
-fn failed(error: &PoolError) -> Code {
+fn failed(error: &PoolError) -> SqliteCode {
     tracing::warn!(%error, "a page cannot be read");
-    Code::IO
+    SqliteCode::IO
 }
 
-impl Pages {
+impl PageCache {
     /// A pool that grows to about `memory` bytes.
-    pub(crate) fn new(stored: &Arc<Stored>, page_size: usize, memory: u64) -> Answer<Pages> {
+    pub(crate) fn new(
+        stored: &Arc<Stored>,
+        page_size: usize,
+        memory: u64,
+    ) -> SqliteResult<PageCache> {
         let most = (memory / page_size as u64).clamp(LEAST_FRAMES, 1 << 24);
-        Pages::with_frames(stored, page_size, FIRST_FRAMES.min(most), most)
+        PageCache::with_frames(stored, page_size, FIRST_FRAMES.min(most), most)
     }
 
     fn with_frames(
@@ -120,10 +124,10 @@ impl Pages {
         page_size: usize,
         frames: u64,
         most: u64,
-    ) -> Answer<Pages> {
+    ) -> SqliteResult<PageCache> {
         let epochs = Arc::new(Epochs::default());
         let misses = Arc::new(AtomicU64::new(0));
-        let home = Home {
+        let home = StoreStorage {
             stored: Arc::clone(stored),
             page_size,
             misses: Arc::clone(&misses),
@@ -143,7 +147,7 @@ impl Pages {
             .dirty_budget(1.0, Duration::ZERO)
             .open(home)
             .map_err(|error| failed(&error))?;
-        Ok(Pages {
+        Ok(PageCache {
             pool,
             epochs,
             page_size,
@@ -160,17 +164,17 @@ impl Pages {
     }
 
     /// A pool with more frames, which are still empty.
-    pub(crate) fn grown(&self, stored: &Arc<Stored>) -> Answer<Pages> {
+    pub(crate) fn grown(&self, stored: &Arc<Stored>) -> SqliteResult<PageCache> {
         let frames = (u64::from(self.frames()) * GROWTH).min(self.most);
-        let pages = Pages::with_frames(stored, self.page_size, frames, self.most)?;
-        Ok(Pages {
+        let pages = PageCache::with_frames(stored, self.page_size, frames, self.most)?;
+        Ok(PageCache {
             before: self.hits_and_misses(),
             ..pages
         })
     }
 
     /// Calls `with` with the content of a page as of the last epoch.
-    pub(crate) fn read<R>(&self, page: u32, with: impl FnOnce(&[u8]) -> R) -> Answer<R> {
+    pub(crate) fn read<R>(&self, page: u32, with: impl FnOnce(&[u8]) -> R) -> SqliteResult<R> {
         let _gate = fork::gate();
         let guard = self.pool.fix_read(u64::from(page) - 1);
         let guard = guard.map_err(|error| failed(&error))?;
@@ -178,7 +182,7 @@ impl Pages {
     }
 
     /// Takes over a page as an epoch has changed it. The epoch is durable.
-    pub(crate) fn replace(&self, page: u32, image: &[u8]) -> Answer<()> {
+    pub(crate) fn replace(&self, page: u32, image: &[u8]) -> SqliteResult<()> {
         let _gate = fork::gate();
         let guard = self.pool.fix_new(u64::from(page) - 1);
         let mut guard = guard.map_err(|error| failed(&error))?;
@@ -188,7 +192,7 @@ impl Pages {
     }
 
     /// Forgets a page, which the next read takes from the store.
-    pub(crate) fn forget(&self, page: u32) -> Answer<()> {
+    pub(crate) fn forget(&self, page: u32) -> SqliteResult<()> {
         let _gate = fork::gate();
         let page = u64::from(page) - 1;
         // A clean page needs no redo after it was discarded.
@@ -197,7 +201,7 @@ impl Pages {
     }
 
     /// Notes that all pages are in place.
-    pub(crate) fn note_checkpoint(&self) -> Answer<()> {
+    pub(crate) fn note_checkpoint(&self) -> SqliteResult<()> {
         let _gate = fork::gate();
         let done = self.pool.checkpoint();
         done.map(drop).map_err(|error| failed(&error))

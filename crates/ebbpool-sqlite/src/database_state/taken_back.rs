@@ -10,9 +10,9 @@
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
-use super::Family;
+use super::DatabaseState;
 use super::commit::Transaction;
-use crate::code::{Answer, Code};
+use crate::code::{SqliteCode, SqliteResult};
 use crate::memory::Image;
 use crate::wal_log::{self, WalCursor};
 
@@ -45,7 +45,7 @@ impl LastCommit {
     }
 }
 
-impl Family {
+impl DatabaseState {
     /// What is committed now.
     pub(super) fn before(&self) -> Before {
         Before {
@@ -97,13 +97,13 @@ impl Family {
         }
     }
 
-    fn restore(&mut self, last: &LastCommit, frames: u64) -> Answer<()> {
+    fn restore(&mut self, last: &LastCommit, frames: u64) -> SqliteResult<()> {
         let size = last.before.size;
         let in_wal = self.frames_of(&last.pages, frames)?;
         for page in last.pages.range(..=size) {
             let image = match in_wal.get(page) {
                 Some(at) => {
-                    let wal = self.wal.as_ref().ok_or(Code::IO)?;
+                    let wal = self.wal.as_ref().ok_or(SqliteCode::IO)?;
                     Arc::new(wal.image(*at, self.page_size)?)
                 }
                 None => self.shown(*page)?,
@@ -117,7 +117,7 @@ impl Family {
     }
 
     /// Where the last of a number of frames begin whose pages are among these.
-    fn frames_of(&self, pages: &BTreeSet<u32>, frames: u64) -> Answer<HashMap<u32, u64>> {
+    fn frames_of(&self, pages: &BTreeSet<u32>, frames: u64) -> SqliteResult<HashMap<u32, u64>> {
         let mut found = HashMap::new();
         let Some(wal) = &self.wal else {
             return Ok(found);
@@ -135,7 +135,7 @@ impl Family {
     }
 
     /// A page as SQLite's main file shows it.
-    fn shown(&self, page: u32) -> Answer<Arc<Image>> {
+    fn shown(&self, page: u32) -> SqliteResult<Arc<Image>> {
         match self.view.get(&page) {
             Some(image) => Ok(Arc::clone(image)),
             None => Ok(Arc::new(
@@ -167,7 +167,7 @@ impl Family {
     }
 
     /// True if the main file has all pages of a transaction.
-    fn main_has(&self, transaction: &Transaction) -> Answer<bool> {
+    fn main_has(&self, transaction: &Transaction) -> SqliteResult<bool> {
         let size = u64::from(transaction.size) * self.page_size as u64;
         let mut is_there = self.length == size;
         for (page, image) in &transaction.pages {
@@ -177,7 +177,7 @@ impl Family {
     }
 
     /// True if the main file shows a page as it is in an image, or without one as the last epoch has it.
-    pub(super) fn is_shown(&self, page: u32, image: Option<&Arc<Image>>) -> Answer<bool> {
+    pub(super) fn is_shown(&self, page: u32, image: Option<&Arc<Image>>) -> SqliteResult<bool> {
         match (self.view.get(&page), image) {
             (None, None) => Ok(true),
             (Some(shown), Some(image)) if Arc::ptr_eq(shown, image) => Ok(true),
@@ -193,7 +193,7 @@ impl Family {
     }
 
     /// Makes the main file's version of the last commit's pages what is committed, where it differs.
-    fn take_from_main(&mut self, last: &LastCommit) -> Answer<()> {
+    fn take_from_main(&mut self, last: &LastCommit) -> SqliteResult<()> {
         let size = (self.length / self.page_size as u64) as u32;
         let mut differs = self.size != size;
         for page in last.pages.range(..=size) {

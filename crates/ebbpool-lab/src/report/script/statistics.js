@@ -30,25 +30,25 @@ function curveChart(caption, across, { of_pages: ofPages, points }) {
   return chart.element;
 }
 
-function natureSection({ trace }) {
-  const { nature } = trace;
-  if (nature === null || nature.references === 0) {
+function statisticsSection({ trace }) {
+  const { statistics } = trace;
+  if (statistics === null || statistics.references === 0) {
     return element("p", {}, "The run was interrupted before the trace was looked at.");
   }
   const share = (value) => (value === null ? NONE : written.share(value));
-  const distance = nature.stack_distance;
-  const hot = nature.hottest.find(({ percent }) => percent === 10);
+  const distance = statistics.stack_distance;
+  const hot = statistics.hottest.find(({ percent }) => percent === 10);
   const facts = [
-    ["writes", written.share(nature.write_ratio)],
-    ["first references", written.share(nature.cold_share)],
-    ["immediate repeats", written.share(nature.immediate_repeats / nature.references)],
-    ["go on a run", written.share(nature.sequential_share)],
+    ["writes", written.share(statistics.write_ratio)],
+    ["first references", written.share(statistics.cold_share)],
+    ["immediate repeats", written.share(statistics.immediate_repeats / statistics.references)],
+    ["go on a run", written.share(statistics.sequential_share)],
     ["median stack distance", distance === null ? NONE : `${written.count(distance.median)} pages`],
     ["reads to the hottest 10 %", share(hot.read_share)],
     ["writes to the hottest 10 %", share(hot.write_share)],
-    ["pages only read", written.count(nature.pages_only_read)],
-    ["pages only written", written.count(nature.pages_only_written)],
-    ["read and written", written.count(nature.pages_both)],
+    ["pages only read", written.count(statistics.pages_only_read)],
+    ["pages only written", written.count(statistics.pages_only_written)],
+    ["read and written", written.count(statistics.pages_both)],
   ];
   const ofWhat = trace.database_pages === null ? "the trace's pages" : "the database";
   return [
@@ -60,8 +60,8 @@ function natureSection({ trace }) {
     element(
       "div",
       { class: "charts apart" },
-      curveChart("Hit ratio of LRU", `memory, of ${ofWhat}`, nature.lru_hit_ratio),
-      curveChart("References to the hottest pages", "hottest pages, of the trace's", nature.popularity),
+      curveChart("Hit ratio of LRU", `memory, of ${ofWhat}`, statistics.lru_hit_ratio),
+      curveChart("References to the hottest pages", "hottest pages, of the trace's", statistics.popularity),
     ),
   ];
 }

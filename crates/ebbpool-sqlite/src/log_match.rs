@@ -1,6 +1,6 @@
 //! Whether a log of deltas belongs to a database in place.
 
-use crate::delta_log::{self, Header, Record, Section};
+use crate::delta_log::{self, Header, PageDelta, Record};
 use crate::store::{fingerprint, is_marked, is_plain, marked_generation};
 
 /// Looks at the records of a log, one after the other.
@@ -11,7 +11,7 @@ use crate::store::{fingerprint, is_marked, is_plain, marked_generation};
 ///
 /// In version 2 the number does not say which record that is. There it is the last one; or, after a checkpoint that failed, that
 /// before a record which says so.
-pub(crate) struct FitCheck {
+pub(crate) struct LogMatch {
     /// The fingerprint of the database in place.
     print: u64,
     is_plain: bool,
@@ -27,10 +27,10 @@ pub(crate) struct FitCheck {
     names_record: bool,
 }
 
-impl FitCheck {
+impl LogMatch {
     /// A check for the database that begins with `first`, at least a page.
-    pub(crate) fn new(first: &[u8]) -> FitCheck {
-        FitCheck {
+    pub(crate) fn new(first: &[u8]) -> LogMatch {
+        LogMatch {
             print: fingerprint(first),
             is_plain: is_plain(first),
             is_marked: !is_plain(first) || is_marked(first),
@@ -47,7 +47,7 @@ impl FitCheck {
         &mut self,
         header: &Header,
         record: &Record,
-        sections: &[Section],
+        sections: &[PageDelta],
         bytes: &[u8],
     ) {
         self.names_record |= header.generation_after(record.checksum) == self.generation;

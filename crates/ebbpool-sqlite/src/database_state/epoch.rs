@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use super::{Family, Transaction};
-use crate::code::{Answer, Code};
+use super::{DatabaseState, Transaction};
+use crate::code::{SqliteCode, SqliteResult};
 use crate::health::{DatabaseHealth, HealthNote};
 use crate::memory::Image;
 use crate::store::{PlaceChange, now_in_milliseconds};
@@ -58,7 +58,7 @@ impl Waiting {
     }
 }
 
-impl Family {
+impl DatabaseState {
     /// When the next epoch is due, in seconds.
     pub(crate) fn due(&self) -> Option<f64> {
         self.waiting.map(|waiting| waiting.due(self.options.window))
@@ -192,7 +192,7 @@ impl Family {
     }
 
     /// The epoch has failed: what it has taken along is pending again.
-    pub(crate) fn bring_back(&mut self, code: Code) {
+    pub(crate) fn bring_back(&mut self, code: SqliteCode) {
         for (page, image) in std::mem::take(&mut self.flying) {
             if page <= self.size && !self.pending.contains_key(&page) {
                 self.set_pending(page, image);
@@ -214,7 +214,7 @@ impl Family {
     }
 
     /// Notes that a checkpoint has failed.
-    pub(crate) fn checkpoint_has_failed(&mut self, code: Code) {
+    pub(crate) fn checkpoint_has_failed(&mut self, code: SqliteCode) {
         let text = format!("a checkpoint has failed: {code}");
         self.notes.last_error = Some(HealthNote::now(text));
         self.checkpoint_retry_at = self.now + RETRY;
@@ -241,7 +241,7 @@ impl Family {
         flight: Flight,
         change: PlaceChange,
         mut lagging: HashMap<u32, Arc<Image>>,
-    ) -> Answer<()> {
+    ) -> SqliteResult<()> {
         for page in self.lagging_pages(&flight) {
             let old = match lagging.remove(&page) {
                 Some(old) => old,
@@ -284,7 +284,7 @@ impl Family {
         Ok(())
     }
 
-    fn move_to_pool(&self, flight: &Flight, before: u32) -> Answer<()> {
+    fn move_to_pool(&self, flight: &Flight, before: u32) -> SqliteResult<()> {
         let pages = self.pages()?;
         pages.note_epoch();
         for page in before.saturating_add(1)..=flight.size {
