@@ -304,7 +304,7 @@ impl ReplaySession<'_> {
         let measured = meter.reading();
         let cluster_switches = ledger.close()?;
         pool.close()
-            .map_err(|(_, error)| ReplayError::Pool(error))?;
+            .map_err(|error| ReplayError::Pool(error.into()))?;
         let description = self.describe(&*storage);
         drop(storage);
         if let Some(recorder) = &self.recorder {

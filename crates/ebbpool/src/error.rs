@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use crate::log::Lsn;
 use crate::page::Damage;
+use crate::pool::Pool;
 
 /// Why a call of the pool failed.
 #[derive(Debug, thiserror::Error)]
@@ -131,6 +132,44 @@ pub enum PoolError {
         /// The storage's error.
         source: io::Error,
     },
+}
+
+/// Why a pool could not be closed, and the pool: its dirty pages are nowhere else.
+///
+/// `?` drops the pool where a function returns [`PoolError`] or any error.
+#[derive(Debug, thiserror::Error)]
+#[error("the pool cannot be closed: {source}")]
+pub struct CloseError {
+    pool: Pool,
+    source: PoolError,
+}
+
+impl CloseError {
+    pub(crate) fn new(pool: Pool, source: PoolError) -> CloseError {
+        CloseError { pool, source }
+    }
+
+    /// Why it could not be closed.
+    pub fn error(&self) -> &PoolError {
+        &self.source
+    }
+
+    /// The pool, open as before.
+    pub fn into_pool(self) -> Pool {
+        self.pool
+    }
+
+    /// The pool, open as before, and why it could not be closed.
+    pub fn into_parts(self) -> (Pool, PoolError) {
+        (self.pool, self.source)
+    }
+}
+
+/// Drops the pool.
+impl From<CloseError> for PoolError {
+    fn from(error: CloseError) -> PoolError {
+        error.source
+    }
 }
 
 fn identity(number: u64) -> String {

@@ -18,7 +18,7 @@
 //! assert_eq!(&pool.fix_read(number)?[..5], b"hello");
 //! println!("{}", pool.stats());
 //! // Writes what is dirty. A pool that is only dropped writes nothing.
-//! pool.close().map_err(|(_, error)| error)?;
+//! pool.close()?;
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
@@ -78,7 +78,7 @@ pub use ebbpool_cost::{Asymmetry, NotAnAsymmetry, OperationCosts, Unit};
 #[cfg(feature = "device-models")]
 pub use ebbpool_device as device;
 pub use ebbpool_policy as policy;
-pub use error::PoolError;
+pub use error::{CloseError, PoolError};
 pub use frames::{ALIGNMENT, FrameMemory};
 pub use guard::{ReadGuard, WriteGuard};
 pub use log::{Log, Lsn, NoLog};
