@@ -9,8 +9,7 @@
 //! and has no global state: progress, notes and stopping go through [`LabEvents`].
 //!
 //! ```
-//! use ebbpool_lab::{CompareRequest, Lab, PolicySelection, PricingRequest, Settings, Silent};
-//! use ebbpool_trace::Source;
+//! use ebbpool_lab::{CompareRequest, Lab, PolicySelection, PricingRequest, Settings, Silent, Source};
 //!
 //! let lab = Lab::new(Settings::default(), &Silent);
 //! let source = Source::parse("zipf:pages=1000,refs=20000", None)?;
@@ -35,6 +34,7 @@ pub mod diff;
 pub mod dirty_end;
 mod error;
 mod events;
+pub mod guest;
 mod knee;
 mod lab;
 pub mod lifetime;
@@ -67,6 +67,24 @@ pub use pricing::{BillUnit, DeviceFeatures, Pricing, PricingRequest};
 pub use result_store::{ResultDirectory, ResultStorage, SharedStore, TraceResults, build_identity};
 pub use run::{CLUSTER_SIZE, CountingRules, RunOutcome, RunRecording, RunRequest};
 pub use run_result::{DetailedResult, FlashFigures, RunResult, TraceSummary};
+
+// What requests and answers have of other crates.
+pub use ebbpool_cost::{
+    Asymmetry, ByteSize, BytesPerDay, NotAnAsymmetry, OperationCosts, Unit, parse_duration,
+};
+pub use ebbpool_device::arrivals::Rate;
+pub use ebbpool_device::changing::{AsymmetrySpec, ChangesError};
+pub use ebbpool_device::energy::Energy;
+pub use ebbpool_device::flash::{ConfigError, FlashReport};
+pub use ebbpool_device::profiles::Endurance;
+pub use ebbpool_device::{DeviceFailed, DeviceReport, ProfileError};
+pub use ebbpool_policy::{PolicySpec, SpecError};
+pub use ebbpool_sim::{
+    AtEnd, Counts, DeviceAtStart, DeviceOutcome, Estimate, LruCurve, SimError, SimPolicy, Size,
+    SmallestMemory, Store, SweepRow, TimeLine, TraceFacts, Traffic, Warmup,
+};
+pub use ebbpool_trace::stats::TraceStatistics;
+pub use ebbpool_trace::{Metadata, ReadOptions, Source, TraceError};
 
 /// Compiles the example in the package's README.
 #[cfg(doctest)]

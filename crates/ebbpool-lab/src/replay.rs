@@ -17,7 +17,7 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant, SystemTime};
 
 use ebbpool::storage::Storage;
-use ebbpool::{Pool, PoolOptions, Stats};
+use ebbpool::{Pool, PoolOptions};
 use ebbpool_cost::{OperationCosts, PAPERS_BASE};
 use ebbpool_policy::{Capabilities, DynPolicy, PolicySpec, registry};
 use ebbpool_sim::{AtEnd, Counts, SimPolicy, TraceFacts, check_guest, guest_policy};
@@ -36,6 +36,8 @@ use survey::TraceSurvey;
 use target_file::{PageExtent, PageStore};
 use watched::{Meter, MeterReading, MeteredStorage};
 
+pub use ebbpool::storage::{Engine, OpenError};
+pub use ebbpool::{PoolError, Stats};
 pub use error::ReplayError;
 pub use recording::FixRecorder;
 pub use request::{ReplayFile, ReplayRequest, ReplayStorage};

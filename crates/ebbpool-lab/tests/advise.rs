@@ -8,12 +8,11 @@ use ebbpool_lab::advise::{
     ServerKind, report_page,
 };
 use ebbpool_lab::{
-    Advice, AdviseError, AdviseRequest, CheckpointSchedule, CurveRequest, ErrorKind, Lab, LabError,
-    LabEvents, MemorySize, Note, PolicySelection, PricingRequest, RequestError, ResultDirectory,
-    RunRequest, Settings, Silent,
+    Advice, AdviseError, AdviseRequest, AtEnd, CheckpointSchedule, CurveRequest, ErrorKind, Lab,
+    LabError, LabEvents, MemorySize, Metadata, Note, PolicySelection, PricingRequest, ReadOptions,
+    RequestError, ResultDirectory, RunRequest, Settings, Silent, Source, Warmup,
 };
-use ebbpool_sim::{AtEnd, Warmup};
-use ebbpool_trace::{Batch, Format, Metadata, ReadOptions, RequestDetail, Source, Writer};
+use ebbpool_trace::{Batch, Format, RequestDetail, Writer};
 use tempfile::TempDir;
 
 /// The references of docs/billing.md without its warm-up. With LRU and two frames pages 1, 17, 33, 2 and 3 are read,
@@ -118,7 +117,7 @@ fn rates_bytes_and_life_follow_from_counts() {
 #[test]
 fn a_life_has_its_range_and_is_judged_by_its_lower_end() {
     let trace = paged("zipf:pages=2000,refs=20000,write=0.4", 4096);
-    let years = |text: &str| ebbpool_cost::parse_duration(text).expect("a time");
+    let years = |text: &str| ebbpool_lab::parse_duration(text).expect("a time");
     let of = |life: Duration| {
         let request = AdviseRequest {
             now: Some("lru".into()),
@@ -487,8 +486,8 @@ fn a_budget_gives_the_knee_up_to_itself() {
     assert!(more.curve.iter().all(|point| point.cost <= point.cost_now));
 }
 
-fn bytes(bytes: u64) -> ebbpool_cost::ByteSize {
-    ebbpool_cost::ByteSize::new(bytes)
+fn bytes(bytes: u64) -> ebbpool_lab::ByteSize {
+    ebbpool_lab::ByteSize::new(bytes)
 }
 
 #[test]

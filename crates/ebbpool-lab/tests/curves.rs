@@ -1,7 +1,8 @@
 //! Tests the answers of curves.
 
-use ebbpool_lab::{CurveRequest, CurveStudy, Lab, MemorySize, PolicySelection, Settings, Silent};
-use ebbpool_trace::Source;
+use ebbpool_lab::{
+    CurveRequest, CurveStudy, Lab, MemorySize, PolicySelection, Settings, Silent, Source,
+};
 
 fn study(trace: &str, policies: &str, sizes: &[u64], sample: Option<f64>) -> CurveStudy {
     let source = Source::parse(trace, None).expect("a trace");

@@ -4,13 +4,13 @@ use std::collections::{HashMap, VecDeque};
 use std::error::Error;
 use std::sync::{Arc, Mutex};
 
+use ebbpool_lab::guest::{
+    Access, Capabilities, Frame, GuestEngine, GuestHost, GuestPolicy, Page, Policy,
+};
 use ebbpool_lab::{
     CompareRequest, Comparison, CurveRequest, Lab, LabError, MemorySize, PolicySelection,
-    PricingRequest, RequestError, ResultStorage, Settings, SharedStore, Silent,
+    PricingRequest, RequestError, ResultStorage, Settings, SharedStore, Silent, SimError, Source,
 };
-use ebbpool_policy::{Access, Capabilities, Frame, Page, Policy};
-use ebbpool_sim::{GuestEngine, GuestHost, GuestPolicy, SimError};
-use ebbpool_trace::Source;
 
 /// First in, first out.
 #[derive(Default)]

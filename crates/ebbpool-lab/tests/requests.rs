@@ -6,9 +6,8 @@ use ebbpool_lab::advise::NoteKind;
 use ebbpool_lab::{
     AdviseRequest, BoundRequest, BoundResult, CompareRequest, CurveRequest, ErrorKind, Lab,
     LabError, LabEvents, MemorySize, Note, PolicySelection, PricingRequest, RequestError,
-    ResultDirectory, RunRequest, Settings, Silent,
+    ResultDirectory, RunRequest, Settings, Silent, Source,
 };
-use ebbpool_trace::Source;
 
 fn source(text: &str) -> Source {
     Source::parse(text, None).expect("a trace")
@@ -150,7 +149,7 @@ fn results_over_a_trace_below_a_cache_say_so() {
             let bound = BoundRequest {
                 sizes: vec![MemorySize::frames(2)],
                 asymmetries: vec!["8".parse().expect("an asymmetry")],
-                at_end: ebbpool_sim::AtEnd::Free,
+                at_end: ebbpool_lab::AtEnd::Free,
             };
             lab.bound(&trace, &bound).expect("a bound");
         });
@@ -301,7 +300,7 @@ fn bounds_are_stored_for_bound_and_compare_alike() {
     );
 
     let mut free = BoundRequest::new(sizes.clone(), vec![asymmetry("8")]);
-    free.at_end = ebbpool_sim::AtEnd::Free;
+    free.at_end = ebbpool_lab::AtEnd::Free;
     let (_, stored) = stored_results_of(&directory, |lab| lab.bound(&trace, &free));
     assert_eq!(stored, 0);
 }

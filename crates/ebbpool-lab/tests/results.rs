@@ -4,11 +4,9 @@ use std::collections::BTreeMap;
 
 use ebbpool_lab::schema::{self, Field, FieldType, FieldValue, ResultRow};
 use ebbpool_lab::{
-    BoundRequest, BoundResult, CompareRequest, CurveRequest, CurveRow, Lab, PolicySelection,
-    PricingRequest, RunResult, Settings, Silent,
+    AtEnd, BoundRequest, BoundResult, CompareRequest, CurveRequest, CurveRow, Lab, PolicySelection,
+    PricingRequest, RunResult, Settings, Silent, Source,
 };
-use ebbpool_sim::AtEnd;
-use ebbpool_trace::Source;
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::record::Field as Cell;
 
