@@ -84,13 +84,13 @@ pub(crate) struct CountingArgs {
 
 impl CountingArgs {
     pub(crate) fn counting(&self) -> CountingRules {
-        CountingRules {
-            warmup: self.warmup,
-            at_end: self.at_end.at_end(),
-            cluster_size: self.cluster_size,
-            rate: self.rate,
-            checkpoints: self.checkpoints.schedule(),
-        }
+        let mut counting = CountingRules::default();
+        counting.warmup = self.warmup;
+        counting.at_end = self.at_end.at_end();
+        counting.cluster_size = self.cluster_size;
+        counting.rate = self.rate;
+        counting.checkpoints = self.checkpoints.schedule();
+        counting
     }
 }
 

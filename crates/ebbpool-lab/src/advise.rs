@@ -65,6 +65,7 @@ pub const CANDIDATES: [&str; 9] = [
 
 /// A policy and a memory size.
 #[derive(Clone, Debug, PartialEq, Eq, JsonSchema, Serialize)]
+#[non_exhaustive]
 pub struct MemoryChoice {
     /// The policy in canonical spelling.
     pub policy: String,
@@ -76,6 +77,7 @@ pub struct MemoryChoice {
 
 /// The best policy at one memory size of the curve.
 #[derive(Clone, Debug, JsonSchema, Serialize)]
+#[non_exhaustive]
 pub struct MemoryPoint {
     /// Frames of the buffer.
     pub frames: u64,

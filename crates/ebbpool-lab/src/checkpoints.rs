@@ -29,6 +29,7 @@ const UNITS: [(u128, &str); 6] = [
 /// `5min`, as a number of references, as a number of references that write, `writes=100000`, or as several of these with
 /// commas.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct CheckpointSchedule {
     /// An interval of time.
     pub time: Option<Duration>,

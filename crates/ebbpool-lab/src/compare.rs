@@ -27,6 +27,7 @@ use crate::run_result::{DetailedResult, RunResult, TraceSummary};
 
 /// A request for a comparison: every policy with every size at every price.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct CompareRequest {
     /// The policies.
     pub policies: PolicySelection,
@@ -113,6 +114,7 @@ pub fn constant_asymmetries<'a>(
 
 /// All results over one trace: for each price, each policy, each size.
 #[derive(Debug)]
+#[non_exhaustive]
 pub struct Comparison {
     /// The trace's name.
     pub name: String,
@@ -194,6 +196,7 @@ impl Comparison {
 
 /// The results of one price.
 #[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
 pub struct PriceBlock<'a> {
     /// The price.
     pub pricing: &'a Pricing,

@@ -11,6 +11,7 @@ const LEAST_STEP: f64 = 1.2;
 
 /// The size from which more memory is hardly worth while.
 #[derive(Clone, Debug, PartialEq, JsonSchema, Serialize)]
+#[non_exhaustive]
 pub struct Knee {
     /// Frames.
     pub frames: u64,

@@ -8,6 +8,7 @@ use ebbpool_sim::{Size, Warmup};
 
 /// A memory size with its spelling: `3%`, `8000` frames, or bytes such as `128MiB`.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct MemorySize {
     /// The size.
     pub size: Size,

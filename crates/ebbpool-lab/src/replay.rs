@@ -60,6 +60,7 @@ const REPORT_INTERVAL: Duration = Duration::from_millis(200);
 
 /// Additional files that a replay of one policy writes.
 #[derive(Clone, Debug, Default)]
+#[non_exhaustive]
 pub struct ReplayOutputs {
     /// Write-backs and evictions, in order, a line each.
     pub events: Option<PathBuf>,
@@ -69,6 +70,7 @@ pub struct ReplayOutputs {
 
 /// The results of several policies, up to the first that failed.
 #[derive(Debug)]
+#[non_exhaustive]
 pub struct ReplayStudy {
     /// The results, in the order of the policies.
     pub results: Vec<ReplayResult>,

@@ -45,6 +45,7 @@ pub trait SharedStore: Send + Sync {
 
 /// The place where results are stored.
 #[derive(Clone)]
+#[non_exhaustive]
 pub enum ResultStorage {
     /// A directory.
     Directory(ResultDirectory),

@@ -93,6 +93,7 @@ result_row! {
 
 /// A result with the figures of the device, if there was one. Unknown fields are absent.
 #[derive(Debug, Serialize, JsonSchema)]
+#[non_exhaustive]
 pub struct DetailedResult<'a> {
     /// The result.
     #[serde(flatten)]
@@ -120,6 +121,7 @@ pub struct DetailedResult<'a> {
 
 /// The internal figures of a simulated flash device, in units of its own pages.
 #[derive(Debug, Serialize, JsonSchema)]
+#[non_exhaustive]
 pub struct FlashFigures {
     /// Pages that the host wrote, also those of `dirty_before`.
     pub host_writes: u64,
@@ -172,6 +174,7 @@ impl<'a> DetailedResult<'a> {
 
 /// The data that all results over a trace share.
 #[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
 pub struct TraceSummary<'a> {
     /// The name of the trace in the request.
     pub label: &'a str,
@@ -185,6 +188,20 @@ pub struct TraceSummary<'a> {
     pub at_end: AtEnd,
     /// When all dirty pages are written.
     pub checkpoints: Option<CheckpointSchedule>,
+}
+
+impl<'a> TraceSummary<'a> {
+    /// A trace without a warm-up, checkpoints, and writes at the end.
+    pub fn new(label: &'a str, metadata: &'a Metadata, facts: TraceFacts) -> Self {
+        TraceSummary {
+            label,
+            metadata,
+            facts,
+            warmup: 0,
+            at_end: AtEnd::default(),
+            checkpoints: None,
+        }
+    }
 }
 
 impl RunResult {

@@ -146,19 +146,15 @@ fn results_over_a_trace_below_a_cache_say_so() {
             lab.curve(&trace, &curve).expect("a study");
         });
         let bounded = notes(&|lab| {
-            let bound = BoundRequest {
-                sizes: vec![MemorySize::frames(2)],
-                asymmetries: vec!["8".parse().expect("an asymmetry")],
-                at_end: ebbpool_lab::AtEnd::Free,
-            };
+            let asymmetries = vec!["8".parse().expect("an asymmetry")];
+            let mut bound = BoundRequest::new(vec![MemorySize::frames(2)], asymmetries);
+            bound.at_end = ebbpool_lab::AtEnd::Free;
             lab.bound(&trace, &bound).expect("a bound");
         });
         assert_eq!([compared, ran, curved, bounded], [expected; 4]);
         let advice = notes(&|lab| {
-            let request = AdviseRequest {
-                frames: Some(MemorySize::frames(2)),
-                ..AdviseRequest::new(r("8"))
-            };
+            let mut request = AdviseRequest::new(r("8"));
+            request.frames = Some(MemorySize::frames(2));
             let advice = lab.advise(&trace, &request).expect("an advice");
             let kinds = advice.warnings.iter().map(|note| note.kind);
             let below = kinds.filter(|&kind| kind == NoteKind::BelowCache).count();

@@ -76,13 +76,13 @@ impl Counting {
         }
         let rate = self.rate.as_deref();
         let rate = rate.map(|text| parsed::<Rate>(py, "rate", text));
-        Ok(CountingRules {
-            warmup,
-            at_end: at_end(py, &self.at_end)?,
-            cluster_size: self.cluster_size,
-            rate: rate.transpose()?,
-            checkpoints: checkpoints(py, self.checkpoints.as_deref())?,
-        })
+        let mut counting = CountingRules::default();
+        counting.warmup = warmup;
+        counting.at_end = at_end(py, &self.at_end)?;
+        counting.cluster_size = self.cluster_size;
+        counting.rate = rate.transpose()?;
+        counting.checkpoints = checkpoints(py, self.checkpoints.as_deref())?;
+        Ok(counting)
     }
 }
 

@@ -35,10 +35,9 @@ pub(crate) struct BoundArgs {
 impl BoundArgs {
     /// The request to the lab.
     pub(crate) fn request(&self) -> Result<BoundRequest, Failure> {
-        Ok(BoundRequest {
-            sizes: self.frames.clone(),
-            asymmetries: constant_asymmetries(self.asymmetry.iter().flat_map(|list| &list.0))?,
-            at_end: self.at_end.at_end(),
-        })
+        let asymmetries = constant_asymmetries(self.asymmetry.iter().flat_map(|list| &list.0))?;
+        let mut request = BoundRequest::new(self.frames.clone(), asymmetries);
+        request.at_end = self.at_end.at_end();
+        Ok(request)
     }
 }

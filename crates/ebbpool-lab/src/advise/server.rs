@@ -7,6 +7,7 @@ use serde::Serialize;
 /// The program that made the references.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, JsonSchema, Serialize)]
 #[serde(rename_all = "lowercase")]
+#[non_exhaustive]
 pub enum ServerKind {
     /// PostgreSQL.
     Postgresql,

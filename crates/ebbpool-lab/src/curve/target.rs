@@ -50,6 +50,7 @@ enum TargetLimit {
 
 /// A figure and its largest allowed value.
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct Target {
     /// The figure.
     pub figure: TargetFigure,

@@ -15,6 +15,7 @@ const MICROS_PER_DAY: f64 = 86_400e6;
 
 /// How long a device lives.
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct DeviceLife {
     /// Years.
     pub years: f64,
@@ -65,6 +66,7 @@ fn two_digits(number: f64) -> String {
 
 /// The life of a device with a profile under the load of a run.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct LifeUnderLoad {
     /// What the host may write in the device's life.
     pub endurance: Endurance,
