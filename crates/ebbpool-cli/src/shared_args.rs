@@ -6,7 +6,7 @@ use clap::{Args, ValueEnum};
 use ebbpool_cost::{ByteSize, NotAByteSize, spec};
 use ebbpool_device::arrivals::Rate;
 use ebbpool_device::changing::AsymmetrySpec;
-use ebbpool_lab::{CheckpointSchedule, CountingRules, parse_warmup};
+use ebbpool_lab::{CheckpointSchedule, CountingRules};
 use ebbpool_policy::split_list;
 use ebbpool_sim::{AtEnd, Warmup};
 use ebbpool_trace::{Columns, Format, ReadOptions, Source};
@@ -62,7 +62,7 @@ impl ThreadArgs {
 #[derive(Args)]
 pub(crate) struct CountingArgs {
     /// References at the start that are replayed but not counted
-    #[arg(long, value_name = "N|P%", default_value = "0", value_parser = parse_warmup)]
+    #[arg(long, value_name = "N|P%", default_value = "0")]
     warmup: Warmup,
     #[command(flatten)]
     at_end: AtEndArgs,

@@ -114,7 +114,7 @@ impl CheckpointSchedule {
 
     /// The same with an interval of time turned into references that arrive at this rate, at least 1.
     #[must_use]
-    pub fn at_rate(self, references_per_second: f64) -> Self {
+    pub(crate) fn at_rate(self, references_per_second: f64) -> Self {
         let Some(time) = self.time else {
             return self;
         };

@@ -56,12 +56,12 @@ mod trace_info;
 pub use advise::{Advice, AdviseError, AdviseRequest};
 pub use bound::{BoundRequest, BoundResult};
 pub use checkpoints::{CheckpointSchedule, NotACheckpointSchedule};
-pub use compare::{CompareRequest, Comparison, PriceBlock, constant_asymmetries};
+pub use compare::{CompareRequest, Comparison, PriceBlock};
 pub use curve::{CurveRequest, CurveRow, CurveStudy, Target};
 pub use error::{ErrorKind, LabError, RequestError};
 pub use events::{LabEvents, Note, Silent};
 pub use lab::{Lab, Settings};
-pub use memory_size::{MemorySize, NotAMemorySize, NotAWarmup, parse_warmup};
+pub use memory_size::{MemorySize, NotAMemorySize};
 pub use policy_selection::{BASELINE, PolicySelection, RECOMMENDED};
 pub use pricing::{BillUnit, DeviceFeatures, Pricing, PricingRequest};
 pub use result_store::{ResultDirectory, ResultStorage, SharedStore, TraceResults, build_identity};
@@ -69,22 +69,21 @@ pub use run::{CLUSTER_SIZE, CountingRules, RunOutcome, RunRecording, RunRequest}
 pub use run_result::{DetailedResult, FlashFigures, RunResult, TraceSummary};
 
 // What requests and answers have of other crates.
-pub use ebbpool_cost::{
-    Asymmetry, ByteSize, BytesPerDay, NotAnAsymmetry, OperationCosts, Unit, parse_duration,
-};
+pub use ebbpool_cost::{Asymmetry, ByteSize, BytesPerDay, NotAnAsymmetry};
 pub use ebbpool_device::arrivals::Rate;
 pub use ebbpool_device::changing::{AsymmetrySpec, ChangesError};
 pub use ebbpool_device::energy::Energy;
 pub use ebbpool_device::flash::{ConfigError, FlashReport};
 pub use ebbpool_device::profiles::Endurance;
-pub use ebbpool_device::{DeviceFailed, DeviceReport, ProfileError};
+pub use ebbpool_device::{DeviceFailed, ProfileError};
 pub use ebbpool_policy::{PolicySpec, SpecError};
 pub use ebbpool_sim::{
-    AtEnd, Counts, DeviceAtStart, DeviceOutcome, Estimate, LruCurve, SimError, SimPolicy, Size,
-    SmallestMemory, Store, SweepRow, TimeLine, TraceFacts, Traffic, Warmup,
+    AtEnd, Counts, DeviceAtStart, DeviceOutcome, Estimate, LruCurve, NotAWarmup, SimError,
+    SimPolicy, Size, SmallestMemory, SweepRow, TraceFacts, Traffic, Warmup,
 };
+pub use ebbpool_trace::output::OutputFile;
 pub use ebbpool_trace::stats::TraceStatistics;
-pub use ebbpool_trace::{Metadata, ReadOptions, Source, TraceError};
+pub use ebbpool_trace::{Batch, Metadata, ReadOptions, Reader, Source, TraceError};
 
 /// Compiles the example in the package's README.
 #[cfg(doctest)]

@@ -36,7 +36,7 @@ impl DeviceFeatures {
     }
 
     /// True if the device has all the information that the policy needs. A pool supports no policy of a server.
-    pub fn supports(&self, entry: &'static Entry) -> bool {
+    pub(crate) fn supports(&self, entry: &'static Entry) -> bool {
         let asked = entry.capabilities();
         (self.counts_erases || !asked.contains(Capabilities::ERASE_COUNTS))
             && !(self.is_pool && asked.contains(Capabilities::BACKGROUND_WRITES))

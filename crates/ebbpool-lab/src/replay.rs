@@ -38,6 +38,7 @@ use watched::{Meter, MeterReading, MeteredStorage};
 
 pub use ebbpool::storage::{Engine, OpenError};
 pub use ebbpool::{PoolError, Stats};
+pub use ebbpool_trace::{PageClasses, WrittenTrace};
 pub use error::ReplayError;
 pub use recording::FixRecorder;
 pub use request::{ReplayFile, ReplayRequest, ReplayStorage};

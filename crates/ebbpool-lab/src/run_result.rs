@@ -143,7 +143,7 @@ pub struct FlashFigures {
 
 impl<'a> DetailedResult<'a> {
     /// Combines a result with its pricing and the outcome of the device.
-    pub fn new(
+    pub(crate) fn new(
         result: &'a RunResult,
         pricing: &'a Pricing,
         device: Option<&DeviceOutcome>,
@@ -257,7 +257,7 @@ impl RunResult {
 
     /// The bill per reference if the pages that are dirty at the end were treated the other way; that of a run whose device failed
     /// does not change. It is an estimate if [`otherwise_is_estimated`](Self::otherwise_is_estimated).
-    pub fn cost_otherwise(&self) -> f64 {
+    pub(crate) fn cost_otherwise(&self) -> f64 {
         if let Some(cost) = self.cost_otherwise_on_device {
             return cost;
         }
@@ -274,7 +274,7 @@ impl RunResult {
     }
 
     /// True if `cost_otherwise` has writes that the device has not served, whose cost may depend on earlier writes.
-    pub fn otherwise_is_estimated(&self) -> bool {
+    pub(crate) fn otherwise_is_estimated(&self) -> bool {
         self.device.is_some() && self.at_end == Some(AtEnd::Free.name())
     }
 

@@ -758,7 +758,7 @@ mod tests {
             twice.into(),
             vec![PricingRequest::default(), PricingRequest::default()],
         );
-        request.counting.warmup = crate::memory_size::parse_warmup("50%").expect("a warm-up");
+        request.counting.warmup = "50%".parse().expect("a warm-up");
         request.counting.at_end = ebbpool_sim::AtEnd::Free;
         let all = set
             .sources

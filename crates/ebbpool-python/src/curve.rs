@@ -5,8 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use ebbpool_cost::Asymmetry;
 use ebbpool_lab::report;
 use ebbpool_lab::{
-    BoundRequest, BoundResult, CurveRequest, CurveStudy, Lab, MemorySize, Target, parse_warmup,
-    schema,
+    BoundRequest, BoundResult, CurveRequest, CurveStudy, Lab, MemorySize, Target, schema,
 };
 use ebbpool_trace::output::OutputFile;
 use pyo3::prelude::*;
@@ -112,7 +111,10 @@ impl Curving<'_> {
         request.target = target.transpose()?;
         request.baseline = (policy.clone(), parsed(py, "baseline", size)?);
         request.clean_pools = clean_pools.transpose()?;
-        request.warmup = parse_warmup(&self.warmup).map_err(|error| wrong(py, "warmup", error))?;
+        request.warmup = self
+            .warmup
+            .parse()
+            .map_err(|error| wrong(py, "warmup", error))?;
         request.at_end = at_end(py, &self.at_end)?;
         request.checkpoints = checkpoints(py, self.checkpoints.as_deref())?;
         request.for_report = self.report;

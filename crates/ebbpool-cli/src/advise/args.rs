@@ -9,7 +9,7 @@ use ebbpool_cost::{ByteSize, BytesPerDay, parse_duration};
 use ebbpool_device::arrivals::Rate;
 use ebbpool_device::changing::AsymmetrySpec;
 use ebbpool_lab::advise::{AdviceClock, AdviseRequest, DailyWrites, MeasuredWrites, ServerKind};
-use ebbpool_lab::{MemorySize, NotAWarmup, PricingRequest, RequestError, parse_warmup};
+use ebbpool_lab::{MemorySize, NotAWarmup, PricingRequest, RequestError};
 use ebbpool_sim::Warmup;
 
 use crate::failure::Failure;
@@ -99,7 +99,7 @@ impl std::str::FromStr for WarmupArg {
 
     fn from_str(text: &str) -> Result<Self, NotAWarmup> {
         Ok(WarmupArg {
-            warmup: parse_warmup(text)?,
+            warmup: text.parse()?,
             text: text.trim().into(),
         })
     }

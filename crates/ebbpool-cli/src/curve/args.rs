@@ -4,9 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 use ebbpool_cost::{Asymmetry, Decimal};
-use ebbpool_lab::{
-    CurveRequest, MemorySize, NotAMemorySize, PolicySelection, Target, parse_warmup,
-};
+use ebbpool_lab::{CurveRequest, MemorySize, NotAMemorySize, PolicySelection, Target};
 use ebbpool_sim::Warmup;
 
 use crate::shared_args::{AtEndArgs, CheckpointArgs, ReadArgs, ThreadArgs};
@@ -43,7 +41,7 @@ pub(crate) struct CurveArgs {
     #[arg(long, value_name = "N|P%|BYTES")]
     pub(crate) clean_pools: Option<MemorySize>,
     /// References at the start that are replayed but not counted
-    #[arg(long, value_name = "N|P%", default_value = "0", value_parser = parse_warmup)]
+    #[arg(long, value_name = "N|P%", default_value = "0")]
     warmup: Warmup,
     #[command(flatten)]
     at_end: AtEndArgs,

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 use ebbpool_cost::Asymmetry;
 use ebbpool_lab::replay::{ReplayFile, ReplayRequest, ReplayStorage};
-use ebbpool_lab::{MemorySize, PolicySelection, parse_warmup};
+use ebbpool_lab::{MemorySize, PolicySelection};
 use ebbpool_sim::Warmup;
 
 use crate::measure::args::EngineArg;
@@ -70,7 +70,7 @@ pub(crate) struct PoolReplayArgs {
     #[arg(long, conflicts_with = "memory")]
     pub(crate) buffered: bool,
     /// References at the start that are replayed but not counted
-    #[arg(long, value_name = "N|P%", default_value = "0", value_parser = parse_warmup)]
+    #[arg(long, value_name = "N|P%", default_value = "0")]
     pub(crate) warmup: Warmup,
     #[command(flatten)]
     pub(crate) at_end: AtEndArgs,

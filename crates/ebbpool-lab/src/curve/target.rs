@@ -59,7 +59,7 @@ pub struct Target {
 
 impl Target {
     /// True if the target is relative to a baseline.
-    pub fn is_relative(&self) -> bool {
+    pub(crate) fn is_relative(&self) -> bool {
         matches!(self.amount, TargetLimit::Less(_))
     }
 

@@ -25,7 +25,7 @@ pub struct DeviceLife {
 
 /// How long a device of this endurance lives if the host writes this number of bytes every day; `None` if the
 /// number is not above 0. The bytes are those that reach the device, in whole pages of it.
-pub fn on_profile(bytes_written_per_day: f64, endurance: &Endurance) -> Option<DeviceLife> {
+pub(crate) fn on_profile(bytes_written_per_day: f64, endurance: &Endurance) -> Option<DeviceLife> {
     let years = |bytes: f64| bytes / bytes_written_per_day / DAYS_PER_YEAR;
     (bytes_written_per_day > 0.0).then(|| DeviceLife {
         years: years(endurance.host_bytes),
@@ -111,7 +111,7 @@ fn life(
 
 /// The life of the device under the load of a run; `None` without a device whose endurance is known, and for
 /// one that failed.
-pub fn under_load(pricing: &Pricing, device: &DeviceOutcome) -> Option<LifeUnderLoad> {
+pub(crate) fn under_load(pricing: &Pricing, device: &DeviceOutcome) -> Option<LifeUnderLoad> {
     let endurance = pricing.endurance.clone()?;
     if device.failed.is_some() {
         return None;

@@ -143,7 +143,7 @@ pub(super) fn epoch_behind(file: &File, first: &[u8]) -> io::Result<Option<u32>>
 }
 
 /// Reads bytes as a log over a database of which `first` is the begin, and applies its sections to a page: for fuzzing.
-#[doc(hidden)]
+#[cfg(feature = "test-kit")]
 pub fn check_bytes_of_log(bytes: &[u8], first: &[u8]) -> DeltaLogSummary {
     let mut begin = vec![0; 1 << 16];
     let count = first.len().min(begin.len());
@@ -169,7 +169,7 @@ pub fn check_bytes_of_log(bytes: &[u8], first: &[u8]) -> DeltaLogSummary {
 
 /// The bytes with checksums that are right for a log of this form, where they have one: for fuzzing, which finds no
 /// checksum by chance.
-#[doc(hidden)]
+#[cfg(feature = "test-kit")]
 pub fn sealed_log(bytes: &[u8]) -> Vec<u8> {
     let mut bytes = bytes.to_vec();
     for at in SLOTS.map(|at| at as usize) {
