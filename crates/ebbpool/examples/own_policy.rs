@@ -3,7 +3,7 @@
 
 use ebbpool::policy::{Access, Capabilities, Frame, Lists, Page, Policy, names};
 use ebbpool::storage::{MemoryStorage, Storage};
-use ebbpool::{Asymmetry, OperationCosts, PoolOptions};
+use ebbpool::{Asymmetry, OperationCosts, OptionsError, PoolError, PoolOptions};
 
 const PAGES: u64 = 2_000;
 const FRAMES: u32 = 200;
@@ -70,14 +70,12 @@ impl Policy for SecondThoughts {
 }
 
 /// Page reads and writes of a workload in which a few pages get most of the reads, and others most of the writes.
-fn reads_and_writes(options: PoolOptions) -> Result<(u64, u64), ebbpool::PoolError> {
+fn reads_and_writes(options: PoolOptions) -> Result<(u64, u64), PoolError> {
     let storage = MemoryStorage::new(4096);
-    storage
-        .grow(PAGES)
-        .map_err(|source| ebbpool::PoolError::Grow {
-            pages: PAGES,
-            source,
-        })?;
+    storage.grow(PAGES).map_err(|source| PoolError::Grow {
+        pages: PAGES,
+        source,
+    })?;
     // With fixed costs, and no background threads, the pool does the same each time.
     let pool = options
         .fixed_costs(OperationCosts::from(Asymmetry::saturating(R)))
@@ -108,7 +106,7 @@ pub fn main() -> Result<(), Box<dyn std::error::Error>> {
         match reads_and_writes(new().policy(name)?) {
             Ok(result) => results.push((name, result)),
             // It asks how often blocks were erased, and memory has no blocks.
-            Err(ebbpool::PoolError::Options(_)) => {}
+            Err(PoolError::Options(OptionsError::EraseCounts { .. })) => {}
             Err(error) => return Err(error.into()),
         }
     }

@@ -78,7 +78,7 @@ pub use checkpoint::Checkpoint;
 pub use classed::ClassedPool;
 pub use double_write::DoubleWriteArea;
 pub use ebbpool_cost::{Asymmetry, NotAnAsymmetry, OperationCosts, Unit};
-pub use error::{CloseError, PoolError};
+pub use error::{CloseError, OptionsError, PoolError};
 pub use frames::{ALIGNMENT, FrameMemory};
 pub use guard::{ReadGuard, WriteGuard};
 pub use log::{Log, Lsn, NoLog};

@@ -6,7 +6,9 @@ use std::io;
 use std::os::unix::fs::FileExt;
 
 use crate::code::{Answer, Code};
-use crate::delta_log::{self, HEADER, Heads, RECORD, Record, SLOTS, Section};
+use crate::delta_log::{self, Heads, Record, Section};
+#[cfg(feature = "test-kit")]
+use crate::delta_log::{HEADER, RECORD, SLOTS};
 use crate::fit::FitCheck;
 
 /// What `-ebb` holds.
