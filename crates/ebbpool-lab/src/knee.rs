@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 /// The least saving that makes a doubling of the memory worth while, as a share of the bill.
-pub const WORTH_DOUBLING: f64 = 0.1;
+pub(crate) const WORTH_DOUBLING: f64 = 0.1;
 
 /// Sizes nearer to each other than this ratio say nothing about doublings.
 const LEAST_STEP: f64 = 1.2;
