@@ -262,7 +262,7 @@ pub(crate) fn is_page_size(bytes: usize) -> bool {
 
 fn from_pool_error(error: ebbpool::PoolError) -> DatabaseError {
     match error {
-        ebbpool::PoolError::Options(why) => DatabaseError::Options(why),
+        ebbpool::PoolError::Options(why) => DatabaseError::Options(why.to_string()),
         error => DatabaseError::Pool(error),
     }
 }

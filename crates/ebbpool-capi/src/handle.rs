@@ -73,7 +73,8 @@ impl PoolHandle {
                 )));
             }
             let pool = open.take().ok_or_else(Failure::closed)?;
-            pool.close().map_err(|(pool, error)| {
+            pool.close().map_err(|error| {
+                let (pool, error) = error.into_parts();
                 *open = Some(pool);
                 error.into()
             })

@@ -7,7 +7,7 @@ mod page;
 use std::io::{self, Write};
 use std::slice;
 
-use ebbpool_lab::advise::{Advice, AdvicePageParts, AdviseRequest, report_page};
+use ebbpool_lab::advise::{Advice, AdvicePageParts, report_page};
 use ebbpool_lab::schema;
 use ebbpool_trace::Source;
 use ebbpool_trace::output::OutputFile;
@@ -23,10 +23,8 @@ use args::AdviseArgs;
 use commands::CommandLine;
 
 pub(crate) fn advise(args: &AdviseArgs) -> Result<(), Failure> {
-    let request = AdviseRequest {
-        measured: args.measured()?,
-        ..args.request()?
-    };
+    let mut request = args.request()?;
+    request.measured = args.measured()?;
     let source = match args.traces.is_empty() {
         true => results::sample(&args.reading.options()),
         false => args.reading.source(&args.traces)?,
@@ -40,19 +38,18 @@ pub(crate) fn advise(args: &AdviseArgs) -> Result<(), Failure> {
     let commands = commands::of_advice(&advice, args);
     print(args.format, &advice, &commands)?;
     if let (Some(path), Some(mut file)) = (&args.report, report_file) {
-        let parts = AdvicePageParts {
-            commands: commands
-                .iter()
-                .map(|line| (line.about.to_string(), line.command.clone()))
-                .collect(),
-            hints: advice
-                .warnings
-                .iter()
-                .map(page::hint)
-                .map(String::from)
-                .collect(),
-            origin: report_options(),
-        };
+        let mut parts = AdvicePageParts::default();
+        parts.commands = commands
+            .iter()
+            .map(|line| (line.about.to_string(), line.command.clone()))
+            .collect();
+        parts.hints = advice
+            .warnings
+            .iter()
+            .map(page::hint)
+            .map(String::from)
+            .collect();
+        parts.origin = report_options();
         let written = file.write_all(report_page(&advice, &parts).as_bytes());
         written.map_err(|source| Failure::File {
             path: path.display().to_string(),

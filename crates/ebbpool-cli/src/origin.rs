@@ -21,8 +21,8 @@ pub(crate) fn report_options() -> ReportOptions {
     let arguments = ARGUMENTS.get().into_iter().flatten().skip(1);
     let arguments = arguments.map(|argument| argument.to_string_lossy().into_owned());
     let words: Vec<String> = ["ebbpool".into()].into_iter().chain(arguments).collect();
-    ReportOptions {
-        command: Some(command_line(&words)),
-        date: Some(SystemTime::now()),
-    }
+    let mut options = ReportOptions::default();
+    options.command = Some(command_line(&words));
+    options.date = Some(SystemTime::now());
+    options
 }

@@ -23,10 +23,9 @@ pub(crate) fn replay(args: &ReplayArgs) -> Result<(), Failure> {
     Source::refuse_overwriting(slice::from_ref(&source), outputs)?;
     let console = Console::default();
     let lab = results::lab(&console, None, false);
-    let outputs = ReplayOutputs {
-        events: args.events.clone(),
-        references: args.record.clone(),
-    };
+    let mut outputs = ReplayOutputs::default();
+    outputs.events = args.events.clone();
+    outputs.references = args.record.clone();
     let study = lab.replay(&source, &args.request(), &outputs)?;
     print(args, &study.results)?;
     study.into_result()?;

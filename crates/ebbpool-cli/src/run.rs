@@ -23,10 +23,9 @@ pub(crate) fn run(args: &RunArgs) -> Result<(), Failure> {
     Source::refuse_overwriting(slice::from_ref(&source), outputs.cloned())?;
     let console = Console::default();
     let lab = results::lab(&console, args.common.threads.count(), false);
-    let recording = RunRecording {
-        events: args.events.as_ref().map(OutputFile::create).transpose()?,
-        series: args.series.as_ref().map(OutputFile::create).transpose()?,
-    };
+    let mut recording = RunRecording::default();
+    recording.events = args.events.as_ref().map(OutputFile::create).transpose()?;
+    recording.series = args.series.as_ref().map(OutputFile::create).transpose()?;
     let (outcome, recording) = lab.run_recorded(&source, &request, recording)?;
     for file in [recording.events, recording.series].into_iter().flatten() {
         file.finish()?;

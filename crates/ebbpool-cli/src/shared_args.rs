@@ -6,7 +6,7 @@ use clap::{Args, ValueEnum};
 use ebbpool_cost::{ByteSize, NotAByteSize, spec};
 use ebbpool_device::arrivals::Rate;
 use ebbpool_device::changing::AsymmetrySpec;
-use ebbpool_lab::{CheckpointSchedule, CountingRules, parse_warmup};
+use ebbpool_lab::{CheckpointSchedule, CountingRules};
 use ebbpool_policy::split_list;
 use ebbpool_sim::{AtEnd, Warmup};
 use ebbpool_trace::{Columns, Format, ReadOptions, Source};
@@ -62,7 +62,7 @@ impl ThreadArgs {
 #[derive(Args)]
 pub(crate) struct CountingArgs {
     /// References at the start that are replayed but not counted
-    #[arg(long, value_name = "N|P%", default_value = "0", value_parser = parse_warmup)]
+    #[arg(long, value_name = "N|P%", default_value = "0")]
     warmup: Warmup,
     #[command(flatten)]
     at_end: AtEndArgs,
@@ -84,13 +84,13 @@ pub(crate) struct CountingArgs {
 
 impl CountingArgs {
     pub(crate) fn counting(&self) -> CountingRules {
-        CountingRules {
-            warmup: self.warmup,
-            at_end: self.at_end.at_end(),
-            cluster_size: self.cluster_size,
-            rate: self.rate,
-            checkpoints: self.checkpoints.schedule(),
-        }
+        let mut counting = CountingRules::default();
+        counting.warmup = self.warmup;
+        counting.at_end = self.at_end.at_end();
+        counting.cluster_size = self.cluster_size;
+        counting.rate = self.rate;
+        counting.checkpoints = self.checkpoints.schedule();
+        counting
     }
 }
 

@@ -1,6 +1,5 @@
 //! The policies that take part in an experiment.
 
-use ebbpool_lab::DeviceFeatures;
 use ebbpool_policy::{Capabilities, registry};
 use serde::Deserialize;
 
@@ -23,15 +22,17 @@ pub(crate) enum PolicyFamily {
 impl PolicyFamily {
     /// The names of the policies and of their aliases.
     pub(crate) fn names(self) -> Vec<String> {
-        let capabilities = DeviceFeatures::default();
         let belongs = |own: bool| match self {
             PolicyFamily::Online => true,
             PolicyFamily::Published => !own,
         };
         registry::entries()
             .iter()
-            .filter(|entry| entry.online() && capabilities.supports(entry))
-            .filter(|entry| !entry.capabilities.contains(Capabilities::BACKGROUND_WRITES))
+            .filter(|entry| entry.online())
+            .filter(|entry| {
+                let excluded = Capabilities::BACKGROUND_WRITES | Capabilities::ERASE_COUNTS;
+                !entry.capabilities.intersects(excluded)
+            })
             .filter(|entry| belongs(entry.source.starts_with(OWN_SOURCE)))
             .flat_map(|entry| {
                 let aliases = entry.aliases.iter().map(|(alias, _)| alias.to_string());

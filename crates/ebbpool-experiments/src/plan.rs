@@ -7,7 +7,7 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 use ebbpool_device::changing::AsymmetrySpec;
-use ebbpool_lab::{DeviceFeatures, MemorySize, PricingRequest, parse_warmup};
+use ebbpool_lab::{DeviceFeatures, MemorySize, PricingRequest};
 use ebbpool_policy::PolicySpec;
 use ebbpool_sim::{AtEnd, GuestPolicy, SimPolicy, Warmup};
 
@@ -442,7 +442,7 @@ fn invalid(error: impl ToString) -> ExperimentError {
 }
 
 fn warmup(text: &str) -> Result<Warmup, ExperimentError> {
-    parse_warmup(text).map_err(invalid)
+    valid(text)
 }
 
 fn cluster_size(text: &str) -> Result<u64, ExperimentError> {

@@ -119,17 +119,14 @@ pub(super) fn measure(
             )));
         }
     };
-    let request = ReplayRequest {
-        storage: ReplayStorage::File(ReplayFile {
-            create: true,
-            ..ReplayFile::existing(file)
-        }),
-        warmup: *config.warmup.get(),
-        at_end: *config.at_end.get(),
-        cluster_size: *config.cluster_size.get(),
-        guests,
-        ..ReplayRequest::new(policies, cell.frames.get().clone())
-    };
+    let mut file = ReplayFile::existing(file);
+    file.create = true;
+    let mut request = ReplayRequest::new(policies, cell.frames.get().clone());
+    request.storage = ReplayStorage::File(file);
+    request.warmup = *config.warmup.get();
+    request.at_end = *config.at_end.get();
+    request.cluster_size = *config.cluster_size.get();
+    request.guests = guests;
     let events = ReplayEvents {
         events: runner.events,
         clock: runner.clock,

@@ -167,14 +167,9 @@ impl<'a> Runner<'a> {
         } = swept;
         for row in rows {
             let pricing = &pricings[row.asymmetry];
-            let of_trace = TraceSummary {
-                label: source.label(),
-                metadata: &resolved.metadata,
-                facts,
-                warmup: resolved.warmup,
-                at_end: *config.at_end.get(),
-                checkpoints: None,
-            };
+            let mut of_trace = TraceSummary::new(source.label(), &resolved.metadata, facts);
+            of_trace.warmup = resolved.warmup;
+            of_trace.at_end = *config.at_end.get();
             let policy = &simulated[row.policy];
             let result = MeasuredCell {
                 simulated: policy.registered().cloned(),

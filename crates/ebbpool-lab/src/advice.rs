@@ -4,51 +4,14 @@ use ebbpool_policy::PolicySpec;
 
 use crate::best::{BestPolicy, Bills};
 use crate::compare::{Comparison, PriceBlock};
-use crate::numbers::{self, bytes, digits, frames_and_bytes, less_or_more};
+use crate::numbers::{self, digits, less_or_more};
 use crate::policy_selection::BASELINE;
-use crate::run_result::RunResult;
 
 /// FD-Buffer's default asymmetry and size. The sentence uses them if the comparison has them.
 const USUAL_ASYMMETRY: f64 = 32.0;
-const USUAL_SIZE: &str = "3%";
 
 /// The policy that knows the probabilities of references.
 const INFORMED: &str = "informed";
-
-/// The least bill with the memory size of that index.
-pub fn least(block: PriceBlock, size: usize) -> f64 {
-    let costs = block.column(size).map(|result| result.cost);
-    costs.fold(f64::INFINITY, f64::min)
-}
-
-/// The baseline's result with the memory size of that index.
-pub fn baseline<'a>(block: PriceBlock<'a>, size: usize) -> Option<&'a RunResult> {
-    block.column(size).find(|result| result.policy == BASELINE)
-}
-
-/// The index of the size for the sentence: FD-Buffer's default if the comparison has it, otherwise the
-/// middle size.
-pub fn usual_size(comparison: &Comparison) -> usize {
-    let usual = comparison.sizes.iter().position(|size| size == USUAL_SIZE);
-    usual.unwrap_or(comparison.sizes.len() / 2)
-}
-
-/// A memory size in words: in frames, in bytes if the trace states its page size, and as a share if the request
-/// has one.
-pub fn memory(comparison: &Comparison, size: usize) -> String {
-    let (frames, page_size) = (comparison.frames[size], comparison.page_size);
-    match comparison.sizes[size].strip_suffix('%') {
-        Some(share) => format!(
-            "{share} % of {} ({})",
-            comparison.share_of,
-            frames_and_bytes(frames, page_size)
-        ),
-        None => match bytes(frames, page_size) {
-            Some(bytes) => format!("{} ({bytes})", numbers::frames(frames)),
-            None => numbers::frames(frames),
-        },
-    }
-}
 
 /// The result in a sentence, at FD-Buffer's default asymmetry and size if the comparison has them. It is on the best
 /// online policy, if there is one.
@@ -60,7 +23,7 @@ pub fn sentence(comparison: &Comparison) -> String {
     let Some(block) = usual.or(blocks.last()) else {
         return String::new();
     };
-    let size = usual_size(comparison);
+    let size = comparison.usual_size();
     let cell = comparison.bills(&[*block]).swap_remove(size);
     let Some(best) = best_of(comparison, &[cell]) else {
         return String::new();
@@ -69,7 +32,7 @@ pub fn sentence(comparison: &Comparison) -> String {
     let Some(best) = row.and_then(|row| row[size]) else {
         return String::new();
     };
-    let memory = memory(comparison, size);
+    let memory = comparison.memory(size);
     let so_far = match comparison.interrupted {
         true => "so far, ",
         false => "",
@@ -81,7 +44,7 @@ pub fn sentence(comparison: &Comparison) -> String {
     let name = &best.policy;
     let unit = comparison.bill_unit();
     let in_unit = |bill: f64| format!("{} {} {}", digits(unit.factor * bill), unit.unit, unit.per);
-    match baseline(*block, size) {
+    match block.baseline(size) {
         Some(baseline) if best.cost < baseline.cost => format!(
             "{conditions} {name} writes {} than {BASELINE} and costs {}",
             less_or_more(best.writes as f64, baseline.writes as f64),

@@ -31,7 +31,7 @@ use crate::error::LabError;
 use crate::lab::Lab;
 use crate::numbers::Number;
 
-pub use crate::knee::{Knee, WORTH_DOUBLING};
+pub use crate::knee::Knee;
 pub use breakeven::BreakEven;
 pub use clock::{ArrivalRate, ClockSource};
 pub use html::{AdvicePageParts, report_page};
@@ -51,7 +51,7 @@ use simulation::AdviceEvents;
 /// The policies that an advice chooses from, beside the present one: the classics of servers, the best without regard
 /// to writes, and those that weigh writes; all are online, and an engine can embed them. `cflru`, `ccf-lru` and `ebb`
 /// know which pages are dirty.
-pub const CANDIDATES: [&str; 9] = [
+pub(crate) const CANDIDATES: [&str; 9] = [
     "lru",
     "clock",
     "gclock",
@@ -65,6 +65,7 @@ pub const CANDIDATES: [&str; 9] = [
 
 /// A policy and a memory size.
 #[derive(Clone, Debug, PartialEq, Eq, JsonSchema, Serialize)]
+#[non_exhaustive]
 pub struct MemoryChoice {
     /// The policy in canonical spelling.
     pub policy: String,
@@ -76,6 +77,7 @@ pub struct MemoryChoice {
 
 /// The best policy at one memory size of the curve.
 #[derive(Clone, Debug, JsonSchema, Serialize)]
+#[non_exhaustive]
 pub struct MemoryPoint {
     /// Frames of the buffer.
     pub frames: u64,

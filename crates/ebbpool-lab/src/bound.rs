@@ -18,6 +18,7 @@ use crate::schema::result_row;
 
 /// A request for bounds, one for each asymmetry and size.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct BoundRequest {
     /// Memory sizes.
     pub sizes: Vec<MemorySize>,

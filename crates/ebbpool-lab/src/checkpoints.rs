@@ -29,6 +29,7 @@ const UNITS: [(u128, &str); 6] = [
 /// `5min`, as a number of references, as a number of references that write, `writes=100000`, or as several of these with
 /// commas.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct CheckpointSchedule {
     /// An interval of time.
     pub time: Option<Duration>,
@@ -113,7 +114,7 @@ impl CheckpointSchedule {
 
     /// The same with an interval of time turned into references that arrive at this rate, at least 1.
     #[must_use]
-    pub fn at_rate(self, references_per_second: f64) -> Self {
+    pub(crate) fn at_rate(self, references_per_second: f64) -> Self {
         let Some(time) = self.time else {
             return self;
         };

@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use ebbpool_cost::one_line;
 use ebbpool_device::arrivals::Rate;
-use ebbpool_device::changing::AsymmetrySpec;
 use ebbpool_policy::PolicySpec;
 use ebbpool_sim::bound::BoundQuestion;
 use ebbpool_sim::{
@@ -19,14 +18,19 @@ use crate::error::{LabError, RequestError};
 use crate::events::Note;
 use crate::lab::Lab;
 use crate::memory_size::MemorySize;
-use crate::policy_selection::PolicySelection;
+use crate::numbers::{self, bytes, frames_and_bytes};
+use crate::policy_selection::{BASELINE, PolicySelection};
 use crate::pricing::{BillUnit, DeviceFeatures, Pricing, PricingRequest};
 use crate::report;
 use crate::run::CountingRules;
 use crate::run_result::{DetailedResult, RunResult, TraceSummary};
 
+/// The size of [`Comparison::usual_size`], FD-Buffer's default.
+const USUAL_SIZE: &str = "3%";
+
 /// A request for a comparison: every policy with every size at every price.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct CompareRequest {
     /// The policies.
     pub policies: PolicySelection,
@@ -95,22 +99,6 @@ impl CompareRequest {
     }
 }
 
-/// The asymmetries as numbers, for a bound. They must be constant, because a bound weighs savings anywhere in
-/// the trace by one R.
-///
-/// # Errors
-///
-/// [`RequestError::BoundOfChanges`].
-pub fn constant_asymmetries<'a>(
-    asymmetries: impl IntoIterator<Item = &'a AsymmetrySpec>,
-) -> Result<Vec<ebbpool_cost::Asymmetry>, RequestError> {
-    let constant = |spec: &AsymmetrySpec| {
-        let changes = || RequestError::BoundOfChanges(spec.clone());
-        spec.constant().ok_or_else(changes)
-    };
-    asymmetries.into_iter().map(constant).collect()
-}
-
 /// The result of a policy with a memory size at a price.
 #[derive(Clone, Debug)]
 pub struct ComparedCell {
@@ -136,6 +124,7 @@ pub(crate) fn in_order(
 
 /// All results over one trace: for each price, each policy, each size.
 #[derive(Debug)]
+#[non_exhaustive]
 pub struct Comparison {
     /// The trace's name.
     pub name: String,
@@ -186,6 +175,29 @@ impl Comparison {
             cells,
             sizes: self.sizes.len(),
         })
+    }
+
+    /// The index of the size for a sentence: FD-Buffer's default if the comparison has it, otherwise the middle size.
+    pub fn usual_size(&self) -> usize {
+        let usual = self.sizes.iter().position(|size| size == USUAL_SIZE);
+        usual.unwrap_or(self.sizes.len() / 2)
+    }
+
+    /// The memory size of that index in words: in frames, in bytes if the trace states its page size, and as a share if
+    /// the request has one.
+    pub fn memory(&self, size: usize) -> String {
+        let (frames, page_size) = (self.frames[size], self.page_size);
+        match self.sizes[size].strip_suffix('%') {
+            Some(share) => format!(
+                "{share} % of {} ({})",
+                self.share_of,
+                frames_and_bytes(frames, page_size)
+            ),
+            None => match bytes(frames, page_size) {
+                Some(bytes) => format!("{} ({bytes})", numbers::frames(frames)),
+                None => numbers::frames(frames),
+            },
+        }
     }
 
     /// The lower bound at the price and size of these indices.
@@ -240,6 +252,7 @@ impl Comparison {
 
 /// The results of one price.
 #[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
 pub struct PriceBlock<'a> {
     /// The price.
     pub pricing: &'a Pricing,
@@ -260,6 +273,17 @@ impl<'a> PriceBlock<'a> {
         let column = self.cells.iter().skip(size).step_by(self.sizes).flatten();
         let results = column.map(|cell| &cell.result);
         results.filter(|result| result.failed.is_none())
+    }
+
+    /// The least bill with the memory size of that index.
+    pub fn least(&self, size: usize) -> f64 {
+        let costs = self.column(size).map(|result| result.cost);
+        costs.fold(f64::INFINITY, f64::min)
+    }
+
+    /// The result of [`BASELINE`] with the memory size of that index.
+    pub fn baseline(&self, size: usize) -> Option<&'a RunResult> {
+        self.column(size).find(|result| result.policy == BASELINE)
     }
 }
 

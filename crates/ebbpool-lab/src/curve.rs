@@ -38,6 +38,7 @@ const FEWEST_FRAMES: u64 = 4;
 
 /// A request for curves.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct CurveRequest {
     /// The policies.
     pub policies: PolicySelection,
@@ -132,6 +133,7 @@ impl CurveRequest {
 
 /// Curves of policies over one trace.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct CurveStudy {
     /// The name of the trace in the request.
     pub label: String,
@@ -169,6 +171,7 @@ pub struct CurveStudy {
 
 /// The memory that a target needs.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct TargetAnswer {
     /// The target.
     pub target: Target,
@@ -184,6 +187,7 @@ pub struct TargetAnswer {
 
 /// fd-static with a number of frames, by its clean pool.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct CleanPoolCurve {
     /// Frames.
     pub frames: u64,
@@ -193,6 +197,7 @@ pub struct CleanPoolCurve {
 
 /// fd-static with one size of its clean pool.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct SplitPool {
     /// Clean pages.
     pub clean: u64,

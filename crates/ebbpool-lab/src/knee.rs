@@ -4,13 +4,14 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 /// The least saving that makes a doubling of the memory worth while, as a share of the bill.
-pub const WORTH_DOUBLING: f64 = 0.1;
+pub(crate) const WORTH_DOUBLING: f64 = 0.1;
 
 /// Sizes nearer to each other than this ratio say nothing about doublings.
 const LEAST_STEP: f64 = 1.2;
 
 /// The size from which more memory is hardly worth while.
 #[derive(Clone, Debug, PartialEq, JsonSchema, Serialize)]
+#[non_exhaustive]
 pub struct Knee {
     /// Frames.
     pub frames: u64,

@@ -9,8 +9,7 @@
 //! and has no global state: progress, notes and stopping go through [`LabEvents`].
 //!
 //! ```
-//! use ebbpool_lab::{CompareRequest, Lab, PolicySelection, PricingRequest, Settings, Silent};
-//! use ebbpool_trace::Source;
+//! use ebbpool_lab::{CompareRequest, Lab, PolicySelection, PricingRequest, Settings, Silent, Source};
 //!
 //! let lab = Lab::new(Settings::default(), &Silent);
 //! let source = Source::parse("zipf:pages=1000,refs=20000", None)?;
@@ -36,6 +35,7 @@ pub mod diff;
 pub mod dirty_end;
 mod error;
 mod events;
+pub mod guest;
 mod knee;
 mod lab;
 pub mod lifetime;
@@ -57,17 +57,34 @@ mod trace_info;
 pub use advise::{Advice, AdviseError, AdviseRequest};
 pub use bound::{BoundRequest, BoundResult};
 pub use checkpoints::{CheckpointSchedule, NotACheckpointSchedule};
-pub use compare::{CompareRequest, ComparedCell, Comparison, PriceBlock, constant_asymmetries};
+pub use compare::{CompareRequest, ComparedCell, Comparison, PriceBlock};
 pub use curve::{CurveRequest, CurveRow, CurveStudy, Target};
 pub use error::{ErrorKind, LabError, RequestError};
 pub use events::{LabEvents, Note, Silent};
 pub use lab::{Lab, Settings};
-pub use memory_size::{MemorySize, NotAMemorySize, NotAWarmup, parse_warmup};
+pub use memory_size::{MemorySize, NotAMemorySize};
 pub use policy_selection::{BASELINE, PolicySelection, RECOMMENDED};
 pub use pricing::{BillUnit, DeviceFeatures, Pricing, PricingRequest};
 pub use result_store::{ResultDirectory, ResultStorage, SharedStore, TraceResults, build_identity};
 pub use run::{CLUSTER_SIZE, CountingRules, RunOutcome, RunRecording, RunRequest};
 pub use run_result::{DetailedResult, FlashFigures, RunResult, TraceSummary};
+
+// What requests and answers have of other crates.
+pub use ebbpool_cost::{Asymmetry, ByteSize, BytesPerDay, NotAnAsymmetry};
+pub use ebbpool_device::arrivals::Rate;
+pub use ebbpool_device::changing::{AsymmetrySpec, ChangesError};
+pub use ebbpool_device::energy::Energy;
+pub use ebbpool_device::flash::{ConfigError, FlashReport};
+pub use ebbpool_device::profiles::Endurance;
+pub use ebbpool_device::{DeviceFailed, ProfileError};
+pub use ebbpool_policy::{PolicySpec, SpecError};
+pub use ebbpool_sim::{
+    AtEnd, BufferSize, Counts, DeviceAtStart, DeviceOutcome, Estimate, LruCurve, NotAWarmup,
+    SimError, SimPolicy, SmallestMemory, SweepRow, TraceFacts, Traffic, Warmup,
+};
+pub use ebbpool_trace::output::OutputFile;
+pub use ebbpool_trace::stats::TraceStatistics;
+pub use ebbpool_trace::{Batch, Metadata, ReadOptions, Reader, Source, TraceError};
 
 /// Compiles the example in the package's README.
 #[cfg(doctest)]

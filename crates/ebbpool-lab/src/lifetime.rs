@@ -16,7 +16,8 @@ use ebbpool_sim::SweepRow;
 use crate::compare::Comparison;
 use crate::policy_selection::BASELINE;
 
-pub use profile::{DeviceLife, LifeUnderLoad, on_profile, sentence_on_profile, under_load};
+pub(crate) use profile::under_load;
+pub use profile::{DeviceLife, LifeUnderLoad, sentence_on_profile};
 
 /// The flash model's report in a result.
 pub fn report(row: &SweepRow) -> Option<&FlashReport> {

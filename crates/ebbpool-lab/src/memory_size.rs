@@ -1,13 +1,14 @@
-//! Memory sizes and warm-ups in the form that users write.
+//! Memory sizes in the form that users write.
 
 use std::fmt;
 use std::str::FromStr;
 
 use ebbpool_cost::{ByteSize, Decimal};
-use ebbpool_sim::{BufferSize, Warmup};
+use ebbpool_sim::BufferSize;
 
 /// A memory size with its spelling: `3%`, `8000` frames, or bytes such as `128MiB`.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct MemorySize {
     /// The size.
     pub size: BufferSize,
@@ -70,28 +71,6 @@ impl fmt::Display for MemorySize {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(&self.text)
     }
-}
-
-/// The error for a text that is not a warm-up.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("'{0}' is not a warm-up; give references, or 0% to 100% of them")]
-pub struct NotAWarmup(String);
-
-/// Reads a warm-up: references, or a share of them such as `10%`.
-///
-/// # Errors
-///
-/// [`NotAWarmup`] for any other text.
-pub fn parse_warmup(text: &str) -> Result<Warmup, NotAWarmup> {
-    let text = text.trim();
-    let wrong = || NotAWarmup(text.into());
-    if text.ends_with('%') {
-        return match text.parse::<Decimal>() {
-            Ok(share) if !share.exceeds_one() => Ok(Warmup::Share(share)),
-            _ => Err(wrong()),
-        };
-    }
-    text.parse().map(Warmup::References).map_err(|_| wrong())
 }
 
 #[cfg(test)]

@@ -55,7 +55,7 @@ pub fn decimals(number: f64, places: usize) -> String {
 }
 
 /// A share in per cent, with two significant digits even if it is small.
-pub fn share(part: u64, whole: u64) -> String {
+pub(crate) fn share(part: u64, whole: u64) -> String {
     let percent = 100.0 * part as f64 / whole as f64;
     let places = (1.0 - percent.log10().floor()).clamp(0.0, 9.0) as usize;
     format!("{percent:.places$}%")
@@ -80,7 +80,7 @@ pub fn bytes(pages: u64, page_size: Option<u64>) -> Option<ByteSize> {
 }
 
 /// A number of frames in words, such as `1,234 frames`.
-pub fn frames(frames: u64) -> String {
+pub(crate) fn frames(frames: u64) -> String {
     match frames {
         1 => "1 frame".into(),
         frames => format!("{} frames", grouped(frames)),
@@ -109,7 +109,7 @@ pub fn saving(bill: f64, baseline: f64) -> Option<f64> {
 }
 
 /// `21 % less`, `3 % more` or `no less`.
-pub fn less_or_more(value: f64, baseline: f64) -> String {
+pub(crate) fn less_or_more(value: f64, baseline: f64) -> String {
     match saving(value, baseline).map(|saved| saved.round()) {
         Some(saved) if saved > 0.0 => format!("{saved} % less"),
         Some(saved) if saved < 0.0 => format!("{} % more", -saved),

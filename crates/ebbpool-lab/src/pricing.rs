@@ -36,7 +36,7 @@ impl DeviceFeatures {
     }
 
     /// True if the device has all the information that the policy needs. A pool supports no policy of a server.
-    pub fn supports(&self, entry: &'static PolicyEntry) -> bool {
+    pub(crate) fn supports(&self, entry: &'static PolicyEntry) -> bool {
         let asked = entry.capabilities;
         (self.counts_erases || !asked.contains(Capabilities::ERASE_COUNTS))
             && !(self.is_pool && asked.contains(Capabilities::BACKGROUND_WRITES))
@@ -147,6 +147,7 @@ fn is_simulated(device: &str) -> bool {
 
 /// The prices of a run.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct Pricing {
     /// The information that policies can get.
     pub capabilities: DeviceFeatures,
@@ -169,6 +170,7 @@ pub struct Pricing {
 
 /// The quantity and the unit in which bills are printed.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
 pub struct BillUnit {
     /// A bill, a time or a price.
     pub name: &'static str,

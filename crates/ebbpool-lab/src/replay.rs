@@ -17,7 +17,7 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant, SystemTime};
 
 use ebbpool::storage::Storage;
-use ebbpool::{Pool, PoolOptions, Stats};
+use ebbpool::{Pool, PoolOptions};
 use ebbpool_cost::{OperationCosts, PAPERS_BASE};
 use ebbpool_policy::{Capabilities, DynPolicy, PolicySpec, registry};
 use ebbpool_sim::{AtEnd, Counts, SimPolicy, TraceFacts, check_guest, guest_policy};
@@ -36,6 +36,9 @@ use survey::TraceSurvey;
 use target_file::{PageExtent, PageStore};
 use watched::{Meter, MeterReading, MeteredStorage};
 
+pub use ebbpool::storage::{Engine, OpenError};
+pub use ebbpool::{PoolError, Stats};
+pub use ebbpool_trace::{PageClasses, WrittenTrace};
 pub use error::ReplayError;
 pub use recording::FixRecorder;
 pub use request::{ReplayFile, ReplayRequest, ReplayStorage};
@@ -58,6 +61,7 @@ const REPORT_INTERVAL: Duration = Duration::from_millis(200);
 
 /// Additional files that a replay of one policy writes.
 #[derive(Clone, Debug, Default)]
+#[non_exhaustive]
 pub struct ReplayOutputs {
     /// Write-backs and evictions, in order, a line each.
     pub events: Option<PathBuf>,
@@ -67,6 +71,7 @@ pub struct ReplayOutputs {
 
 /// The results of several policies, up to the first that failed.
 #[derive(Debug)]
+#[non_exhaustive]
 pub struct ReplayStudy {
     /// The results, in the order of the policies.
     pub results: Vec<ReplayResult>,
@@ -304,7 +309,7 @@ impl ReplaySession<'_> {
         let measured = meter.reading();
         let cluster_switches = ledger.close()?;
         pool.close()
-            .map_err(|(_, error)| ReplayError::Pool(error))?;
+            .map_err(|error| ReplayError::Pool(error.into()))?;
         let description = self.describe(&*storage);
         drop(storage);
         if let Some(recorder) = &self.recorder {

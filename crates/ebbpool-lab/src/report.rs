@@ -63,7 +63,7 @@ const SCRIPTS: [&str; 23] = [
 /// They work on each `<svg class="figure">` with a `viewBox`. The numbers are those of a `<script type="text/csv">`
 /// beside it. Whatever belongs to a series, its entry of a legend too, has the attribute `data-series` with the
 /// series' name. A Content-Security-Policy must allow the script and the style, and `img-src blob:`, from which a
-/// PNG is made. The style uses the colours of [`chart::properties`].
+/// PNG is made. The style uses the colours that [`html::style_sheet`] has.
 pub const fn figure_tools() -> (&'static str, &'static str) {
     const SCRIPT: &str = concat!(
         "(() => {\n\"use strict\";\n",

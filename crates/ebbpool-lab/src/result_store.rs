@@ -45,6 +45,7 @@ pub trait SharedStore: Send + Sync {
 
 /// The place where results are stored.
 #[derive(Clone)]
+#[non_exhaustive]
 pub enum ResultStorage {
     /// A directory.
     Directory(ResultDirectory),
@@ -59,7 +60,7 @@ impl ResultStorage {
     }
 
     /// The store for the trace with this [content key](Source::content_key).
-    pub fn of_key(&self, trace: &[u8; 32]) -> TraceResults {
+    pub(crate) fn of_key(&self, trace: &[u8; 32]) -> TraceResults {
         let trace: String = trace.iter().map(|byte| format!("{byte:02x}")).collect();
         TraceResults {
             storage: self.clone(),

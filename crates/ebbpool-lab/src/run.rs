@@ -25,6 +25,7 @@ pub const CLUSTER_SIZE: u64 = 16;
 
 /// How references are counted; the same for all requests.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct CountingRules {
     /// References at the start that are replayed but not counted.
     pub warmup: Warmup,
@@ -70,6 +71,7 @@ impl CountingRules {
 
 /// A request for a run.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct RunRequest {
     /// The policy, such as `cfdc:window=0.5,cluster=16`.
     pub policy: String,
@@ -95,6 +97,7 @@ impl RunRequest {
 
 /// The outputs for every event of a run, and for its state every 1,000 references.
 #[derive(Debug)]
+#[non_exhaustive]
 pub struct RunRecording<W> {
     /// Write-backs and evictions, in order, a line each.
     pub events: Option<W>,
@@ -104,6 +107,7 @@ pub struct RunRecording<W> {
 
 /// The result of a run.
 #[derive(Debug)]
+#[non_exhaustive]
 pub struct RunOutcome {
     /// The result.
     pub result: RunResult,
@@ -111,6 +115,16 @@ pub struct RunOutcome {
     pub pricing: Pricing,
     /// The outcome of the device, if there was one.
     pub device: Option<DeviceOutcome>,
+}
+
+impl<W> Default for RunRecording<W> {
+    /// No outputs.
+    fn default() -> Self {
+        RunRecording {
+            events: None,
+            series: None,
+        }
+    }
 }
 
 impl RunOutcome {

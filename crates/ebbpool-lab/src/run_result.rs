@@ -93,6 +93,7 @@ result_row! {
 
 /// A result with the figures of the device, if there was one. Unknown fields are absent.
 #[derive(Debug, Serialize, JsonSchema)]
+#[non_exhaustive]
 pub struct DetailedResult<'a> {
     /// The result.
     #[serde(flatten)]
@@ -120,6 +121,7 @@ pub struct DetailedResult<'a> {
 
 /// The internal figures of a simulated flash device, in units of its own pages.
 #[derive(Debug, Serialize, JsonSchema)]
+#[non_exhaustive]
 pub struct FlashFigures {
     /// Pages that the host wrote, also those of `dirty_before`.
     pub host_writes: u64,
@@ -141,7 +143,7 @@ pub struct FlashFigures {
 
 impl<'a> DetailedResult<'a> {
     /// Combines a result with its pricing and the outcome of the device.
-    pub fn new(
+    pub(crate) fn new(
         result: &'a RunResult,
         pricing: &'a Pricing,
         device: Option<&DeviceOutcome>,
@@ -172,6 +174,7 @@ impl<'a> DetailedResult<'a> {
 
 /// The data that all results over a trace share.
 #[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
 pub struct TraceSummary<'a> {
     /// The name of the trace in the request.
     pub label: &'a str,
@@ -185,6 +188,20 @@ pub struct TraceSummary<'a> {
     pub at_end: AtEnd,
     /// When all dirty pages are written.
     pub checkpoints: Option<CheckpointSchedule>,
+}
+
+impl<'a> TraceSummary<'a> {
+    /// A trace without a warm-up, checkpoints, and writes at the end.
+    pub fn new(label: &'a str, metadata: &'a Metadata, facts: TraceFacts) -> Self {
+        TraceSummary {
+            label,
+            metadata,
+            facts,
+            warmup: 0,
+            at_end: AtEnd::default(),
+            checkpoints: None,
+        }
+    }
 }
 
 impl RunResult {
@@ -240,7 +257,7 @@ impl RunResult {
 
     /// The bill per reference if the pages that are dirty at the end were treated the other way; that of a run whose device failed
     /// does not change. It is an estimate if [`otherwise_is_estimated`](Self::otherwise_is_estimated).
-    pub fn cost_otherwise(&self) -> f64 {
+    pub(crate) fn cost_otherwise(&self) -> f64 {
         if let Some(cost) = self.cost_otherwise_on_device {
             return cost;
         }
@@ -257,7 +274,7 @@ impl RunResult {
     }
 
     /// True if `cost_otherwise` has writes that the device has not served, whose cost may depend on earlier writes.
-    pub fn otherwise_is_estimated(&self) -> bool {
+    pub(crate) fn otherwise_is_estimated(&self) -> bool {
         self.device.is_some() && self.at_end == Some(AtEnd::Free.name())
     }
 

@@ -69,6 +69,7 @@ impl FieldRole {
 
 /// A field of a result.
 #[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
 pub struct Field {
     /// The name, which never changes.
     pub name: &'static str,

@@ -16,6 +16,7 @@ use crate::statistics::{Estimate, FEWEST_UNITS, Resampling};
 
 /// The traces of a comparison. Those that a generator makes from several seeds stand beside each other.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct TraceSet {
     /// The traces.
     pub sources: Vec<Source>,
@@ -25,6 +26,7 @@ pub struct TraceSet {
 
 /// The traces that a name stands for: more than one for a generator with several seeds.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct TraceGroup {
     /// The trace as the caller named it.
     pub name: String,
@@ -156,6 +158,7 @@ fn result(
 
 /// What an interval is of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Resampled {
     /// Other traces of the kind.
     Traces,
@@ -190,6 +193,7 @@ result_row! {
 /// All policies over several traces: one row for each policy that has finished everywhere, the one with the least mean
 /// first.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct Summary {
     /// The rows.
     pub rows: Vec<SummaryRow>,
@@ -761,7 +765,7 @@ mod tests {
             twice.into(),
             vec![PricingRequest::default(), PricingRequest::default()],
         );
-        request.counting.warmup = crate::memory_size::parse_warmup("50%").expect("a warm-up");
+        request.counting.warmup = "50%".parse().expect("a warm-up");
         request.counting.at_end = ebbpool_sim::AtEnd::Free;
         let all = set
             .sources

@@ -3,11 +3,11 @@
 use distrs::{Normal, StudentsT};
 
 /// The probability with which an interval contains what it is an interval of.
-pub const CONFIDENCE: f64 = 0.95;
+pub(crate) const CONFIDENCE: f64 = 0.95;
 
 /// The fewest units from which an interval can be resampled: the least and the largest of fewer means are too close to
 /// each other.
-pub const FEWEST_UNITS: usize = 5;
+pub(crate) const FEWEST_UNITS: usize = 5;
 
 /// Resamples of an interval: with the fewest units its ends are the tenth of them from either side.
 const RESAMPLES: usize = 10_000;

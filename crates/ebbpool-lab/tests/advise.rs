@@ -8,12 +8,11 @@ use ebbpool_lab::advise::{
     ServerKind, report_page,
 };
 use ebbpool_lab::{
-    Advice, AdviseError, AdviseRequest, CheckpointSchedule, CurveRequest, ErrorKind, Lab, LabError,
-    LabEvents, MemorySize, Note, PolicySelection, PricingRequest, RequestError, ResultDirectory,
-    RunRequest, Settings, Silent,
+    Advice, AdviseError, AdviseRequest, AtEnd, CheckpointSchedule, CurveRequest, ErrorKind, Lab,
+    LabError, LabEvents, MemorySize, Metadata, Note, PolicySelection, PricingRequest, ReadOptions,
+    RequestError, ResultDirectory, RunRequest, Settings, Silent, Source, Warmup,
 };
-use ebbpool_sim::{AtEnd, Warmup};
-use ebbpool_trace::{Batch, Format, Metadata, ReadOptions, RequestDetail, Source, Writer};
+use ebbpool_trace::{Batch, Format, RequestDetail, Writer};
 use tempfile::TempDir;
 
 /// The references of docs/billing.md without its warm-up. With LRU and two frames pages 1, 17, 33, 2 and 3 are read,
@@ -72,13 +71,12 @@ fn kinds(advice: &Advice) -> Vec<NoteKind> {
 fn rates_bytes_and_life_follow_from_counts() {
     let (_directory, trace) = written("by-hand.txt", BY_HAND);
     let (_other, device) = written("by-hand.toml", DEVICE);
-    let request = AdviseRequest {
-        now: Some("lru".into()),
-        frames: Some(MemorySize::frames(2)),
-        clock: Some(AdviceClock::Duration(Duration::from_secs(7))),
-        life: Some(Duration::from_secs(20 * 365 * 86_400)),
-        ..AdviseRequest::new(PricingRequest::new(None, Some(&device)).expect("a device"))
-    };
+    let mut request =
+        AdviseRequest::new(PricingRequest::new(None, Some(&device)).expect("a device"));
+    request.now = Some("lru".into());
+    request.frames = Some(MemorySize::frames(2));
+    request.clock = Some(AdviceClock::Duration(Duration::from_secs(7)));
+    request.life = Some(Duration::from_secs(20 * 365 * 86_400));
     let advice = advised(&source(&trace), &request);
     let now = &advice.now;
     assert_eq!((now.reads, now.writes, now.dirty_left), (5, 4, 0));
@@ -120,13 +118,12 @@ fn a_life_has_its_range_and_is_judged_by_its_lower_end() {
     let trace = paged("zipf:pages=2000,refs=20000,write=0.4", 4096);
     let years = |text: &str| ebbpool_cost::parse_duration(text).expect("a time");
     let of = |life: Duration| {
-        let request = AdviseRequest {
-            now: Some("lru".into()),
-            frames: Some(MemorySize::frames(50)),
-            clock: Some(AdviceClock::Rate("5/s".parse().expect("a rate"))),
-            life: Some(life),
-            ..AdviseRequest::new(PricingRequest::new(None, Some("sd-a1")).expect("a device"))
-        };
+        let mut request =
+            AdviseRequest::new(PricingRequest::new(None, Some("sd-a1")).expect("a device"));
+        request.now = Some("lru".into());
+        request.frames = Some(MemorySize::frames(50));
+        request.clock = Some(AdviceClock::Rate("5/s".parse().expect("a rate")));
+        request.life = Some(life);
         advised(&trace, &request)
     };
     let advice = of(years("1h"));
@@ -187,10 +184,8 @@ fn below_a_cache_the_writes_of_the_trace_are_the_wear() {
     let (_other, device) = written("by-hand.toml", DEVICE);
     let source = paged(&trace, 4096);
     let device = PricingRequest::new(None, Some(&device)).expect("a device");
-    let request = AdviseRequest {
-        frames: Some(MemorySize::frames(200)),
-        ..AdviseRequest::new(device.clone())
-    };
+    let mut request = AdviseRequest::new(device.clone());
+    request.frames = Some(MemorySize::frames(200));
     let advice = advised(&source, &request);
     assert!(advice.uncached);
     let now = &advice.now;
@@ -249,10 +244,7 @@ fn below_a_cache_the_writes_of_the_trace_are_the_wear() {
     let late = advised(&source, &late).now;
     assert_eq!((late.references, late.writes), (1500, 500));
     // A present policy is a buffer below the cache.
-    let request = AdviseRequest {
-        now: Some("lru".into()),
-        ..request
-    };
+    request.now = Some("lru".into());
     let advice = advised(&source, &request);
     assert!(!advice.uncached);
     assert_eq!(
@@ -294,21 +286,17 @@ fn below_a_cache_the_sizes_are_those_of_the_trace_and_not_of_the_device() {
 #[test]
 fn the_memory_table_has_the_exact_figures_where_there_are_any() {
     let frames = MemorySize::frames(8000);
-    let request = AdviseRequest {
-        now: Some("clock".into()),
-        frames: Some(frames.clone()),
-        ..AdviseRequest::new(r("32"))
-    };
+    let mut request = AdviseRequest::new(r("32"));
+    request.now = Some("clock".into());
+    request.frames = Some(frames.clone());
     let trace = source("zipf:pages=60000,refs=1000000,write=0.3");
     let advice = advised(&trace, &request);
     // The curve has the present policy from a sample.
-    let curve = CurveRequest {
-        sizes: vec![frames],
-        ..CurveRequest::new(
-            PolicySelection::lists(["clock"]),
-            "32".parse().expect("an asymmetry"),
-        )
-    };
+    let mut curve = CurveRequest::new(
+        PolicySelection::lists(["clock"]),
+        "32".parse().expect("an asymmetry"),
+    );
+    curve.sizes = vec![frames];
     let study = Lab::new(Settings::default(), &Silent).curve(&trace, &curve);
     let study = study.expect("a study");
     let estimate = &study.estimates[0][0];
@@ -326,12 +314,11 @@ fn the_memory_table_has_the_exact_figures_where_there_are_any() {
 fn no_life_is_stated_where_most_writes_are_owed() {
     let (_directory, trace) = written("owed.txt", &BY_HAND.replace("R 3", "W 3"));
     let (_other, device) = written("by-hand.toml", DEVICE);
-    let request = AdviseRequest {
-        now: Some("lru".into()),
-        frames: Some(MemorySize::frames(4)),
-        clock: Some(AdviceClock::Duration(Duration::from_secs(7))),
-        ..AdviseRequest::new(PricingRequest::new(None, Some(&device)).expect("a device"))
-    };
+    let mut request =
+        AdviseRequest::new(PricingRequest::new(None, Some(&device)).expect("a device"));
+    request.now = Some("lru".into());
+    request.frames = Some(MemorySize::frames(4));
+    request.clock = Some(AdviceClock::Duration(Duration::from_secs(7)));
     for at_end in [AtEnd::Flush, AtEnd::Free] {
         let mut request = request.clone();
         request.counting.at_end = at_end;
@@ -351,13 +338,12 @@ fn no_life_is_stated_where_most_writes_are_owed() {
 fn only_a_memory_with_a_life_reaches_one() {
     let trace = paged("zipf:pages=2000,refs=20000,write=0.4", 4096);
     let of = |life: f64| {
-        let request = AdviseRequest {
-            now: Some("lru".into()),
-            frames: Some(MemorySize::frames(100)),
-            clock: Some(AdviceClock::Rate("5/s".parse().expect("a rate"))),
-            life: Some(Duration::from_secs_f64(life * 365.0 * 86_400.0)),
-            ..AdviseRequest::new(PricingRequest::new(None, Some("sd-a1")).expect("a device"))
-        };
+        let mut request =
+            AdviseRequest::new(PricingRequest::new(None, Some("sd-a1")).expect("a device"));
+        request.now = Some("lru".into());
+        request.frames = Some(MemorySize::frames(100));
+        request.clock = Some(AdviceClock::Rate("5/s".parse().expect("a rate")));
+        request.life = Some(Duration::from_secs_f64(life * 365.0 * 86_400.0));
         advised(&trace, &request)
     };
     let advice = of(1.0);
@@ -374,12 +360,10 @@ fn only_a_memory_with_a_life_reaches_one() {
 fn daily_writes_set_the_clock_by_the_present_system() {
     let (_directory, trace) = written("by-hand.txt", BY_HAND);
     let of = |daily: DailyWrites| {
-        let request = AdviseRequest {
-            now: Some("lru".into()),
-            frames: Some(MemorySize::frames(2)),
-            clock: Some(AdviceClock::DailyWrites(daily)),
-            ..AdviseRequest::new(r("32"))
-        };
+        let mut request = AdviseRequest::new(r("32"));
+        request.now = Some("lru".into());
+        request.frames = Some(MemorySize::frames(2));
+        request.clock = Some(AdviceClock::DailyWrites(daily));
         advised(&source(&trace), &request)
     };
     for daily in [
@@ -406,11 +390,9 @@ fn the_recommendation_costs_at_most_as_much_as_now() {
         "uniform:pages=500,refs=9000,write=0.9",
     ] {
         for (ratio, now, frames) in [("1", "arc", 100), ("32", "gclock", 60), ("300", "fifo", 3)] {
-            let request = AdviseRequest {
-                now: Some(now.into()),
-                frames: Some(MemorySize::frames(frames)),
-                ..AdviseRequest::new(r(ratio))
-            };
+            let mut request = AdviseRequest::new(r(ratio));
+            request.now = Some(now.into());
+            request.frames = Some(MemorySize::frames(frames));
             let advice = advised(&source(trace), &request);
             let cost = advice.then.cost;
             assert!(cost <= advice.now.cost, "{trace} {ratio}: {advice:?}");
@@ -440,11 +422,9 @@ fn the_recommendation_costs_at_most_as_much_as_now() {
 
 #[test]
 fn a_small_saving_is_not_no_less() {
-    let request = AdviseRequest {
-        now: Some("arc".into()),
-        frames: Some(MemorySize::frames(900)),
-        ..AdviseRequest::new(r("2"))
-    };
+    let mut request = AdviseRequest::new(r("2"));
+    request.now = Some("arc".into());
+    request.frames = Some(MemorySize::frames(900));
     let trace = source("zipf:pages=1000,refs=20000,write=0");
     let advice = advised(&trace, &request);
     let saves = advice.saves.expect("a share");
@@ -463,11 +443,9 @@ fn a_small_saving_is_not_no_less() {
 fn a_budget_gives_the_knee_up_to_itself() {
     let trace = paged("zipf:pages=5000,refs=60000,write=0.3", 4096);
     let of = |frames: u64, budget: u64| {
-        let request = AdviseRequest {
-            frames: Some(MemorySize::frames(frames)),
-            budget: Some(bytes(budget * 4096)),
-            ..AdviseRequest::new(r("8"))
-        };
+        let mut request = AdviseRequest::new(r("8"));
+        request.frames = Some(MemorySize::frames(frames));
+        request.budget = Some(bytes(budget * 4096));
         advised(&trace, &request)
     };
     let more = of(100, 800);
@@ -487,15 +465,16 @@ fn a_budget_gives_the_knee_up_to_itself() {
     assert!(more.curve.iter().all(|point| point.cost <= point.cost_now));
 }
 
-fn bytes(bytes: u64) -> ebbpool_cost::ByteSize {
-    ebbpool_cost::ByteSize::new(bytes)
+fn bytes(bytes: u64) -> ebbpool_lab::ByteSize {
+    ebbpool_lab::ByteSize::new(bytes)
 }
 
 #[test]
 fn warnings_name_what_the_trace_cannot_answer() {
-    let frames = |frames: u64| AdviseRequest {
-        frames: Some(MemorySize::frames(frames)),
-        ..AdviseRequest::new(r("8"))
+    let frames = |frames: u64| {
+        let mut request = AdviseRequest::new(r("8"));
+        request.frames = Some(MemorySize::frames(frames));
+        request
     };
     let holds_all = advised(&source("zipf:pages=100,refs=5000"), &frames(500));
     let found = kinds(&holds_all);
@@ -519,11 +498,9 @@ fn warnings_name_what_the_trace_cannot_answer() {
     assert!(cold.contains(&NoteKind::ColdStart), "{cold:?}");
     let (_directory, device) = written("by-hand.toml", DEVICE);
     let busy = |rate: &str| {
-        let request = AdviseRequest {
-            clock: Some(AdviceClock::Rate(rate.parse().expect("a rate"))),
-            pricing: Some(PricingRequest::new(None, Some(&device)).expect("a device")),
-            ..frames(10)
-        };
+        let mut request = frames(10);
+        request.clock = Some(AdviceClock::Rate(rate.parse().expect("a rate")));
+        request.pricing = Some(PricingRequest::new(None, Some(&device)).expect("a device"));
         let advice = advised(
             &paged("uniform:pages=1000,refs=20000,write=0.5", 4096),
             &request,
@@ -539,12 +516,10 @@ fn warnings_name_what_the_trace_cannot_answer() {
 
 #[test]
 fn knobs_of_postgresql_have_figures_by_simulation() {
-    let request = AdviseRequest {
-        server: Some(ServerKind::Postgresql),
-        frames: Some(MemorySize::frames(100)),
-        clock: Some(AdviceClock::Duration(Duration::from_secs(4000))),
-        ..AdviseRequest::new(r("8"))
-    };
+    let mut request = AdviseRequest::new(r("8"));
+    request.server = Some(ServerKind::Postgresql);
+    request.frames = Some(MemorySize::frames(100));
+    request.clock = Some(AdviceClock::Duration(Duration::from_secs(4000)));
     let trace = paged("zipf:pages=2000,refs=40000,write=0.3", 8192);
     let advice = advised(&trace, &request);
     assert_eq!(advice.now.policy, "postgres");
@@ -583,20 +558,14 @@ fn knobs_of_postgresql_have_figures_by_simulation() {
     );
     assert!(first("PostgreSQL has no setting") < first("Take "));
     // A buffer that is larger than the data.
-    let large = AdviseRequest {
-        frames: Some(MemorySize::frames(8000)),
-        ..request.clone()
-    };
+    let mut large = request.clone();
+    large.frames = Some(MemorySize::frames(8000));
     let sentences = answer(&advised(&trace, &large));
     assert!(sentences[0].contains(" is enough: the trace requests no more pages"));
     // Without a clock there is no interval.
-    let unknown = advised(
-        &trace,
-        &AdviseRequest {
-            clock: None,
-            ..request.clone()
-        },
-    );
+    let mut unclocked = request.clone();
+    unclocked.clock = None;
+    let unknown = advised(&trace, &unclocked);
     let knob = unknown
         .knobs
         .iter()
@@ -621,10 +590,8 @@ impl LabEvents for StoredResults {
 fn a_second_advice_takes_no_simulation() {
     let directory = tempfile::tempdir().expect("a directory");
     let trace = paged("zipf:pages=2000,refs=30000,write=0.3", 8192);
-    let request = AdviseRequest {
-        frames: Some(MemorySize::frames(100)),
-        ..AdviseRequest::new(r("16"))
-    };
+    let mut request = AdviseRequest::new(r("16"));
+    request.frames = Some(MemorySize::frames(100));
     let advice = || {
         let events = StoredResults::default();
         let settings = Settings::default().results(Some(ResultDirectory::new(directory.path())));
@@ -693,11 +660,9 @@ fn the_answer_is_one_json_object_with_all_fields() {
         let mut rows = table.flat_map(|table| table.rows.iter().map(|row| (row, &table.header)));
         rows.all(|(row, header)| row.len() == header.len())
     }));
-    let parts = AdvicePageParts {
-        commands: vec![("a <b>".into(), "ebbpool x".into())],
-        hints: vec![" (a hint)".into()],
-        ..AdvicePageParts::default()
-    };
+    let mut parts = AdvicePageParts::default();
+    parts.commands = vec![("a <b>".into(), "ebbpool x".into())];
+    parts.hints = vec![" (a hint)".into()];
     let page = report_page(&advice, &parts);
     assert!(page.contains("a &lt;b&gt;") && page.contains("<span>ebbpool</span> <span>x</span>"));
     let first = format!("{} (a hint).", advice.warnings[0].text);
@@ -756,9 +721,10 @@ fn invalid_requests_are_refused() {
     ));
     let changes = refused(&trace, with(|it| it.pricing = Some(r("rm1"))));
     assert!(matches!(advise(&changes), AdviseError::Changes(_)));
-    let daily = |daily| AdviseRequest {
-        clock: Some(AdviceClock::DailyWrites(daily)),
-        ..AdviseRequest::new(r("8"))
+    let daily = |daily| {
+        let mut request = AdviseRequest::new(r("8"));
+        request.clock = Some(AdviceClock::DailyWrites(daily));
+        request
     };
     for pages in [0.0, -1.0, f64::NAN, f64::INFINITY] {
         let error = refused(&trace, daily(DailyWrites::Pages(pages)));
@@ -773,22 +739,15 @@ fn invalid_requests_are_refused() {
 
 #[test]
 fn extreme_traces_have_an_advice() {
-    let request = AdviseRequest {
-        counting: ebbpool_lab::CountingRules {
-            warmup: Warmup::References(0),
-            ..Default::default()
-        },
-        ..AdviseRequest::default()
-    };
+    let mut request = AdviseRequest::default();
+    request.counting.warmup = Warmup::References(0);
     for text in ["R 1\n", "W 1\n", "W 1\nW 1\nW 1\n", "R 1\nW 2\nR 3\n"] {
         let (_directory, path) = written("short.txt", text);
         let advice = advised(&source(&path), &request);
         assert!(advice.then.cost <= advice.now.cost && !advice.warnings.is_empty());
         advice.paragraphs();
-        let frames = AdviseRequest {
-            frames: Some(MemorySize::frames(u64::from(u32::MAX) / 4)),
-            ..request.clone()
-        };
+        let mut frames = request.clone();
+        frames.frames = Some(MemorySize::frames(u64::from(u32::MAX) / 4));
         // More frames than a buffer can have are an error, not a panic.
         let _ = Lab::new(Settings::default(), &Silent).advise(&source(&path), &frames);
     }
@@ -833,12 +792,10 @@ fn checkpoints_without_a_place_are_not_said_to_be_there() {
             Some(_) => AdviceClock::Rate(clock.parse().expect("a rate")),
             None => AdviceClock::DailyWrites(DailyWrites::Bytes(clock.parse().expect("bytes"))),
         };
-        let mut request = AdviseRequest {
-            now: Some("lru".into()),
-            frames: Some(MemorySize::frames(100)),
-            clock: Some(clock),
-            ..AdviseRequest::new(r("8"))
-        };
+        let mut request = AdviseRequest::new(r("8"));
+        request.now = Some("lru".into());
+        request.frames = Some(MemorySize::frames(100));
+        request.clock = Some(clock);
         request.counting.checkpoints = Some("1min,writes=500".parse().expect("a schedule"));
         let advice = advised(&trace, &request);
         let text: Vec<String> = advice
@@ -875,10 +832,8 @@ fn the_pages_that_a_buffer_had_are_no_arrivals() {
     writer.finish().expect("a file");
     let source = source(path.to_str().expect("UTF-8"));
     for (warmup, seconds) in [(0, 1.0), (5000, 1.0), (5500, 0.5)] {
-        let mut request = AdviseRequest {
-            frames: Some(MemorySize::frames(100)),
-            ..AdviseRequest::new(r("8"))
-        };
+        let mut request = AdviseRequest::new(r("8"));
+        request.frames = Some(MemorySize::frames(100));
         request.counting.warmup = Warmup::References(warmup);
         let advice = advised(&source, &request);
         let arrivals = advice.arrivals.expect("times");
@@ -908,11 +863,9 @@ fn checkpoints_follow_the_times_behind_the_pages_that_a_buffer_had() {
     let mut writer = Writer::create(&path, Format::Native, &metadata).expect("a writer");
     writer.write(&batch).expect("references");
     writer.finish().expect("a file");
-    let mut request = AdviseRequest {
-        now: Some("postgres:checkpoint_timeout=1".into()),
-        frames: Some(MemorySize::frames(3000)),
-        ..AdviseRequest::new(r("8"))
-    };
+    let mut request = AdviseRequest::new(r("8"));
+    request.now = Some("postgres:checkpoint_timeout=1".into());
+    request.frames = Some(MemorySize::frames(3000));
     request.counting.warmup = Warmup::References(3000);
     let advice = advised(&source(path.to_str().expect("UTF-8")), &request);
     // 10 pages in each second: 10 checkpoints, of which the last is before the last reference, whose page is owed at the end.
@@ -925,12 +878,14 @@ fn checkpoints_follow_the_times_behind_the_pages_that_a_buffer_had() {
 
 /// A load of PostgreSQL with this policy, 10 references a second.
 fn of_postgresql(now: &str) -> AdviseRequest {
-    AdviseRequest {
-        server: Some(ServerKind::Postgresql),
-        now: Some(now.into()),
-        frames: Some(MemorySize::frames(200)),
-        clock: Some(AdviceClock::Duration(Duration::from_secs(4000))),
-        ..AdviseRequest::new(PricingRequest::new(None, Some("sd-a1")).expect("a device"))
+    {
+        let mut request =
+            AdviseRequest::new(PricingRequest::new(None, Some("sd-a1")).expect("a device"));
+        request.server = Some(ServerKind::Postgresql);
+        request.now = Some(now.into());
+        request.frames = Some(MemorySize::frames(200));
+        request.clock = Some(AdviceClock::Duration(Duration::from_secs(4000)));
+        request
     }
 }
 
@@ -987,10 +942,8 @@ fn every_candidate_has_the_checkpoints_of_the_present_system() {
     );
     assert!(without.now.writes < with.now.writes);
     // Without a clock an interval of time has no place, and the page says so.
-    let unknown = AdviseRequest {
-        clock: None,
-        ..of_postgresql("postgres:checkpoint_timeout=300")
-    };
+    let mut unknown = of_postgresql("postgres:checkpoint_timeout=300");
+    unknown.clock = None;
     let unknown = advised(&trace, &unknown);
     assert_eq!(unknown.now.checkpoint_writes, 0);
     assert!(
@@ -1005,22 +958,16 @@ fn every_candidate_has_the_checkpoints_of_the_present_system() {
 fn a_life_starts_from_measured_bytes() {
     let trace = paged("zipf:pages=2000,refs=40000,write=0.3", 4096);
     let (_directory, device) = written("by-hand.toml", DEVICE);
-    let measured = MeasuredWrites {
-        seconds: 43_200.0,
-        page_bytes: Some(40_000),
-        log_bytes: Some(10_000),
-        process_bytes: Some(80_000),
-        device: None,
-        references: None,
-        lost: 0.0,
-    };
-    let request = AdviseRequest {
-        now: Some("lru".into()),
-        frames: Some(MemorySize::frames(100)),
-        budget: Some(bytes(800 * 4096)),
-        measured: Some(measured.clone()),
-        ..AdviseRequest::new(PricingRequest::new(None, Some(&device)).expect("a device"))
-    };
+    let mut measured = MeasuredWrites::new(43_200.0);
+    measured.page_bytes = Some(40_000);
+    measured.log_bytes = Some(10_000);
+    measured.process_bytes = Some(80_000);
+    let mut request =
+        AdviseRequest::new(PricingRequest::new(None, Some(&device)).expect("a device"));
+    request.now = Some("lru".into());
+    request.frames = Some(MemorySize::frames(100));
+    request.budget = Some(bytes(800 * 4096));
+    request.measured = Some(measured.clone());
     let advice = advised(&trace, &request);
     // Half a day was measured. How fast references arrive does not matter.
     close(advice.now.bytes_written_per_day, 100_000.0);
@@ -1053,15 +1000,11 @@ fn a_life_starts_from_measured_bytes() {
         "Measured in 12 hours: the server writes 0.10 MB a day, 0.08 MB pages and 0.02 MB log";
     assert!(sentences[0].starts_with(start), "{sentences:?}");
     // Without the other files, and with an interval between checkpoints that is longer than the capture, no life is a single number.
-    let mut less = AdviseRequest {
-        server: Some(ServerKind::Postgresql),
-        now: Some("postgres:checkpoint_timeout=86400".into()),
-        measured: Some(MeasuredWrites {
-            process_bytes: None,
-            ..measured
-        }),
-        ..request
-    };
+    let mut less = request;
+    less.server = Some(ServerKind::Postgresql);
+    less.now = Some("postgres:checkpoint_timeout=86400".into());
+    measured.process_bytes = None;
+    less.measured = Some(measured);
     let advice = advised(&trace, &less);
     assert_eq!(
         advice.life.not_counted.len(),
@@ -1080,15 +1023,9 @@ fn a_life_starts_from_measured_bytes() {
             .any(|text| text.contains("the longest possible one"))
     );
     // Only the sum is known: it is the present system's, and no change of it is.
-    less.measured = Some(MeasuredWrites {
-        seconds: 43_200.0,
-        page_bytes: None,
-        log_bytes: None,
-        process_bytes: Some(50_000),
-        device: None,
-        references: None,
-        lost: 0.0,
-    });
+    let mut sum_only = MeasuredWrites::new(43_200.0);
+    sum_only.process_bytes = Some(50_000);
+    less.measured = Some(sum_only);
     less.now = Some("lru".into());
     let advice = advised(&trace, &less);
     close(advice.now.bytes_written_per_day, 100_000.0);
@@ -1097,15 +1034,11 @@ fn a_life_starts_from_measured_bytes() {
 
 /// What a capture of half a day has counted.
 fn half_a_day(page_bytes: Option<u64>, log_bytes: u64, process_bytes: u64) -> MeasuredWrites {
-    MeasuredWrites {
-        seconds: 43_200.0,
-        page_bytes,
-        log_bytes: Some(log_bytes),
-        process_bytes: Some(process_bytes),
-        device: None,
-        references: None,
-        lost: 0.0,
-    }
+    let mut measured = MeasuredWrites::new(43_200.0);
+    measured.page_bytes = page_bytes;
+    measured.log_bytes = Some(log_bytes);
+    measured.process_bytes = Some(process_bytes);
+    measured
 }
 
 #[test]
@@ -1113,13 +1046,12 @@ fn a_device_that_the_log_alone_wears_does_not_live_for_ever() {
     let trace = paged("zipf:pages=2000,refs=40000,write=0", 4096);
     let (_directory, device) = written("by-hand.toml", DEVICE);
     let of = |years: u64, measured: MeasuredWrites| {
-        let request = AdviseRequest {
-            now: Some("lru".into()),
-            frames: Some(MemorySize::frames(100)),
-            life: Some(Duration::from_secs(years * 365 * 86_400)),
-            measured: Some(measured),
-            ..AdviseRequest::new(PricingRequest::new(None, Some(&device)).expect("a device"))
-        };
+        let mut request =
+            AdviseRequest::new(PricingRequest::new(None, Some(&device)).expect("a device"));
+        request.now = Some("lru".into());
+        request.frames = Some(MemorySize::frames(100));
+        request.life = Some(Duration::from_secs(years * 365 * 86_400));
+        request.measured = Some(measured);
         advised(&trace, &request)
     };
     // 1 GB of log a day, and 2 GB at most: 1,000 days, and 500 in any case.
@@ -1143,14 +1075,10 @@ fn a_longer_interval_of_checkpoints_starts_from_measured_bytes() {
     let trace = paged("zipf:pages=2000,refs=40000,write=0.3", 8192);
     let measured = half_a_day(Some(40_000_000), 10_000_000, 80_000_000);
     let of = |measured: Option<MeasuredWrites>, now: &str| {
-        let advice = advised(
-            &trace,
-            &AdviseRequest {
-                frames: Some(MemorySize::frames(1000)),
-                measured,
-                ..of_postgresql(now)
-            },
-        );
+        let mut request = of_postgresql(now);
+        request.frames = Some(MemorySize::frames(1000));
+        request.measured = measured;
+        let advice = advised(&trace, &request);
         let knobs = advice.knobs.clone().into_iter();
         let longer: Vec<_> = knobs
             .filter(|knob| knob.setting == "checkpoint_timeout")
@@ -1185,15 +1113,12 @@ fn a_longer_interval_of_checkpoints_starts_from_measured_bytes() {
 fn facts_of_another_trace_are_refused() {
     let trace = paged("zipf:pages=2000,refs=40000,write=0.3", 4096);
     let of = |references: u64| {
-        let request = AdviseRequest {
-            now: Some("lru".into()),
-            frames: Some(MemorySize::frames(100)),
-            measured: Some(MeasuredWrites {
-                references: Some(references),
-                ..half_a_day(Some(1000), 1000, 1000)
-            }),
-            ..AdviseRequest::new(r("8"))
-        };
+        let mut request = AdviseRequest::new(r("8"));
+        request.now = Some("lru".into());
+        request.frames = Some(MemorySize::frames(100));
+        let mut measured = half_a_day(Some(1000), 1000, 1000);
+        measured.references = Some(references);
+        request.measured = Some(measured);
         Lab::new(Settings::default(), &Silent).advise(&trace, &request)
     };
     assert!(of(40_000).is_ok());
@@ -1207,35 +1132,24 @@ fn facts_of_another_trace_are_refused() {
 fn below_a_cache_the_facts_of_the_capture_change_nothing() {
     let (_directory, trace) = written("disk.spc", &below_a_cache());
     let source = paged(&trace, 4096);
-    let request = AdviseRequest {
-        frames: Some(MemorySize::frames(200)),
-        ..AdviseRequest::new(PricingRequest::new(None, Some("sd-a1")).expect("a device"))
-    };
-    let measured = MeasuredWrites {
-        log_bytes: None,
-        ..half_a_day(None, 0, 12_977_180_672)
-    };
+    let mut request =
+        AdviseRequest::new(PricingRequest::new(None, Some("sd-a1")).expect("a device"));
+    request.frames = Some(MemorySize::frames(200));
+    let mut measured = half_a_day(None, 0, 12_977_180_672);
+    measured.log_bytes = None;
     let without = advised(&source, &request);
-    let with = AdviseRequest {
-        measured: Some(measured.clone()),
-        ..request.clone()
-    };
+    let mut with = request.clone();
+    with.measured = Some(measured.clone());
     let with = advised(&source, &with);
     let json = |advice: &Advice| serde_json::to_value(advice).expect("JSON");
     assert_eq!(json(&with), json(&without));
     // Where nothing was counted, the simulation says what is written.
-    let nothing = MeasuredWrites {
-        process_bytes: None,
-        ..measured
-    };
-    let of_buffer = AdviseRequest {
-        now: Some("lru".into()),
-        ..request
-    };
+    let mut nothing = measured;
+    nothing.process_bytes = None;
+    let mut of_buffer = request;
+    of_buffer.now = Some("lru".into());
     let without = advised(&source, &of_buffer);
-    let with = AdviseRequest {
-        measured: Some(nothing),
-        ..of_buffer
-    };
+    let mut with = of_buffer;
+    with.measured = Some(nothing);
     assert_eq!(json(&advised(&source, &with)), json(&without));
 }

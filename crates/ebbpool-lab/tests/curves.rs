@@ -1,16 +1,15 @@
 //! Tests the answers of curves.
 
-use ebbpool_lab::{CurveRequest, CurveStudy, Lab, MemorySize, PolicySelection, Settings, Silent};
-use ebbpool_trace::Source;
+use ebbpool_lab::{
+    CurveRequest, CurveStudy, Lab, MemorySize, PolicySelection, Settings, Silent, Source,
+};
 
 fn study(trace: &str, policies: &str, sizes: &[u64], sample: Option<f64>) -> CurveStudy {
     let source = Source::parse(trace, None).expect("a trace");
     let asymmetry = "8".parse().expect("an asymmetry");
-    let request = CurveRequest {
-        sizes: sizes.iter().map(|&size| MemorySize::frames(size)).collect(),
-        sample,
-        ..CurveRequest::new(PolicySelection::lists([policies]), asymmetry)
-    };
+    let mut request = CurveRequest::new(PolicySelection::lists([policies]), asymmetry);
+    request.sizes = sizes.iter().map(|&size| MemorySize::frames(size)).collect();
+    request.sample = sample;
     let lab = Lab::new(Settings::default(), &Silent);
     lab.curve(&source, &request).expect("curves")
 }

@@ -4,13 +4,13 @@ use std::collections::{HashMap, VecDeque};
 use std::error::Error;
 use std::sync::{Arc, Mutex};
 
+use ebbpool_lab::guest::{
+    Access, Capabilities, Frame, GuestEngine, GuestHost, GuestPolicy, Page, Policy,
+};
 use ebbpool_lab::{
     CompareRequest, Comparison, CurveRequest, Lab, LabError, MemorySize, PolicySelection,
-    PricingRequest, RequestError, ResultStorage, Settings, SharedStore, Silent,
+    PricingRequest, RequestError, ResultStorage, Settings, SharedStore, Silent, SimError, Source,
 };
-use ebbpool_policy::{Access, Capabilities, Frame, Page, Policy};
-use ebbpool_sim::{GuestEngine, GuestHost, GuestPolicy, SimError};
-use ebbpool_trace::Source;
 
 /// First in, first out.
 #[derive(Default)]
@@ -67,14 +67,13 @@ fn source() -> Source {
 
 fn request(policies: &str, guest: QueueGuest, prices: &[PricingRequest]) -> CompareRequest {
     let sizes = ["2%", "100"].map(|size| size.parse::<MemorySize>().expect("a size"));
-    CompareRequest {
-        guests: vec![Arc::new(guest)],
-        ..CompareRequest::new(
-            PolicySelection::lists([policies]),
-            sizes.to_vec(),
-            prices.to_vec(),
-        )
-    }
+    let mut request = CompareRequest::new(
+        PolicySelection::lists([policies]),
+        sizes.to_vec(),
+        prices.to_vec(),
+    );
+    request.guests = vec![Arc::new(guest)];
+    request
 }
 
 fn asymmetries() -> Vec<PricingRequest> {
@@ -124,10 +123,8 @@ fn guests_alone_need_no_policy_of_the_registry() {
     assert_eq!(alone.policies, ["queue"]);
     assert_eq!(alone.facts, both.facts);
     assert_eq!(figures(&alone, "queue"), figures(&both, "queue"));
-    let nothing = CompareRequest {
-        guests: Vec::new(),
-        ..request("", queue(false), &asymmetries())
-    };
+    let mut nothing = request("", queue(false), &asymmetries());
+    nothing.guests = Vec::new();
     let refused = lab.compare(&source(), &nothing).expect_err("no policy");
     assert!(matches!(refused, LabError::Request(RequestError::NoPolicy)));
 }
@@ -135,15 +132,13 @@ fn guests_alone_need_no_policy_of_the_registry() {
 #[test]
 fn a_study_of_curves_has_guests_behind_the_others() {
     let lab = Lab::new(Settings::default(), &Silent);
-    let request = CurveRequest {
-        guests: vec![Arc::new(queue(false))],
-        target: Some("writes -20%".parse().expect("a target")),
-        baseline: ("fifo".into(), MemorySize::frames(100)),
-        ..CurveRequest::new(
-            PolicySelection::lists(["fifo"]),
-            "8".parse().expect("an asymmetry"),
-        )
-    };
+    let mut request = CurveRequest::new(
+        PolicySelection::lists(["fifo"]),
+        "8".parse().expect("an asymmetry"),
+    );
+    request.guests = vec![Arc::new(queue(false))];
+    request.target = Some("writes -20%".parse().expect("a target"));
+    request.baseline = ("fifo".into(), MemorySize::frames(100));
     let study = lab.curve(&source(), &request).expect("curves");
     let names: Vec<String> = study.policies.iter().map(ToString::to_string).collect();
     assert_eq!(names, ["fifo", "queue"]);
@@ -161,13 +156,15 @@ fn a_replay_has_guests_behind_the_others() {
     use ebbpool_lab::replay::{ReplayOutputs, ReplayRequest};
 
     let lab = Lab::new(Settings::default(), &Silent);
-    let request = |refuses| ReplayRequest {
-        guests: vec![Arc::new(QueueGuest {
+    let request = |refuses| {
+        let mut request =
+            ReplayRequest::new(PolicySelection::lists(["fifo"]), MemorySize::frames(50));
+        request.guests = vec![Arc::new(QueueGuest {
             looks_at_costs: false,
             refuses,
-        })],
-        asymmetry: Some("8".parse().expect("an asymmetry")),
-        ..ReplayRequest::new(PolicySelection::lists(["fifo"]), MemorySize::frames(50))
+        })];
+        request.asymmetry = Some("8".parse().expect("an asymmetry"));
+        request
     };
     let outputs = ReplayOutputs::default();
     let replayed = lab.replay(&source(), &request(false), &outputs);

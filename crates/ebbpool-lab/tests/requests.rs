@@ -6,9 +6,8 @@ use ebbpool_lab::advise::NoteKind;
 use ebbpool_lab::{
     AdviseRequest, BoundRequest, BoundResult, CompareRequest, CurveRequest, ErrorKind, Lab,
     LabError, LabEvents, MemorySize, Note, PolicySelection, PricingRequest, RequestError,
-    ResultDirectory, RunRequest, Settings, Silent,
+    ResultDirectory, RunRequest, Settings, Silent, Source,
 };
-use ebbpool_trace::Source;
 
 fn source(text: &str) -> Source {
     Source::parse(text, None).expect("a trace")
@@ -147,19 +146,15 @@ fn results_over_a_trace_below_a_cache_say_so() {
             lab.curve(&trace, &curve).expect("a study");
         });
         let bounded = notes(&|lab| {
-            let bound = BoundRequest {
-                sizes: vec![MemorySize::frames(2)],
-                asymmetries: vec!["8".parse().expect("an asymmetry")],
-                at_end: ebbpool_sim::AtEnd::Free,
-            };
+            let asymmetries = vec!["8".parse().expect("an asymmetry")];
+            let mut bound = BoundRequest::new(vec![MemorySize::frames(2)], asymmetries);
+            bound.at_end = ebbpool_lab::AtEnd::Free;
             lab.bound(&trace, &bound).expect("a bound");
         });
         assert_eq!([compared, ran, curved, bounded], [expected; 4]);
         let advice = notes(&|lab| {
-            let request = AdviseRequest {
-                frames: Some(MemorySize::frames(2)),
-                ..AdviseRequest::new(r("8"))
-            };
+            let mut request = AdviseRequest::new(r("8"));
+            request.frames = Some(MemorySize::frames(2));
             let advice = lab.advise(&trace, &request).expect("an advice");
             let kinds = advice.warnings.iter().map(|note| note.kind);
             let below = kinds.filter(|&kind| kind == NoteKind::BelowCache).count();
@@ -301,7 +296,7 @@ fn bounds_are_stored_for_bound_and_compare_alike() {
     );
 
     let mut free = BoundRequest::new(sizes.clone(), vec![asymmetry("8")]);
-    free.at_end = ebbpool_sim::AtEnd::Free;
+    free.at_end = ebbpool_lab::AtEnd::Free;
     let (_, stored) = stored_results_of(&directory, |lab| lab.bound(&trace, &free));
     assert_eq!(stored, 0);
 }

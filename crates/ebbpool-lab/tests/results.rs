@@ -4,11 +4,9 @@ use std::collections::BTreeMap;
 
 use ebbpool_lab::schema::{self, Field, FieldType, FieldValue, ResultRow};
 use ebbpool_lab::{
-    BoundRequest, BoundResult, CompareRequest, CurveRequest, CurveRow, Lab, PolicySelection,
-    PricingRequest, RunResult, Settings, Silent,
+    AtEnd, BoundRequest, BoundResult, CompareRequest, CurveRequest, CurveRow, Lab, PolicySelection,
+    PricingRequest, RunResult, Settings, Silent, Source,
 };
-use ebbpool_sim::AtEnd;
-use ebbpool_trace::Source;
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::record::Field as Cell;
 
@@ -40,20 +38,17 @@ fn run_results() -> Vec<RunResult> {
 fn curve_rows() -> Vec<CurveRow> {
     let policies = PolicySelection::lists(["lru,cflru"]);
     let asymmetry = "8".parse().expect("an asymmetry");
-    let request = CurveRequest {
-        clean_pools: Some("40".parse().expect("a size")),
-        target: Some("bill 3".parse().expect("a target")),
-        ..CurveRequest::new(policies, asymmetry)
-    };
+    let mut request = CurveRequest::new(policies, asymmetry);
+    request.clean_pools = Some("40".parse().expect("a size"));
+    request.target = Some("bill 3".parse().expect("a target"));
     lab().curve(&source(), &request).expect("a study").rows()
 }
 
 fn bounds() -> Vec<BoundResult> {
-    let request = BoundRequest {
-        sizes: vec!["10".parse().expect("a size")],
-        asymmetries: vec!["2.5".parse().expect("an asymmetry")],
-        at_end: AtEnd::Flush,
-    };
+    let sizes = vec!["10".parse().expect("a size")];
+    let asymmetries = vec!["2.5".parse().expect("an asymmetry")];
+    let mut request = BoundRequest::new(sizes, asymmetries);
+    request.at_end = AtEnd::Flush;
     lab().bound(&source(), &request).expect("a bound")
 }
 

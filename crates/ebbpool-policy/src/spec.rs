@@ -374,6 +374,7 @@ impl Eq for PolicySpec {}
 
 /// Why a specification was refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum SpecError {
     /// There is no policy of that name.
     #[error("unknown policy '{name}'{suggestion}; the policies are: {all}")]

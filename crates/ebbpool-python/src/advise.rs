@@ -1,7 +1,6 @@
 //! Advice for an operator.
 
 use ebbpool_cost::{ByteSize, BytesPerDay, parse_duration};
-use ebbpool_device::arrivals::Rate;
 use ebbpool_lab::advise::{
     AdviceClock, AdvicePageParts, DailyWrites, MeasuredWrites, ServerKind, report_page,
 };
@@ -96,28 +95,25 @@ impl AdviseArguments {
             .map_err(|error| wrong(py, "facts", error))?;
         let frames = self.frames.as_deref();
         let budget = self.budget.as_deref();
-        let request = AdviseRequest {
-            pricing,
-            server: self
-                .server
-                .as_deref()
-                .map(|name| server(py, name))
-                .transpose()?,
-            now: self.now.clone(),
-            frames: frames
-                .map(|text| parsed::<MemorySize>(py, "frames", text))
-                .transpose()?,
-            budget: budget
-                .map(|text| parsed::<ByteSize>(py, "budget", text))
-                .transpose()?,
-            clock,
-            life: duration("life", &self.life)?,
-            counting: ebbpool_lab::CountingRules {
-                rate: None::<Rate>,
-                ..counting
-            },
-            measured,
-        };
+        let mut request = AdviseRequest::default();
+        request.pricing = pricing;
+        request.server = self
+            .server
+            .as_deref()
+            .map(|name| server(py, name))
+            .transpose()?;
+        request.now = self.now.clone();
+        request.frames = frames
+            .map(|text| parsed::<MemorySize>(py, "frames", text))
+            .transpose()?;
+        request.budget = budget
+            .map(|text| parsed::<ByteSize>(py, "budget", text))
+            .transpose()?;
+        request.clock = clock;
+        request.life = duration("life", &self.life)?;
+        request.counting = counting;
+        request.counting.rate = None;
+        request.measured = measured;
         let checked = request.check();
         checked.map_err(|error| lab_error(py, error.into()))?;
         Ok(request)

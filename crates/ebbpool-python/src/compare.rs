@@ -161,10 +161,9 @@ impl Comparison {
 }
 
 pub(crate) fn options() -> ReportOptions {
-    ReportOptions {
-        command: None,
-        date: Some(SystemTime::now()),
-    }
+    let mut options = ReportOptions::default();
+    options.date = Some(SystemTime::now());
+    options
 }
 
 /// What a comparison is about, besides the traces.
@@ -185,13 +184,11 @@ impl CompareArguments<'_> {
         let (selection, guests) = policies(py, calls, self.policies)?;
         let selection = selection.with_recommended();
         let pricing = pricing(py, &self.asymmetry, self.device.as_deref())?;
-        let request = CompareRequest {
-            counting: self.counting.rules(py)?,
-            bound: self.bound,
-            for_report: self.report,
-            guests,
-            ..CompareRequest::new(selection, sizes(py, &self.frames)?, pricing)
-        };
+        let mut request = CompareRequest::new(selection, sizes(py, &self.frames)?, pricing);
+        request.counting = self.counting.rules(py)?;
+        request.bound = self.bound;
+        request.for_report = self.report;
+        request.guests = guests;
         let checked = request.check();
         checked.map_err(|error| lab_error(py, error.into()))?;
         Ok(request)
@@ -214,7 +211,7 @@ pub(crate) fn compare(
     let request = request.request(py, &calls)?;
     let settings = results.settings(threads);
     let set = TraceSet::of(sources(&traces)).map_err(|error| lab_error(py, error.into()))?;
-    let TraceSet { sources, groups } = set;
+    let (sources, groups) = (set.sources, set.groups);
     let work = |watch: &Watch| {
         watch.stop_if(stored);
         let lab = Lab::new(settings, watch);

@@ -5,8 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use ebbpool_cost::Asymmetry;
 use ebbpool_lab::report;
 use ebbpool_lab::{
-    BoundRequest, BoundResult, CurveRequest, CurveStudy, Lab, MemorySize, Target, parse_warmup,
-    schema,
+    BoundRequest, BoundResult, CurveRequest, CurveStudy, Lab, MemorySize, Target, schema,
 };
 use ebbpool_trace::output::OutputFile;
 use pyo3::prelude::*;
@@ -106,19 +105,21 @@ impl CurveArguments<'_> {
         let clean_pools = self.clean_pools.as_deref();
         let clean_pools = clean_pools.map(|text| parsed::<MemorySize>(py, "clean_pools", text));
         let (policy, size) = &self.baseline;
-        Ok(CurveRequest {
-            sizes: sizes(py, &self.frames)?,
-            sample: self.sample,
-            target: target.transpose()?,
-            baseline: (policy.clone(), parsed(py, "baseline", size)?),
-            clean_pools: clean_pools.transpose()?,
-            warmup: parse_warmup(&self.warmup).map_err(|error| wrong(py, "warmup", error))?,
-            at_end: at_end(py, &self.at_end)?,
-            checkpoints: checkpoints(py, self.checkpoints.as_deref())?,
-            for_report: self.report,
-            guests,
-            ..CurveRequest::new(selection, asymmetry)
-        })
+        let mut request = CurveRequest::new(selection, asymmetry);
+        request.sizes = sizes(py, &self.frames)?;
+        request.sample = self.sample;
+        request.target = target.transpose()?;
+        request.baseline = (policy.clone(), parsed(py, "baseline", size)?);
+        request.clean_pools = clean_pools.transpose()?;
+        request.warmup = self
+            .warmup
+            .parse()
+            .map_err(|error| wrong(py, "warmup", error))?;
+        request.at_end = at_end(py, &self.at_end)?;
+        request.checkpoints = checkpoints(py, self.checkpoints.as_deref())?;
+        request.for_report = self.report;
+        request.guests = guests;
+        Ok(request)
     }
 }
 
@@ -174,10 +175,8 @@ pub(crate) fn bound(
     stored: bool,
 ) -> PyResult<Option<BoundAnswer>> {
     let asymmetries: Vec<Asymmetry> = all_parsed(py, "asymmetry", &asymmetry)?;
-    let request = BoundRequest {
-        at_end: crate::requests::at_end(py, at_end)?,
-        ..BoundRequest::new(sizes(py, &frames)?, asymmetries)
-    };
+    let mut request = BoundRequest::new(sizes(py, &frames)?, asymmetries);
+    request.at_end = crate::requests::at_end(py, at_end)?;
     let settings = results.settings(threads);
     let work = |watch: &Watch| {
         watch.stop_if(stored);

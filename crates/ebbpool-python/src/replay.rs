@@ -56,28 +56,28 @@ impl ReplayArguments<'_> {
         let asymmetry = asymmetry.map(|text| parsed::<Asymmetry>(py, "asymmetry", text));
         let storage = match &self.file {
             None => ReplayStorage::Memory,
-            Some(path) => ReplayStorage::File(ReplayFile {
-                create: self.create,
-                overwrite: self.overwrite,
-                engine,
-                direct: self.direct,
-                ..ReplayFile::existing(path)
-            }),
+            Some(path) => {
+                let mut file = ReplayFile::existing(path);
+                file.create = self.create;
+                file.overwrite = self.overwrite;
+                file.engine = engine;
+                file.direct = self.direct;
+                ReplayStorage::File(file)
+            }
         };
-        Ok(ReplayRequest {
-            storage,
-            page_size: self.page_size,
-            asymmetry: asymmetry.transpose()?,
-            threads: self.threads,
-            background: self.background,
-            read_ahead: self.read_ahead,
-            warmup: counting.warmup,
-            at_end: counting.at_end,
-            cluster_size: counting.cluster_size,
-            verify: self.verify,
-            guests,
-            ..ReplayRequest::new(selection, size)
-        })
+        let mut request = ReplayRequest::new(selection, size);
+        request.storage = storage;
+        request.page_size = self.page_size;
+        request.asymmetry = asymmetry.transpose()?;
+        request.threads = self.threads;
+        request.background = self.background;
+        request.read_ahead = self.read_ahead;
+        request.warmup = counting.warmup;
+        request.at_end = counting.at_end;
+        request.cluster_size = counting.cluster_size;
+        request.verify = self.verify;
+        request.guests = guests;
+        Ok(request)
     }
 }
 
@@ -91,10 +91,9 @@ pub(crate) fn replay(
 ) -> PyResult<(String, Vec<String>)> {
     let calls = Calls::new();
     let lab_request = request.request(py, &calls)?;
-    let outputs = ReplayOutputs {
-        events: request.events.map(PathBuf::from),
-        references: request.record.map(PathBuf::from),
-    };
+    let mut outputs = ReplayOutputs::default();
+    outputs.events = request.events.map(PathBuf::from);
+    outputs.references = request.record.map(PathBuf::from);
     let work = |watch: &Watch| {
         let lab = Lab::new(Settings::default(), watch);
         let study = lab.replay(&trace.source, &lab_request, &outputs)?;

@@ -6,9 +6,7 @@ use std::sync::Arc;
 
 use ebbpool_device::arrivals::Rate;
 use ebbpool_device::changing::AsymmetrySpec;
-use ebbpool_lab::{
-    CheckpointSchedule, CountingRules, MemorySize, PolicySelection, PricingRequest, parse_warmup,
-};
+use ebbpool_lab::{CheckpointSchedule, CountingRules, MemorySize, PolicySelection, PricingRequest};
 use ebbpool_sim::{AtEnd, GuestPolicy};
 use pyo3::prelude::*;
 
@@ -70,19 +68,22 @@ pub(crate) fn checkpoints(
 
 impl Counting {
     pub(crate) fn rules(&self, py: Python<'_>) -> PyResult<CountingRules> {
-        let warmup = parse_warmup(&self.warmup).map_err(|error| wrong(py, "warmup", error))?;
+        let warmup = self
+            .warmup
+            .parse()
+            .map_err(|error| wrong(py, "warmup", error))?;
         if self.cluster_size == 0 {
             return Err(wrong(py, "cluster_size", "a cluster has at least 1 page"));
         }
         let rate = self.rate.as_deref();
         let rate = rate.map(|text| parsed::<Rate>(py, "rate", text));
-        Ok(CountingRules {
-            warmup,
-            at_end: at_end(py, &self.at_end)?,
-            cluster_size: self.cluster_size,
-            rate: rate.transpose()?,
-            checkpoints: checkpoints(py, self.checkpoints.as_deref())?,
-        })
+        let mut counting = CountingRules::default();
+        counting.warmup = warmup;
+        counting.at_end = at_end(py, &self.at_end)?;
+        counting.cluster_size = self.cluster_size;
+        counting.rate = rate.transpose()?;
+        counting.checkpoints = checkpoints(py, self.checkpoints.as_deref())?;
+        Ok(counting)
     }
 }
 

@@ -37,18 +37,15 @@ pub(crate) fn run(
 ) -> PyResult<RunAnswer> {
     let size: MemorySize = parsed(py, "frames", &request.frames)?;
     let pricing = pricing(py, &request.asymmetry, request.device.as_deref())?;
-    let lab_request = RunRequest {
-        counting: request.counting.rules(py)?,
-        ..RunRequest::new(
-            request.policy,
-            size,
-            pricing.into_iter().next().unwrap_or_default(),
-        )
-    };
-    let recording = RunRecording {
-        events: request.events.then(Vec::new),
-        series: request.series.then(Vec::new),
-    };
+    let mut lab_request = RunRequest::new(
+        request.policy,
+        size,
+        pricing.into_iter().next().unwrap_or_default(),
+    );
+    lab_request.counting = request.counting.rules(py)?;
+    let mut recording = RunRecording::default();
+    recording.events = request.events.then(Vec::new);
+    recording.series = request.series.then(Vec::new);
     let work = |watch: &Watch| {
         let lab = Lab::new(Settings::default(), watch);
         lab.run_recorded(&trace.source, &lab_request, recording)

@@ -6,6 +6,7 @@ use ebbpool_trace::TraceError;
 
 /// Why a simulation ended early.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum SimError {
     /// The trace could not be read.
     #[error(transparent)]

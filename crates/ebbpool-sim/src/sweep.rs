@@ -1,6 +1,7 @@
 //! A grid of policies, memory sizes and asymmetries.
 
 use std::collections::VecDeque;
+use std::str::FromStr;
 use std::sync::Arc;
 
 use ebbpool_cost::{Asymmetry, ByteSize, Decimal};
@@ -81,6 +82,28 @@ impl Warmup {
             Warmup::References(warmup) => warmup,
             Warmup::Share(share) => share.floor_of(references),
         }
+    }
+}
+
+/// The error for a text that is not a warm-up.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("'{0}' is not a warm-up; give references, or 0% to 100% of them")]
+pub struct NotAWarmup(String);
+
+/// References, or a share of them such as `10%`.
+impl FromStr for Warmup {
+    type Err = NotAWarmup;
+
+    fn from_str(text: &str) -> Result<Self, NotAWarmup> {
+        let text = text.trim();
+        let wrong = || NotAWarmup(text.into());
+        if text.ends_with('%') {
+            return match text.parse::<Decimal>() {
+                Ok(share) if !share.exceeds_one() => Ok(Warmup::Share(share)),
+                _ => Err(wrong()),
+            };
+        }
+        text.parse().map(Warmup::References).map_err(|_| wrong())
     }
 }
 

@@ -27,9 +27,9 @@ pub use behind::commits_before_damage;
 pub(crate) use locks::open_locked;
 pub use locks::{LockHolder, lock_holder};
 pub use log::{DeltaLogSummary, LogFit};
-#[doc(hidden)]
+#[cfg(feature = "test-kit")]
 pub use log::{check_bytes_of_log, sealed_log};
-#[doc(hidden)]
+#[cfg(feature = "test-kit")]
 pub use owner::sealed_health;
 pub use owner::{OwnerHealth, health_of};
 pub use recovered::write_recovered;

@@ -195,7 +195,7 @@ impl Instance {
     }
 
     /// Forgets all databases as a process does that is killed: for simulations. Their handles are good for nothing more.
-    #[doc(hidden)]
+    #[cfg(feature = "test-kit")]
     pub fn be_killed(&self) {
         for shared in self.all() {
             if let Ok(mut writer) = shared.writer()

@@ -24,6 +24,6 @@ pub fn main() -> Result<(), Box<dyn std::error::Error>> {
         .sum::<Result<u64, ebbpool::PoolError>>()?;
     assert_eq!(sum, 999 * 1000 / 2);
     println!("{}", pool.stats());
-    pool.close().map_err(|(_, error)| error)?;
+    pool.close()?;
     Ok(())
 }

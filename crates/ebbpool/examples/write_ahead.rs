@@ -216,6 +216,6 @@ pub fn main() -> Outcome<()> {
         sum, acknowledged,
         "what was acknowledged survives, and nothing else"
     );
-    pool.close().map_err(|(_, error)| error)?;
+    pool.close()?;
     Ok(())
 }

@@ -53,7 +53,7 @@ use std::collections::{HashMap, HashSet};
 use std::io;
 use std::ops::Range;
 
-use crate::error::PoolError;
+use crate::error::{OptionsError, PoolError};
 use crate::page::{Damage, PageFormat};
 use crate::storage::{Read, Storage, Write, settled};
 use crate::sync::{Condvar, Mutex};
@@ -167,9 +167,8 @@ impl DoubleWriteArea {
     pub fn open(storage: Box<dyn Storage>, length: u64, identity: u64) -> Result<Self, PoolError> {
         let page_size = storage.page_size();
         if page_size < LEAST_PAGE {
-            return Err(PoolError::Options(format!(
-                "the double-write area needs pages of at least {LEAST_PAGE} bytes, not {page_size}"
-            )));
+            let (bytes, least) = (page_size, LEAST_PAGE);
+            return Err(OptionsError::AreaPageSize { bytes, least }.into());
         }
         let pages = storage.pages().map_err(unreadable)?;
         if pages < length {
@@ -231,10 +230,8 @@ impl DoubleWriteArea {
                 match Record::decode(bytes) {
                     DecodedPage::Record(record) => records.push(PlacedRecord { at, record }),
                     DecodedPage::Newer(version) => {
-                        return Err(PoolError::Options(format!(
-                            "the double-write area is of version {version}, and this program knows \
-                             versions up to {VERSION_NOW}; open it with the program that wrote it"
-                        )));
+                        let (found, supported) = (version, VERSION_NOW);
+                        return Err(OptionsError::NewerArea { found, supported }.into());
                     }
                     DecodedPage::None => {}
                 }
@@ -466,14 +463,11 @@ impl DoubleWriteArea {
     pub fn restore(&self, data: &dyn Storage, format: PageFormat) -> Result<Vec<u64>, PoolError> {
         let page_size = self.storage.page_size();
         if format != PageFormat::Checked {
-            let why = "torn pages are found by their checksums, so a double-write area needs PageFormat::Checked";
-            return Err(PoolError::Options(why.into()));
+            return Err(OptionsError::RawDoubleWrite.into());
         }
         if data.page_size() != page_size {
-            return Err(PoolError::Options(format!(
-                "pages of the double-write area have {page_size} bytes, and those of the data {}",
-                data.page_size()
-            )));
+            let (area, data) = (page_size, data.page_size());
+            return Err(OptionsError::UnequalPageSizes { area, data }.into());
         }
         let mut end = self.end.lock();
         let (candidates, last_batch) = self.candidates()?;

@@ -3,16 +3,19 @@
 use std::io;
 use std::time::Duration;
 
+use ebbpool_policy::SpecError;
+
 use crate::log::Lsn;
 use crate::page::Damage;
+use crate::pool::Pool;
 
 /// Why a call of the pool failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum PoolError {
     /// An option makes no sense, or the storage does not suit it.
-    #[error("{0}")]
-    Options(String),
+    #[error(transparent)]
+    Options(#[from] OptionsError),
     /// There is no memory for the frames.
     #[error("there is no memory for {frames} frames of {page_size} bytes")]
     Memory {
@@ -131,6 +134,138 @@ pub enum PoolError {
         /// The storage's error.
         source: io::Error,
     },
+}
+
+/// Why options make no sense, or do not suit the storage.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum OptionsError {
+    /// There is no such policy or parameter.
+    #[error(transparent)]
+    Policy(#[from] SpecError),
+    /// The policy needs to know the future.
+    #[error("{policy} needs to know future references, and a pool does not know them")]
+    Offline {
+        /// The policy.
+        policy: String,
+    },
+    /// The policy makes checkpoints.
+    #[error(
+        "{policy} makes checkpoints or commits, and a pool makes its own; leave these parameters out"
+    )]
+    Checkpoints {
+        /// The policy.
+        policy: String,
+    },
+    /// The policy needs the erase counts of blocks.
+    #[error(
+        "{policy} asks how often blocks were erased, and {storage} does not report that; a simulated flash device does"
+    )]
+    EraseCounts {
+        /// The policy.
+        policy: String,
+        /// A description of the storage.
+        storage: String,
+    },
+    /// The policy writes pages that no caller has changed, and there is no double-write area.
+    #[error(
+        "{policy} writes pages that no caller has changed, and a crash during such a write may damage them; open the pool with a double-write area, or take the policy without padding"
+    )]
+    Padding {
+        /// The policy.
+        policy: String,
+    },
+    /// The caller's policy panicked when it was asked for its capabilities; the message.
+    #[error("{0}")]
+    PolicyPanicked(String),
+    /// A number of frames that a pool cannot have.
+    #[error("a pool has 1 to {most} frames, not {frames}")]
+    Frames {
+        /// The number of frames.
+        frames: u32,
+        /// The most frames.
+        most: u32,
+    },
+    /// A page size that a pool cannot have.
+    #[error("pages of {bytes} bytes are not possible; a power of two from {least} up is")]
+    PageSize {
+        /// The page size.
+        bytes: usize,
+        /// The least page size.
+        least: usize,
+    },
+    /// A dirty budget that is no share.
+    #[error("the dirty budget is a share of the frames, from 0 to 1, not {0}")]
+    DirtyBudget(f64),
+    /// A double-write area for raw pages.
+    #[error(
+        "a double-write area needs PageFormat::Checked: a raw page has no checksum that would show that it is torn"
+    )]
+    RawDoubleWrite,
+    /// The pages of a double-write area are too small.
+    #[error("the double-write area needs pages of at least {least} bytes, not {bytes}")]
+    AreaPageSize {
+        /// The page size.
+        bytes: usize,
+        /// The least page size.
+        least: usize,
+    },
+    /// The pages of a double-write area have another size than those of the data.
+    #[error("pages of the double-write area have {area} bytes, and those of the data {data}")]
+    UnequalPageSizes {
+        /// The page size of the area.
+        area: usize,
+        /// The page size of the data.
+        data: usize,
+    },
+    /// A later version of the program wrote the double-write area.
+    #[error(
+        "the double-write area is of version {found}, and this program knows versions up to {supported}; open it with the program that wrote it"
+    )]
+    NewerArea {
+        /// Its version.
+        found: u32,
+        /// The latest version that this program reads.
+        supported: u32,
+    },
+}
+
+/// Why a pool could not be closed, and the pool: its dirty pages are nowhere else.
+///
+/// `?` drops the pool where a function returns [`PoolError`] or any error.
+#[derive(Debug, thiserror::Error)]
+#[error("the pool cannot be closed: {source}")]
+pub struct CloseError {
+    pool: Pool,
+    source: PoolError,
+}
+
+impl CloseError {
+    pub(crate) fn new(pool: Pool, source: PoolError) -> CloseError {
+        CloseError { pool, source }
+    }
+
+    /// Why it could not be closed.
+    pub fn error(&self) -> &PoolError {
+        &self.source
+    }
+
+    /// The pool, open as before.
+    pub fn into_pool(self) -> Pool {
+        self.pool
+    }
+
+    /// The pool, open as before, and why it could not be closed.
+    pub fn into_parts(self) -> (Pool, PoolError) {
+        (self.pool, self.source)
+    }
+}
+
+/// Drops the pool.
+impl From<CloseError> for PoolError {
+    fn from(error: CloseError) -> PoolError {
+        error.source
+    }
 }
 
 fn identity(number: u64) -> String {

@@ -18,7 +18,7 @@
 //! assert_eq!(&pool.fix_read(number)?[..5], b"hello");
 //! println!("{}", pool.stats());
 //! // Writes what is dirty. A pool that is only dropped writes nothing.
-//! pool.close().map_err(|(_, error)| error)?;
+//! pool.close()?;
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
@@ -44,6 +44,8 @@ mod checkpoint;
 mod classed;
 mod contained;
 mod core;
+#[cfg(feature = "device-models")]
+pub mod device;
 mod double_write;
 mod error;
 mod frames;
@@ -53,6 +55,7 @@ mod log;
 mod optimistic;
 mod options;
 mod page;
+pub mod policy;
 mod pool;
 mod read_ahead;
 mod recent;
@@ -75,10 +78,7 @@ pub use checkpoint::Checkpoint;
 pub use classed::ClassedPool;
 pub use double_write::DoubleWriteArea;
 pub use ebbpool_cost::{Asymmetry, NotAnAsymmetry, OperationCosts, Unit};
-#[cfg(feature = "device-models")]
-pub use ebbpool_device as device;
-pub use ebbpool_policy as policy;
-pub use error::PoolError;
+pub use error::{CloseError, OptionsError, PoolError};
 pub use frames::{ALIGNMENT, FrameMemory};
 pub use guard::{ReadGuard, WriteGuard};
 pub use log::{Log, Lsn, NoLog};

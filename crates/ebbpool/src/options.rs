@@ -7,7 +7,7 @@ use ebbpool_cost::OperationCosts;
 use ebbpool_policy::{Capabilities, DynPolicy, PageClass, PolicySpec, registry};
 
 use crate::contained::{ContainedLog, ContainedPolicy, ContainedStorage, contained};
-use crate::error::PoolError;
+use crate::error::{OptionsError, PoolError};
 use crate::frames::Frames;
 use crate::log::{Log, NoLog};
 use crate::page::{HEADER_BYTES, PageFormat};
@@ -145,20 +145,14 @@ impl PoolOptions {
     /// If there is no such policy, if it needs to know the future, or if its parameters ask for checkpoints, which a pool makes
     /// itself.
     pub fn policy(mut self, spec: &str) -> Result<Self, PoolError> {
-        let spec: PolicySpec = spec
-            .parse()
-            .map_err(|error: ebbpool_policy::SpecError| PoolError::Options(error.to_string()))?;
+        let spec: PolicySpec = spec.parse().map_err(OptionsError::Policy)?;
+        let policy = spec.to_string();
         if !spec.online() {
-            return Err(PoolError::Options(format!(
-                "{spec} needs to know future references, and a pool does not know them"
-            )));
+            return Err(OptionsError::Offline { policy }.into());
         }
         let capabilities = registry::boxed(&spec, 1).capabilities();
         if capabilities.contains(Capabilities::CHECKPOINTS) {
-            return Err(PoolError::Options(format!(
-                "{spec} makes checkpoints or commits, and a pool makes its own; leave these parameters of {} out",
-                spec.entry().name
-            )));
+            return Err(OptionsError::Checkpoints { policy }.into());
         }
         self.policy = PolicyChoice::Spec(spec);
         Ok(self)
@@ -384,61 +378,43 @@ impl PoolOptions {
     }
 
     pub(crate) fn check(&self, storage: &dyn Storage) -> Result<(), PoolError> {
-        let page_size = storage.page_size();
-        let refused = |reason: String| Err(PoolError::Options(reason));
-        if self.frames == 0 || self.frames > MOST_FRAMES {
-            return refused(format!(
-                "a pool has 1 to {MOST_FRAMES} frames, not {}",
-                self.frames
-            ));
+        let bytes = storage.page_size();
+        let (most, least) = (MOST_FRAMES, 2 * HEADER_BYTES);
+        let frames = self.frames;
+        if frames == 0 || frames > most {
+            return Err(OptionsError::Frames { frames, most }.into());
         }
-        if !page_size.is_power_of_two() || page_size < 2 * HEADER_BYTES {
-            return refused(format!(
-                "pages of {page_size} bytes are not possible; a power of two from {} up is",
-                2 * HEADER_BYTES
-            ));
+        if !bytes.is_power_of_two() || bytes < least {
+            return Err(OptionsError::PageSize { bytes, least }.into());
         }
         if let Some(share) = self.dirty_budget
             && !(0.0..=1.0).contains(&share)
         {
-            return refused(format!(
-                "the dirty budget is a share of the frames, from 0 to 1, not {share}"
-            ));
+            return Err(OptionsError::DirtyBudget(share).into());
         }
         if self.double_write.is_some() && self.format == PageFormat::Raw {
-            return refused(
-                "a double-write area needs checked pages: a raw page has no checksum that would show that it is torn"
-                    .into(),
-            );
+            return Err(OptionsError::RawDoubleWrite.into());
         }
-        self.check_policy(storage)
+        Ok(self.check_policy(storage)?)
     }
 
     /// An error if the policy asks for what the pool cannot give, or does what it must not.
-    fn check_policy(&self, storage: &dyn Storage) -> Result<(), PoolError> {
-        let refused = |reason: String| Err(PoolError::Options(reason));
-        let policy = &self.policy;
-        let asked = policy.capabilities().map_err(PoolError::Options)?;
+    fn check_policy(&self, storage: &dyn Storage) -> Result<(), OptionsError> {
+        let asked = self.policy.capabilities();
+        let asked = asked.map_err(OptionsError::PolicyPanicked)?;
+        let policy = self.policy.to_string();
         if asked.intersects(Capabilities::OFFLINE) {
-            return refused(format!(
-                "{policy} needs to know future references, and a pool does not know them"
-            ));
+            return Err(OptionsError::Offline { policy });
         }
         if asked.contains(Capabilities::CHECKPOINTS) {
-            return refused(format!(
-                "{policy} makes checkpoints or commits, and a pool makes its own"
-            ));
+            return Err(OptionsError::Checkpoints { policy });
         }
         if asked.contains(Capabilities::ERASE_COUNTS) && storage.erases_of(0).is_none() {
-            return refused(format!(
-                "{policy} asks how often blocks were erased, and {} does not report that; a simulated flash device does",
-                storage.describe()
-            ));
+            let storage = storage.describe();
+            return Err(OptionsError::EraseCounts { policy, storage });
         }
         if asked.contains(Capabilities::PADDING) && !self.pads() {
-            return refused(format!(
-                "{policy} writes pages that no caller has changed, and a crash during such a write may damage them; open the pool with a double-write area, or take the policy without padding"
-            ));
+            return Err(OptionsError::Padding { policy });
         }
         Ok(())
     }

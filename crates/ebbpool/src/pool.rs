@@ -14,7 +14,7 @@ use crate::classed::ClassedPool;
 use crate::contained::ContainedStorage;
 use crate::core::{PoolShared, Waiting};
 use crate::double_write::DoubleWriteArea;
-use crate::error::PoolError;
+use crate::error::{CloseError, PoolError};
 use crate::frames::{Frames, LatchRefusal, WaitCondition};
 use crate::guard::{ReadGuard, WriteGuard};
 use crate::log::Lsn;
@@ -486,17 +486,17 @@ impl Pool {
     ///
     /// As [`Pool::checkpoint`], and [`PoolError::Abandoned`] if a page is abandoned: discard it first. The error
     /// returns the pool, because its dirty pages are nowhere else.
-    pub fn close(self) -> Result<(), (Pool, PoolError)> {
+    pub fn close(self) -> Result<(), CloseError> {
         loop {
             match self.core.checkpoint() {
                 Ok(CheckpointOutcome::Complete {
                     abandoned: Some(page),
                     ..
-                }) => return Err((self, PoolError::Abandoned { page })),
+                }) => return Err(CloseError::new(self, PoolError::Abandoned { page })),
                 Ok(CheckpointOutcome::Complete { .. }) => return Ok(()),
                 // Without callers only reading ahead evicts pages, and that ends: the next checkpoint tries again.
                 Ok(CheckpointOutcome::Incomplete { .. }) => {}
-                Err(error) => return Err((self, error)),
+                Err(error) => return Err(CloseError::new(self, error)),
             }
         }
     }

@@ -37,6 +37,7 @@ pub use simulated::{SimulatedError, SimulatedStorage};
 
 /// One page to be read.
 #[derive(Debug)]
+#[non_exhaustive]
 pub struct Read<'a> {
     /// Its number.
     pub page: u64,
@@ -59,6 +60,7 @@ impl<'a> Read<'a> {
 
 /// One page to be written.
 #[derive(Debug)]
+#[non_exhaustive]
 pub struct Write<'a> {
     /// Its number.
     pub page: u64,

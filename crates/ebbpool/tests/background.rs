@@ -120,11 +120,7 @@ fn change(pool: &Pool, page: u64) {
 
 fn is_in_storage(storage: &MemoryStorage, page: u64) -> bool {
     let mut buffer = vec![0; PAGE_SIZE];
-    storage.read(&mut [Read {
-        page,
-        buffer: &mut buffer,
-        outcome: Ok(()),
-    }]);
+    storage.read(&mut [Read::new(page, &mut buffer)]);
     buffer.iter().any(|&byte| byte != 0)
 }
 

@@ -52,7 +52,7 @@ fn a_child_that_drops_the_pool_leaves_the_file_locked_for_its_parent() {
             let again = FileStorage::open(&path, &FileOptions::new());
             assert!(again.is_err(), "the file is still locked");
             pool.fix_write(2).unwrap()[0] = 8;
-            pool.close().map_err(|(_, error)| error).unwrap();
+            pool.close().unwrap();
             let pool = open(&path, engine, false);
             let bytes = [1, 2].map(|page| pool.fix_read(page).unwrap()[0]);
             assert_eq!(bytes, [7, 8]);

@@ -37,21 +37,13 @@ fn content(page: u64, round: u64, page_size: usize) -> Vec<u8> {
         .collect()
 }
 
-fn unsettled() -> io::Result<()> {
-    Err(io::Error::other("not settled"))
-}
-
 fn write(storage: &FileStorage, pages: &[u64], round: u64) -> Vec<io::Result<()>> {
     let size = storage.page_size();
     let mut memory = Aligned::new(pages.len(), size);
     let mut writes: Vec<Write> = Vec::new();
     for (buffer, &page) in memory.pages().zip(pages) {
         buffer.copy_from_slice(&content(page, round, size));
-        writes.push(Write {
-            page,
-            buffer,
-            outcome: unsettled(),
-        });
+        writes.push(Write::new(page, buffer));
     }
     assert_eq!(storage.write(&mut writes), None);
     writes.into_iter().map(|write| write.outcome).collect()
@@ -61,11 +53,7 @@ fn read(storage: &FileStorage, pages: &[u64]) -> Vec<Vec<u8>> {
     let mut memory = Aligned::new(pages.len(), storage.page_size());
     let pairs = memory.pages().zip(pages);
     let mut reads: Vec<Read> = pairs
-        .map(|(buffer, &page)| Read {
-            page,
-            buffer,
-            outcome: unsettled(),
-        })
+        .map(|(buffer, &page)| Read::new(page, buffer))
         .collect();
     assert_eq!(storage.read(&mut reads), None);
     for read in &reads {
@@ -357,7 +345,7 @@ fn the_file_of_a_pool_and_its_area_cannot_be_opened_again() {
     for path in [&pages, &area] {
         assert!(in_use(path) && !opened_by_another_process(path));
     }
-    pool.close().map_err(|(_, error)| error).expect("it closes");
+    pool.close().expect("it closes");
     for path in [&pages, &area] {
         assert!(!in_use(path) && opened_by_another_process(path));
     }
@@ -391,21 +379,14 @@ fn buffers_of_the_wrong_size_or_alignment_are_refused_one_by_one() {
         let storage = FileStorage::open(&path, &options(engine, true, 4096)).expect("it opens");
         let mut memory = Aligned::new(2, 4096);
         let at = memory.start;
-        let mut writes = [(0, at..at + 4096), (1, at..at + 512)].map(|(page, span)| Write {
-            page,
-            buffer: &memory.bytes[span],
-            outcome: unsettled(),
-        });
+        let mut writes = [(0, at..at + 4096), (1, at..at + 512)]
+            .map(|(page, span)| Write::new(page, &memory.bytes[span]));
         storage.write(&mut writes);
         writes[0].outcome.as_ref().expect("it is written");
         let error = writes[1].outcome.as_ref().expect_err("it is too short");
         assert_eq!(error.kind(), io::ErrorKind::InvalidInput);
         if storage.is_direct() {
-            let mut reads = [Read {
-                page: 0,
-                buffer: &mut memory.bytes[at + 1..at + 4097],
-                outcome: Ok(()),
-            }];
+            let mut reads = [Read::new(0, &mut memory.bytes[at + 1..at + 4097])];
             storage.read(&mut reads);
             let error = reads[0].outcome.as_ref().expect_err("it is not aligned");
             assert!(error.to_string().contains("multiple of"), "{error}");

@@ -33,20 +33,12 @@ fn open(store: &Arc<dyn ObjectStore>) -> ObjectStorage {
     ObjectStorage::open(Arc::clone(store), options()).expect("it opens")
 }
 
-fn unsettled() -> io::Result<()> {
-    Err(io::Error::other("not settled"))
-}
-
 /// Writes pages filled with a byte; returns the dollars for all.
 fn write(storage: &ObjectStorage, pages: &[(u64, u8)]) -> f64 {
     let contents: Vec<_> = pages.iter().map(|&(_, byte)| [byte; PAGE]).collect();
     let pairs = pages.iter().zip(&contents);
     let mut writes: Vec<Write> = pairs
-        .map(|(&(page, _), buffer)| Write {
-            page,
-            buffer,
-            outcome: unsettled(),
-        })
+        .map(|(&(page, _), buffer)| Write::new(page, buffer))
         .collect();
     let dollars = storage.write(&mut writes).expect("dollars");
     for write in &writes {
@@ -60,11 +52,7 @@ fn read(storage: &ObjectStorage, pages: &[u64]) -> (Vec<u8>, f64) {
     let mut buffers = vec![[0xEE; PAGE]; pages.len()];
     let pairs = pages.iter().zip(&mut buffers);
     let mut reads: Vec<Read> = pairs
-        .map(|(&page, buffer)| Read {
-            page,
-            buffer,
-            outcome: unsettled(),
-        })
+        .map(|(&page, buffer)| Read::new(page, buffer))
         .collect();
     let dollars = storage.read(&mut reads).expect("dollars");
     for read in &reads {
@@ -214,11 +202,8 @@ fn an_object_of_another_length_is_an_error_and_not_zeros() {
         store.put(&path, short).await.expect("put");
         let mut buffers = [[0; PAGE]; 2];
         let [first, second] = &mut buffers;
-        let mut reads = [(1, first), (4, second)].map(|(page, buffer)| Read {
-            page,
-            buffer: &mut buffer[..],
-            outcome: unsettled(),
-        });
+        let mut reads =
+            [(1, first), (4, second)].map(|(page, buffer)| Read::new(page, &mut buffer[..]));
         storage.read(&mut reads);
         let error = reads[0].outcome.as_ref().expect_err("it is too short");
         assert_eq!(error.kind(), io::ErrorKind::InvalidData);

@@ -8,17 +8,9 @@ use ebbpool_device::Device;
 
 const PAGE: usize = 4096;
 
-fn unsettled() -> io::Result<()> {
-    Err(io::Error::other("not settled"))
-}
-
 fn write(storage: &SimulatedStorage, pages: &[u64]) -> (Option<f64>, Vec<io::Result<()>>) {
     let buffer = [7; PAGE];
-    let write = |&page: &u64| Write {
-        page,
-        buffer: &buffer,
-        outcome: unsettled(),
-    };
+    let write = |&page: &u64| Write::new(page, &buffer);
     let mut writes: Vec<Write> = pages.iter().map(write).collect();
     let cost = storage.write(&mut writes);
     (
@@ -29,11 +21,7 @@ fn write(storage: &SimulatedStorage, pages: &[u64]) -> (Option<f64>, Vec<io::Res
 
 fn read(storage: &SimulatedStorage, page: u64) -> (Option<f64>, Vec<u8>) {
     let mut buffer = vec![0xEE; PAGE];
-    let mut reads = [Read {
-        page,
-        buffer: &mut buffer,
-        outcome: unsettled(),
-    }];
+    let mut reads = [Read::new(page, &mut buffer)];
     let cost = storage.read(&mut reads);
     reads[0].outcome.as_ref().expect("it is read");
     (cost, buffer)
@@ -62,11 +50,7 @@ fn a_large_page_costs_all_pages_of_the_device() {
     let costs = storage.assumed_costs();
     assert_eq!((costs.read, costs.write), (8.9 + 1.71, 9.8 + 2.05));
     let mut buffer = vec![0; 2 * PAGE];
-    let mut reads = [Read {
-        page: 3,
-        buffer: &mut buffer,
-        outcome: unsettled(),
-    }];
+    let mut reads = [Read::new(3, &mut buffer)];
     assert_eq!(storage.read(&mut reads), Some(costs.read));
     let object = SimulatedStorage::named("s3-express-1z", 2 * PAGE).expect("a device");
     assert_eq!(object.assumed_costs().write, 1.13e-6);

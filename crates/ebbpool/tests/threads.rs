@@ -125,7 +125,7 @@ fn stressed(what: &str, pool: Pool, storage: Arc<MemoryStorage>) {
     assert_eq!(sum(&pool), increments, "{what}");
     let stats = pool.stats();
     assert_eq!(stats.failed_reads + stats.failed_writes, 0, "{what}");
-    pool.close().map_err(|(_, error)| error).expect(what);
+    pool.close().expect(what);
     let reopened = options(3).open(storage).expect("a pool");
     assert_eq!(sum(&reopened), increments, "{what}, reopened");
 }

@@ -75,7 +75,7 @@ fn measure_round(
     let run = |setting| -> Result<Measured, Box<dyn Error>> {
         let pool = open(&plan.directory, storage, policy, setting)?;
         let measured = workload::run(&pool, workload, PAGES, plan.seconds)?;
-        pool.close().map_err(|(_, error)| error)?;
+        pool.close()?;
         Ok(measured)
     };
     let [first, second] = Setting::ALL;
@@ -124,7 +124,7 @@ fn open_file(directory: &Path) -> Result<FileStorage, Box<dyn Error>> {
     for page in 0..u64::from(PAGES) {
         drop(pool.fix_new(page)?);
     }
-    pool.close().map_err(|(_, error)| error)?;
+    pool.close()?;
     let storage = open(false)?;
     std::fs::remove_file(&path)?;
     Ok(storage)

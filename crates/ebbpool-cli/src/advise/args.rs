@@ -9,9 +9,7 @@ use ebbpool_cost::{ByteSize, BytesPerDay, parse_duration};
 use ebbpool_device::arrivals::Rate;
 use ebbpool_device::changing::AsymmetrySpec;
 use ebbpool_lab::advise::{AdviceClock, AdviseRequest, DailyWrites, MeasuredWrites, ServerKind};
-use ebbpool_lab::{
-    CountingRules, MemorySize, NotAWarmup, PricingRequest, RequestError, parse_warmup,
-};
+use ebbpool_lab::{MemorySize, NotAWarmup, PricingRequest, RequestError};
 use ebbpool_sim::Warmup;
 
 use crate::failure::Failure;
@@ -101,7 +99,7 @@ impl std::str::FromStr for WarmupArg {
 
     fn from_str(text: &str) -> Result<Self, NotAWarmup> {
         Ok(WarmupArg {
-            warmup: parse_warmup(text)?,
+            warmup: text.parse()?,
             text: text.trim().into(),
         })
     }
@@ -143,27 +141,22 @@ impl AdviseArgs {
         let rate = self.rate.map(AdviceClock::Rate);
         let duration = self.duration.map(AdviceClock::Duration);
         let daily = self.writes_per_day.map(AdviceClock::DailyWrites);
-        let request = AdviseRequest {
-            pricing,
-            server: self.server.map(|server| match server {
-                ServerArg::Postgresql => ServerKind::Postgresql,
-                ServerArg::Innodb => ServerKind::Innodb,
-                ServerArg::Sqlite => ServerKind::Sqlite,
-                ServerArg::Other => ServerKind::Other,
-            }),
-            now: self.now.clone(),
-            frames: self.frames.clone(),
-            budget: self.memory_budget,
-            clock: rate.or(duration).or(daily),
-            life: self.life,
-            counting: CountingRules {
-                warmup: self.warmup.warmup,
-                at_end: self.at_end.at_end(),
-                checkpoints: self.checkpoints.schedule(),
-                ..CountingRules::default()
-            },
-            measured: None,
-        };
+        let mut request = AdviseRequest::default();
+        request.pricing = pricing;
+        request.server = self.server.map(|server| match server {
+            ServerArg::Postgresql => ServerKind::Postgresql,
+            ServerArg::Innodb => ServerKind::Innodb,
+            ServerArg::Sqlite => ServerKind::Sqlite,
+            ServerArg::Other => ServerKind::Other,
+        });
+        request.now = self.now.clone();
+        request.frames = self.frames.clone();
+        request.budget = self.memory_budget;
+        request.clock = rate.or(duration).or(daily);
+        request.life = self.life;
+        request.counting.warmup = self.warmup.warmup;
+        request.counting.at_end = self.at_end.at_end();
+        request.counting.checkpoints = self.checkpoints.schedule();
         request.check()?;
         Ok(request)
     }

@@ -1,7 +1,7 @@
 //! Arguments of `ebbpool bound`.
 
 use clap::Args;
-use ebbpool_lab::{BoundRequest, MemorySize, constant_asymmetries};
+use ebbpool_lab::{Asymmetry, AsymmetrySpec, BoundRequest, MemorySize, RequestError};
 
 use crate::failure::Failure;
 use crate::shared_args::{AsymmetryList, AtEndArgs, ReadArgs, RunFormat, ThreadArgs};
@@ -35,10 +35,17 @@ pub(crate) struct BoundArgs {
 impl BoundArgs {
     /// The request to the lab.
     pub(crate) fn request(&self) -> Result<BoundRequest, Failure> {
-        Ok(BoundRequest {
-            sizes: self.frames.clone(),
-            asymmetries: constant_asymmetries(self.asymmetry.iter().flat_map(|list| &list.0))?,
-            at_end: self.at_end.at_end(),
-        })
+        let asymmetries = self.asymmetry.iter().flat_map(|list| &list.0);
+        let asymmetries: Result<_, RequestError> = asymmetries.map(constant).collect();
+        let mut request = BoundRequest::new(self.frames.clone(), asymmetries?);
+        request.at_end = self.at_end.at_end();
+        Ok(request)
     }
+}
+
+/// The asymmetry as a number, for a bound. It must be constant, because a bound weighs savings anywhere in the trace by one
+/// R.
+fn constant(asymmetry: &AsymmetrySpec) -> Result<Asymmetry, RequestError> {
+    let changes = || RequestError::BoundOfChanges(asymmetry.clone());
+    asymmetry.constant().ok_or_else(changes)
 }

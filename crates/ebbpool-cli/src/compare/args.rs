@@ -88,12 +88,10 @@ impl CompareArgs {
                 pricing.collect()
             }
         };
-        let request = CompareRequest {
-            counting: self.common.counting(),
-            bound: self.bound,
-            for_report: self.report.is_some(),
-            ..CompareRequest::new(policies, self.frames.clone(), pricing)
-        };
+        let mut request = CompareRequest::new(policies, self.frames.clone(), pricing);
+        request.counting = self.common.counting();
+        request.bound = self.bound;
+        request.for_report = self.report.is_some();
         request.check()?;
         Ok(request)
     }

@@ -2,9 +2,7 @@
 
 use std::fmt::Write;
 
-use ebbpool_lab::advice::{
-    advice, baseline, distance_to_informed, least, memory, sentence, usual_size,
-};
+use ebbpool_lab::advice::{advice, distance_to_informed, sentence};
 use ebbpool_lab::numbers::{bytes, digits, saving};
 use ebbpool_lab::{BASELINE, Comparison, PriceBlock, RunResult, dirty_end, lifetime};
 
@@ -74,9 +72,9 @@ pub(crate) fn of_comparison(comparison: &Comparison) -> String {
         }
     }
     text.push_str(&of_distance(comparison));
-    text.push_str(&of_wear(comparison, usual_size(comparison)));
-    let memory = memory(comparison, usual_size(comparison));
-    let on_profile = lifetime::sentence_on_profile(comparison, usual_size(comparison), &memory);
+    text.push_str(&of_wear(comparison, comparison.usual_size()));
+    let memory = comparison.memory(comparison.usual_size());
+    let on_profile = lifetime::sentence_on_profile(comparison, comparison.usual_size(), &memory);
     text.extend(on_profile.map(|sentence| format!("\n{sentence}\n")));
     text.push_str(&of_energy(comparison));
     text.push('\n');
@@ -94,11 +92,12 @@ pub(crate) fn of_comparison(comparison: &Comparison) -> String {
 }
 
 fn cell(result: &RunResult, block: PriceBlock, size: usize, factor: f64) -> String {
-    let mark = match result.cost <= least(block, size) {
+    let mark = match result.cost <= block.least(size) {
         true => "*",
         false => " ",
     };
-    let saved = baseline(block, size)
+    let saved = block
+        .baseline(size)
         .filter(|_| result.policy != BASELINE)
         .and_then(|baseline| saving(result.cost, baseline.cost));
     let saved = saved.map_or(String::new(), |saved| format!("{saved:+.1}"));
@@ -107,7 +106,7 @@ fn cell(result: &RunResult, block: PriceBlock, size: usize, factor: f64) -> Stri
 
 /// The erases of a simulated device, and its relative lifetime.
 fn of_wear(comparison: &Comparison, usual_size: usize) -> String {
-    let memory = memory(comparison, usual_size);
+    let memory = comparison.memory(usual_size);
     let Some(sentence) = lifetime::sentence(comparison, usual_size, &memory) else {
         return String::new();
     };

@@ -4,9 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 use ebbpool_cost::{Asymmetry, Decimal};
-use ebbpool_lab::{
-    CurveRequest, MemorySize, NotAMemorySize, PolicySelection, Target, parse_warmup,
-};
+use ebbpool_lab::{CurveRequest, MemorySize, NotAMemorySize, PolicySelection, Target};
 use ebbpool_sim::Warmup;
 
 use crate::shared_args::{AtEndArgs, CheckpointArgs, ReadArgs, ThreadArgs};
@@ -43,7 +41,7 @@ pub(crate) struct CurveArgs {
     #[arg(long, value_name = "N|P%|BYTES")]
     pub(crate) clean_pools: Option<MemorySize>,
     /// References at the start that are replayed but not counted
-    #[arg(long, value_name = "N|P%", default_value = "0", value_parser = parse_warmup)]
+    #[arg(long, value_name = "N|P%", default_value = "0")]
     warmup: Warmup,
     #[command(flatten)]
     at_end: AtEndArgs,
@@ -117,17 +115,16 @@ impl CurveArgs {
     /// The request to the lab.
     pub(crate) fn request(&self) -> CurveRequest {
         let policies = PolicySelection::lists(&self.policies);
-        CurveRequest {
-            sizes: self.frames.clone(),
-            sample: self.sample.map(|share| share.0),
-            target: self.target,
-            baseline: (self.baseline.policy.clone(), self.baseline.size.clone()),
-            clean_pools: self.clean_pools.clone(),
-            warmup: self.warmup,
-            at_end: self.at_end.at_end(),
-            checkpoints: self.checkpoints.schedule(),
-            for_report: self.report.is_some(),
-            ..CurveRequest::new(policies, self.asymmetry)
-        }
+        let mut request = CurveRequest::new(policies, self.asymmetry);
+        request.sizes = self.frames.clone();
+        request.sample = self.sample.map(|share| share.0);
+        request.target = self.target;
+        request.baseline = (self.baseline.policy.clone(), self.baseline.size.clone());
+        request.clean_pools = self.clean_pools.clone();
+        request.warmup = self.warmup;
+        request.at_end = self.at_end.at_end();
+        request.checkpoints = self.checkpoints.schedule();
+        request.for_report = self.report.is_some();
+        request
     }
 }

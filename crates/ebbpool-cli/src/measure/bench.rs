@@ -231,23 +231,14 @@ impl DeviceBench {
         let all = buffers.zip(&self.call_pages);
         let outcome: io::Result<()> = match operation {
             Operation::Read => {
-                let mut reads: Vec<Read<'_>> = all
-                    .map(|(buffer, &page)| Read {
-                        page,
-                        buffer,
-                        outcome: Ok(()),
-                    })
-                    .collect();
+                let mut reads: Vec<Read<'_>> =
+                    all.map(|(buffer, &page)| Read::new(page, buffer)).collect();
                 storage.read(&mut reads);
                 reads.into_iter().try_for_each(|read| read.outcome)
             }
             Operation::Write => {
                 let mut writes: Vec<Write<'_>> = all
-                    .map(|(buffer, &page)| Write {
-                        page,
-                        buffer,
-                        outcome: Ok(()),
-                    })
+                    .map(|(buffer, &page)| Write::new(page, buffer))
                     .collect();
                 storage.write(&mut writes);
                 writes.into_iter().try_for_each(|write| write.outcome)

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 use ebbpool_cost::Asymmetry;
 use ebbpool_lab::replay::{ReplayFile, ReplayRequest, ReplayStorage};
-use ebbpool_lab::{MemorySize, PolicySelection, parse_warmup};
+use ebbpool_lab::{MemorySize, PolicySelection};
 use ebbpool_sim::Warmup;
 
 use crate::measure::args::EngineArg;
@@ -70,7 +70,7 @@ pub(crate) struct ReplayArgs {
     #[arg(long, conflicts_with = "memory")]
     pub(crate) buffered: bool,
     /// References at the start that are replayed but not counted
-    #[arg(long, value_name = "N|P%", default_value = "0", value_parser = parse_warmup)]
+    #[arg(long, value_name = "N|P%", default_value = "0")]
     pub(crate) warmup: Warmup,
     #[command(flatten)]
     pub(crate) at_end: AtEndArgs,
@@ -102,26 +102,26 @@ impl ReplayArgs {
         };
         let storage = match &self.file {
             None => ReplayStorage::Memory,
-            Some(path) => ReplayStorage::File(ReplayFile {
-                create: self.create,
-                overwrite: self.overwrite,
-                engine: self.io.into(),
-                direct: !self.buffered,
-                ..ReplayFile::existing(path)
-            }),
+            Some(path) => {
+                let mut file = ReplayFile::existing(path);
+                file.create = self.create;
+                file.overwrite = self.overwrite;
+                file.engine = self.io.into();
+                file.direct = !self.buffered;
+                ReplayStorage::File(file)
+            }
         };
-        ReplayRequest {
-            storage,
-            page_size: self.reading.options().page_size.map(u64::from),
-            asymmetry: self.asymmetry,
-            threads: self.threads,
-            background: self.background,
-            read_ahead: self.read_ahead,
-            warmup: self.warmup,
-            at_end: self.at_end.at_end(),
-            cluster_size: self.cluster_size,
-            verify: !self.no_verify,
-            ..ReplayRequest::new(policies, self.frames.clone())
-        }
+        let mut request = ReplayRequest::new(policies, self.frames.clone());
+        request.storage = storage;
+        request.page_size = self.reading.options().page_size.map(u64::from);
+        request.asymmetry = self.asymmetry;
+        request.threads = self.threads;
+        request.background = self.background;
+        request.read_ahead = self.read_ahead;
+        request.warmup = self.warmup;
+        request.at_end = self.at_end.at_end();
+        request.cluster_size = self.cluster_size;
+        request.verify = !self.no_verify;
+        request
     }
 }

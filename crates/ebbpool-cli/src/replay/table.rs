@@ -87,7 +87,10 @@ fn add_waits(figures: &mut FigureTable, replayed: &ReplayResult) {
         ("write calls took", &replayed.write_latency_us),
         ("syncs took", &replayed.sync_latency_us),
     ] {
-        if let Some(LatencyQuantiles { median, p99, most }) = latency {
+        if let Some(LatencyQuantiles {
+            median, p99, most, ..
+        }) = latency
+        {
             let text = format!("median {median} µs, 99 % {p99} µs, longest {most} µs");
             figures.row(name, text);
         }
@@ -96,6 +99,7 @@ fn add_waits(figures: &mut FigureTable, replayed: &ReplayResult) {
         latch,
         write,
         frame,
+        ..
     } = &replayed.waits;
     figures.row(
         "waits",

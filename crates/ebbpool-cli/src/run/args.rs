@@ -45,11 +45,9 @@ pub(crate) struct RunArgs {
 impl RunArgs {
     /// The request to the lab.
     pub(crate) fn request(&self) -> Result<RunRequest, Failure> {
-        Ok(RunRequest {
-            policy: self.policy.clone(),
-            size: self.frames.clone(),
-            pricing: PricingRequest::new(self.asymmetry.clone(), self.device.as_deref())?,
-            counting: self.common.counting(),
-        })
+        let pricing = PricingRequest::new(self.asymmetry.clone(), self.device.as_deref())?;
+        let mut request = RunRequest::new(&self.policy, self.frames.clone(), pricing);
+        request.counting = self.common.counting();
+        Ok(request)
     }
 }

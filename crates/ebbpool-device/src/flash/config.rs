@@ -14,6 +14,7 @@ use crate::text::list;
 
 /// What is wrong with a device's name or settings.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum ConfigError {
     /// The name does not begin with `flash:`.
     #[error(

@@ -18,6 +18,7 @@ use super::{
 
 /// Why a profile cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum ProfileError {
     /// No profile of this name comes with Ebbpool.
     #[error(

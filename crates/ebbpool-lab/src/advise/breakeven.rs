@@ -23,6 +23,7 @@ const BETWEEN: i32 = 3;
 
 /// From which asymmetry on the recommended policy costs less than another one, with the same memory.
 #[derive(Clone, Debug, PartialEq, JsonSchema, Serialize)]
+#[non_exhaustive]
 pub struct BreakEven {
     /// The other policy.
     pub against: String,

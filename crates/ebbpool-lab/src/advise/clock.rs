@@ -14,6 +14,7 @@ pub(super) const DAYS_PER_YEAR: f64 = 365.0;
 /// From which figure the arrival of references is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, JsonSchema, Serialize)]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum ClockSource {
     /// A rate in the request.
     Rate,
@@ -27,6 +28,7 @@ pub enum ClockSource {
 
 /// References per second, and from which figure they follow.
 #[derive(Clone, Copy, Debug, PartialEq, JsonSchema, Serialize)]
+#[non_exhaustive]
 pub struct ArrivalRate {
     /// References per second.
     pub references_per_second: f64,

@@ -18,6 +18,7 @@ const COUNTED: &str = "A reference to a page that is not in memory is one page r
 
 /// What a page has besides the advice.
 #[derive(Clone, Debug, Default)]
+#[non_exhaustive]
 pub struct AdvicePageParts {
     /// The figures of the advice in a few words, and the command that has them.
     pub commands: Vec<(String, String)>,

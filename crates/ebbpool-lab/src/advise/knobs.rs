@@ -9,6 +9,7 @@ use crate::numbers::saving;
 
 /// A setting of the running server, and what another value would save.
 #[derive(Clone, Debug, JsonSchema, Serialize)]
+#[non_exhaustive]
 pub struct Knob {
     /// The setting.
     pub setting: String,

@@ -99,6 +99,7 @@ impl LifeBasis {
 
 /// A cause of writes, and how much of the present system's writes it makes.
 #[derive(Clone, Debug, JsonSchema, Serialize)]
+#[non_exhaustive]
 pub struct WriteCause {
     /// The cause.
     pub cause: String,
@@ -112,6 +113,7 @@ pub struct WriteCause {
 
 /// The life of the device.
 #[derive(Clone, Debug, JsonSchema, Serialize)]
+#[non_exhaustive]
 pub struct LifeAnswer {
     /// Bytes that the host may write in the device's life; of a simulated device, under the recommendation.
     pub host_bytes: Option<f64>,

@@ -12,6 +12,7 @@ use crate::lifetime::DeviceLife;
 /// A policy with a memory size: its bill, its reads and writes, and what they do to the device. Figures in time are
 /// `None` where the arrival of references is not known, bytes where the size of a page is not known.
 #[derive(Clone, Debug, JsonSchema, Serialize)]
+#[non_exhaustive]
 pub struct SystemLoad {
     /// The policy in canonical spelling.
     pub policy: String,

@@ -11,6 +11,7 @@ use super::request::AdviseError;
 /// Bytes that were written in the seconds of a capture, as the kernel and the server count them: the object `written` of a
 /// capture's file of facts. What was not counted is `None`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[non_exhaustive]
 pub struct MeasuredWrites {
     /// The seconds of the capture.
     pub seconds: f64,
@@ -35,6 +36,7 @@ const CAPTURE_SECONDS: std::ops::RangeInclusive<f64> = 1e-3..=3.2e9;
 
 /// A block device in the seconds of a capture.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[non_exhaustive]
 pub struct MeasuredDevice {
     /// The kernel's name of the device.
     pub name: String,
@@ -44,6 +46,7 @@ pub struct MeasuredDevice {
 
 /// What a server wrote, in bytes per day.
 #[derive(Clone, Debug, PartialEq, JsonSchema, Serialize)]
+#[non_exhaustive]
 pub struct MeasuredDay {
     /// The seconds in which it was measured.
     pub seconds: f64,
@@ -66,6 +69,19 @@ pub struct MeasuredDay {
 }
 
 impl MeasuredWrites {
+    /// The writes of a capture of this many seconds, of which nothing was counted.
+    pub fn new(seconds: f64) -> Self {
+        MeasuredWrites {
+            seconds,
+            page_bytes: None,
+            log_bytes: None,
+            process_bytes: None,
+            device: None,
+            references: None,
+            lost: 0.0,
+        }
+    }
+
     /// Reads the object `written` of a file of facts.
     ///
     /// # Errors

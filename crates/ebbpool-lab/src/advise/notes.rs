@@ -50,6 +50,7 @@ pub enum NoteKind {
 
 /// A note on an advice. It serializes as its text.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct AdviceNote {
     /// The subject.
     pub kind: NoteKind,

@@ -12,6 +12,7 @@ use crate::numbers::{decimals, digits, frames_and_bytes, grouped, less_or_more, 
 
 /// A section of a page.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct AdviceParagraph {
     /// The title.
     pub title: &'static str,
@@ -23,6 +24,7 @@ pub struct AdviceParagraph {
 
 /// A table of texts. The first column is to be aligned left, the others right.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct AdviceTable {
     /// The names of the columns.
     pub header: Vec<String>,

@@ -8,6 +8,7 @@ use crate::run::CountingRules;
 
 /// A question to the lab, and which figures of the advice its answer has.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct AdviceQuestion {
     /// The figures that the answer has, in a few words.
     pub about: &'static str,

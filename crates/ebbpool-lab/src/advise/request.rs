@@ -17,6 +17,7 @@ use crate::run::CountingRules;
 
 /// A request for advice: the system as it is, and what it should do.
 #[derive(Clone, Debug, Default)]
+#[non_exhaustive]
 pub struct AdviseRequest {
     /// The constant asymmetry, or the device; `None` stands for the papers' asymmetry.
     pub pricing: Option<PricingRequest>,
@@ -41,6 +42,7 @@ pub struct AdviseRequest {
 
 /// How fast references arrive.
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
 pub enum AdviceClock {
     /// References per second.
     Rate(Rate),
@@ -52,6 +54,7 @@ pub enum AdviceClock {
 
 /// What a system writes in a day.
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
 pub enum DailyWrites {
     /// Pages.
     Pages(f64),

@@ -7,6 +7,7 @@ use serde::Serialize;
 /// The program that made the references.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, JsonSchema, Serialize)]
 #[serde(rename_all = "lowercase")]
+#[non_exhaustive]
 pub enum ServerKind {
     /// PostgreSQL.
     Postgresql,
@@ -67,7 +68,7 @@ impl ServerKind {
     /// The buffer of a server whose settings are unchanged: 128 MB of `shared_buffers` (PostgreSQL's
     /// documentation, 19.4.1) and of `innodb_buffer_pool_size` (MySQL's, 17.14), 2,000 KiB of `cache_size` (SQLite's
     /// documentation of PRAGMAs).
-    pub fn default_memory(self) -> Option<ByteSize> {
+    pub(crate) fn default_memory(self) -> Option<ByteSize> {
         match self {
             ServerKind::Postgresql | ServerKind::Innodb => Some(ByteSize::new(128 << 20)),
             ServerKind::Sqlite => Some(ByteSize::new(2000 << 10)),
@@ -76,7 +77,7 @@ impl ServerKind {
     }
 
     /// The setting for the size of the buffer.
-    pub fn size_setting(self) -> &'static str {
+    pub(crate) fn size_setting(self) -> &'static str {
         match self {
             ServerKind::Postgresql => "shared_buffers",
             ServerKind::Innodb => "innodb_buffer_pool_size",
@@ -86,7 +87,7 @@ impl ServerKind {
     }
 
     /// A size as the server's setting spells it.
-    pub fn size_value(self, frames: u64, page_size: Option<u64>) -> String {
+    pub(crate) fn size_value(self, frames: u64, page_size: Option<u64>) -> String {
         let bytes = page_size.map(|size| frames.saturating_mul(size));
         match (self, bytes) {
             (ServerKind::Postgresql, Some(bytes)) if bytes.is_multiple_of(1 << 20) => {
@@ -101,7 +102,7 @@ impl ServerKind {
     }
 
     /// The setting for the time between two checkpoints, which write all dirty pages.
-    pub fn checkpoint_setting(self) -> Option<&'static str> {
+    pub(crate) fn checkpoint_setting(self) -> Option<&'static str> {
         match self {
             ServerKind::Postgresql => Some("checkpoint_timeout"),
             ServerKind::Innodb | ServerKind::Sqlite | ServerKind::Other => None,
@@ -109,7 +110,7 @@ impl ServerKind {
     }
 
     /// Other settings, and why they have no figures.
-    pub fn other_settings(self) -> &'static [(&'static str, &'static str)] {
+    pub(crate) fn other_settings(self) -> &'static [(&'static str, &'static str)] {
         const NO_MODEL: &str = "not simulated: the lab has no model of it";
         match self {
             ServerKind::Postgresql => &[(

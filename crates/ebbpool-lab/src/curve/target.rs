@@ -50,6 +50,7 @@ enum TargetLimit {
 
 /// A figure and its largest allowed value.
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct Target {
     /// The figure.
     pub figure: TargetFigure,
@@ -58,7 +59,7 @@ pub struct Target {
 
 impl Target {
     /// True if the target is relative to a baseline.
-    pub fn is_relative(&self) -> bool {
+    pub(crate) fn is_relative(&self) -> bool {
         matches!(self.amount, TargetLimit::Less(_))
     }
 

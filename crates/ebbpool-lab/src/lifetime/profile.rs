@@ -15,6 +15,7 @@ const MICROS_PER_DAY: f64 = 86_400e6;
 
 /// How long a device lives.
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct DeviceLife {
     /// Years.
     pub years: f64,
@@ -24,7 +25,7 @@ pub struct DeviceLife {
 
 /// How long a device of this endurance lives if the host writes this number of bytes every day; `None` if the
 /// number is not above 0. The bytes are those that reach the device, in whole pages of it.
-pub fn on_profile(bytes_written_per_day: f64, endurance: &Endurance) -> Option<DeviceLife> {
+pub(crate) fn on_profile(bytes_written_per_day: f64, endurance: &Endurance) -> Option<DeviceLife> {
     let years = |bytes: f64| bytes / bytes_written_per_day / DAYS_PER_YEAR;
     (bytes_written_per_day > 0.0).then(|| DeviceLife {
         years: years(endurance.host_bytes),
@@ -65,6 +66,7 @@ fn two_digits(number: f64) -> String {
 
 /// The life of a device with a profile under the load of a run.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct LifeUnderLoad {
     /// What the host may write in the device's life.
     pub endurance: Endurance,
@@ -109,7 +111,7 @@ fn life(
 
 /// The life of the device under the load of a run; `None` without a device whose endurance is known, and for
 /// one that failed.
-pub fn under_load(pricing: &Pricing, device: &DeviceOutcome) -> Option<LifeUnderLoad> {
+pub(crate) fn under_load(pricing: &Pricing, device: &DeviceOutcome) -> Option<LifeUnderLoad> {
     let endurance = pricing.endurance.clone()?;
     if device.failed.is_some() {
         return None;

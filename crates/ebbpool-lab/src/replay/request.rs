@@ -13,6 +13,7 @@ use crate::run::CLUSTER_SIZE;
 
 /// The storage of the pages.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum ReplayStorage {
     /// Memory.
     #[default]
@@ -23,6 +24,7 @@ pub enum ReplayStorage {
 
 /// A file for the pages: one that an earlier replay created, or a new one.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct ReplayFile {
     /// The file or block device.
     pub path: PathBuf,
@@ -52,6 +54,7 @@ impl ReplayFile {
 
 /// A request to run a trace through the pool.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct ReplayRequest {
     /// The policies, which run one after the other, each in its own pool.
     pub policies: PolicySelection,

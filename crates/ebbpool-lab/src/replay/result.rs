@@ -12,6 +12,7 @@ use crate::run_result::RunResult;
 
 /// The replay of one policy: the fields of a run, and additional measurements.
 #[derive(Debug, Serialize, JsonSchema)]
+#[non_exhaustive]
 pub struct ReplayResult {
     /// The fields of a run.
     #[serde(flatten)]
@@ -88,6 +89,7 @@ pub(super) fn charge_alike(results: &mut [ReplayResult]) {
 
 /// Quantiles of the latency of calls, in µs.
 #[derive(Debug, Serialize, JsonSchema)]
+#[non_exhaustive]
 pub struct LatencyQuantiles {
     /// Half of the calls took at most this long.
     pub median: u64,
@@ -99,6 +101,7 @@ pub struct LatencyQuantiles {
 
 /// The number of waits of fixes, by their reason.
 #[derive(Debug, Serialize, JsonSchema)]
+#[non_exhaustive]
 pub struct WaitCounts {
     /// For a latch.
     pub latch: u64,
@@ -110,7 +113,7 @@ pub struct WaitCounts {
 
 impl LatencyQuantiles {
     /// The pool's quantiles, if it has any.
-    pub fn of(quantiles: Option<Quantiles>) -> Option<Self> {
+    pub(crate) fn of(quantiles: Option<Quantiles>) -> Option<Self> {
         let us = |time: Duration| u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
         quantiles.map(|quantiles| LatencyQuantiles {
             median: us(quantiles.median),
@@ -122,6 +125,7 @@ impl LatencyQuantiles {
 
 /// The activity of a pool between two moments.
 #[derive(Debug)]
+#[non_exhaustive]
 pub struct PoolActivity {
     /// Fixes that had to read their page, or had to wait for it.
     pub misses: u64,

@@ -11,8 +11,8 @@
 //! | what | where | how the script gets it |
 //! | --- | --- | --- |
 //! | colour, dash and shape of every policy | [`Mark`] | in the page's data, a mark for each policy |
-//! | the colours themselves, light and dark | [`Hue`], [`properties`] | as properties of the style sheet |
-//! | font, distances, sizes of marks | [`Layout`] | in the page's data |
+//! | the colours themselves, light and dark | `colours.rs` | as properties of the style sheet |
+//! | font, distances, sizes of marks | `layout.rs` | in the page's data |
 //! | scales, ticks and their texts | `axes.rs` | `axes.js` ports it; `axes.json` has cases that both must compute |
 //!
 //! Both draw the same things: a grid at round numbers, lines with dashes and marks, texts that leave each other room.
@@ -29,9 +29,9 @@ mod shapes;
 mod svg;
 mod text;
 
-pub use colours::{Hue, figure_colours, properties};
-pub(super) use layout::LAYOUT;
-pub use layout::Layout;
+pub use colours::figure_colours;
+pub(super) use colours::properties;
+pub(super) use layout::{LAYOUT, Layout};
 pub use marks::Mark;
 pub(super) use marks::marks_of;
 pub use picture::{Axis, DataPoint, DataSeries, Panel, Picture, PlotKind, Tick, Ticks};

@@ -6,7 +6,7 @@ use ebbpool_sim::{DeviceOutcome, Moment, SweepRow, TimeLine};
 use ebbpool_trace::stats::TraceStatistics;
 use serde::Serialize;
 
-use crate::advice::{advice, distance_to_informed, memory, sentence, usual_size};
+use crate::advice::{advice, distance_to_informed, sentence};
 use crate::compare::Comparison;
 use crate::dirty_end;
 use crate::lifetime;
@@ -297,8 +297,8 @@ fn cells(comparison: &Comparison) -> (Vec<ReportCell>, Vec<(&Arc<TimeLine>, &Pri
 
 /// What the device lives, in a sentence; `None` where that is not known.
 fn lifetime_sentence(comparison: &Comparison) -> Option<String> {
-    let size = usual_size(comparison);
-    let memory = memory(comparison, size);
+    let size = comparison.usual_size();
+    let memory = comparison.memory(size);
     lifetime::sentence(comparison, size, &memory)
         .or_else(|| lifetime::sentence_on_profile(comparison, size, &memory))
 }

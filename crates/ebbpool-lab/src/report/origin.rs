@@ -6,6 +6,7 @@ use maud::{Markup, html};
 
 /// What the foot of a report says about its making, as far as the caller knows it.
 #[derive(Clone, Debug, Default)]
+#[non_exhaustive]
 pub struct ReportOptions {
     /// The command that makes the same report, in one line.
     pub command: Option<String>,

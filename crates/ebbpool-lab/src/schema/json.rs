@@ -63,6 +63,7 @@ pub enum ResultShape {
 
 /// The schema of a command's JSON.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct ResultSchema {
     /// The command without `ebbpool`, such as `device replay`.
     pub command: &'static str,

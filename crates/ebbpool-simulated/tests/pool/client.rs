@@ -7,7 +7,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use ebbpool::storage::{FaultyDisk, PowerOff};
-use ebbpool::{ClassedPool, Log, Lsn, Pool, PoolError, PoolScan, ReadGuard, WriteGuard};
+use ebbpool::{
+    ClassedPool, CloseError, Log, Lsn, Pool, PoolError, PoolScan, ReadGuard, WriteGuard,
+};
 use ebbpool_simulation::{step, thread};
 
 use crate::case::{Case, Life, Step, When, class_of};
@@ -664,7 +666,7 @@ impl LifeState {
         let LifeState {
             pool, model, disk, ..
         } = self;
-        let pool = match pool.close() {
+        let pool = match pool.close().map_err(CloseError::into_parts) {
             _ if disk.is_off() => return Err(PowerIsOff),
             Ok(()) if !abandoned => return Ok(()),
             Err((pool, PoolError::Abandoned { page: named })) if abandoned && named == page => pool,
@@ -678,7 +680,7 @@ impl LifeState {
         }
         match pool.close() {
             Err(_) if disk.is_off() => Err(PowerIsOff),
-            Err((_, error)) => {
+            Err(error) => {
                 panic!("page {page} was discarded, and the pool cannot be closed: {error}")
             }
             Ok(()) => {

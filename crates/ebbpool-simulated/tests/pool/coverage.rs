@@ -5,7 +5,7 @@ use std::mem::discriminant;
 use std::sync::Arc;
 
 use ebbpool::Log;
-use ebbpool::policy::{Access, Capabilities, DynPolicy, PolicyEntry, registry};
+use ebbpool_policy::{Access, Capabilities, DynPolicy, PolicyEntry, registry};
 
 use crate::case::{Case, Kind};
 use crate::disk::{FaultLog, FaultRates};

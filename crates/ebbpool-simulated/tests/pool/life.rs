@@ -170,7 +170,7 @@ impl World {
                 match pool.close() {
                     Ok(()) => LifeState::durable(&model, before),
                     Err(_) if self.disk.is_off() => return Err(PowerIsOff),
-                    Err((_, error)) => {
+                    Err(error) => {
                         panic!("all clients have ended, and the pool cannot be closed: {error}")
                     }
                 }

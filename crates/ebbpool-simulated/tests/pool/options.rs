@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use ebbpool::policy::{UNKNOWN_CLASS, registry};
 use ebbpool::{Log, PageFormat, PoolOptions};
 use ebbpool_cost::{OperationCosts, Unit};
+use ebbpool_policy::{UNKNOWN_CLASS, registry};
 use ebbpool_simulation::Random;
 
 use crate::case::{Case, Kind, class_of};

@@ -1,6 +1,6 @@
 //! The policies that the simulation draws.
 
-use ebbpool::policy::{PolicySpec, registry};
+use ebbpool_policy::{PolicySpec, registry};
 use ebbpool_simulation::Random;
 
 /// Policies with which the pool does more than to evict one page after the other: half of the lives have one of these.

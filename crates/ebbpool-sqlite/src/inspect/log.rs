@@ -6,7 +6,9 @@ use std::io;
 use std::os::unix::fs::FileExt;
 
 use crate::code::{SqliteCode, SqliteResult};
-use crate::delta_log::{self, HEADER, Heads, PageDelta, RECORD, Record, SLOTS};
+use crate::delta_log::{self, Heads, PageDelta, Record};
+#[cfg(feature = "test-kit")]
+use crate::delta_log::{HEADER, RECORD, SLOTS};
 use crate::log_match::LogMatch;
 
 /// What `-ebb` holds.
@@ -144,7 +146,7 @@ pub(super) fn epoch_behind(file: &File, first: &[u8]) -> io::Result<Option<u32>>
 }
 
 /// Reads bytes as a log over a database of which `first` is the begin, and applies its sections to a page: for fuzzing.
-#[doc(hidden)]
+#[cfg(feature = "test-kit")]
 pub fn check_bytes_of_log(bytes: &[u8], first: &[u8]) -> DeltaLogSummary {
     let mut begin = vec![0; 1 << 16];
     let count = first.len().min(begin.len());
@@ -170,7 +172,7 @@ pub fn check_bytes_of_log(bytes: &[u8], first: &[u8]) -> DeltaLogSummary {
 
 /// The bytes with checksums that are right for a log of this form, where they have one: for fuzzing, which finds no
 /// checksum by chance.
-#[doc(hidden)]
+#[cfg(feature = "test-kit")]
 pub fn sealed_log(bytes: &[u8]) -> Vec<u8> {
     let mut bytes = bytes.to_vec();
     for at in SLOTS.map(|at| at as usize) {

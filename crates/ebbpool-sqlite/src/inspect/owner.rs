@@ -249,7 +249,7 @@ fn lock_of_line(line: &str) -> Option<bool> {
 }
 
 /// The bytes of a file in memory with this document: for tests, which have no process that says it.
-#[doc(hidden)]
+#[cfg(feature = "test-kit")]
 pub fn sealed_health(document: &str) -> Vec<u8> {
     crate::health::sealed(document.as_bytes())
 }

@@ -318,7 +318,7 @@ impl<'a> Life<'a> {
 
     /// Closes the pool.
     pub fn end(self) -> Result<(), LifeEnd> {
-        self.pool.close().map_err(|(_, error)| LifeEnd::from(error))
+        Ok(self.pool.close().map_err(PoolError::from)?)
     }
 }
 

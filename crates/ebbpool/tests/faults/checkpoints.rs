@@ -220,7 +220,7 @@ fn pool_with_log(disk: &FaultyDisk, end: Lsn) -> (Pool, Arc<LogWithEnd>) {
 /// In a thread of its own, so that a close that never ends fails the test.
 fn closed(pool: Pool) -> Result<(), PoolError> {
     let (sender, receiver) = channel();
-    std::thread::spawn(move || sender.send(pool.close().map_err(|(_, error)| error)));
+    std::thread::spawn(move || sender.send(pool.close().map_err(PoolError::from)));
     receiver
         .recv_timeout(Duration::from_secs(60))
         .expect("it ends")

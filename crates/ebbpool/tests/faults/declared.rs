@@ -4,11 +4,11 @@ use std::collections::{BTreeSet, VecDeque};
 use std::num::NonZeroU64;
 use std::sync::{Arc, Mutex};
 
-use ebbpool::policy::{
+use ebbpool::storage::FaultyDisk;
+use ebbpool_policy::{
     Access, BackgroundWrite, Capabilities, Costs, Frame, NextUse, Page, PageClass, Policy,
     RecordedRequest,
 };
-use ebbpool::storage::FaultyDisk;
 
 use crate::{PAGE, get, options, put};
 
@@ -114,7 +114,7 @@ fn a_pool_calls_what_an_own_policy_declares_and_nothing_else() {
         for page in 0..100 {
             assert_eq!(get(&pool, page).unwrap(), page as u8, "{declares:?}");
         }
-        pool.close().map_err(|(_, error)| error).unwrap();
+        pool.close().unwrap();
         *called.lock().unwrap()
     };
     let served = Capabilities::EVICTS_EARLY
@@ -258,7 +258,7 @@ fn no_write_is_lost_whatever_frames_an_own_policy_names() {
                 }
             }
         }
-        pool.close().map_err(|(_, error)| error).unwrap();
+        pool.close().unwrap();
         let pool = options(4).open(disk.pages("data", PAGE)).unwrap();
         for (page, byte) in (0..).zip(written) {
             assert_eq!(get(&pool, page).unwrap(), byte, "{seed}, page {page}");

@@ -234,7 +234,7 @@ fn a_failed_sync_poisons_the_pool_although_later_ones_would_succeed() {
         assert!(pool.stats().poisoned.is_some());
         assert_eq!(get(&pool, 0).unwrap(), 2, "reading goes on");
         assert_eq!(get(&pool, 9).unwrap(), 0, "reading goes on");
-        let (pool, error) = pool.close().unwrap_err();
+        let (pool, error) = pool.close().unwrap_err().into_parts();
         assert!(matches!(error, PoolError::Poisoned { .. }));
         drop(pool);
         assert_eq!(disk.counts().writes, writes, "it wrote on");
@@ -355,7 +355,7 @@ fn if_a_page_cannot_be_written_another_one_is_evicted() {
                 }
                 // The other page of the two can be written.
                 assert_eq!(refused, if forever { 3 } else { 0 });
-                pool.close().map_err(|(_, error)| error).unwrap();
+                pool.close().unwrap();
                 restarted(&disk, n);
                 let pool = self::pool(&disk, 2);
                 (0..8).for_each(|page| assert_eq!(get(&pool, page).unwrap(), page as u8 + 1));

@@ -56,7 +56,7 @@ fn a_policy_that_fails_is_replaced_and_no_page_is_lost() {
         for page in 1..100 {
             assert_eq!(get(&pool, page).unwrap(), page as u8);
         }
-        pool.close().map_err(|(_, error)| error).unwrap();
+        pool.close().unwrap();
     }
 }
 

@@ -195,9 +195,9 @@ fn a_page_that_a_panic_left_half_changed_is_neither_read_nor_written() {
     let checkpoint = pool.checkpoint();
     assert!(matches!(checkpoint, Err(PoolError::Abandoned { page: 0 })));
     assert_eq!(pool.stats().dirty, 1);
-    let Err((pool, PoolError::Abandoned { page: 0 })) = pool.close() else {
-        panic!("the pool closed although a page is abandoned");
-    };
+    let error = pool.close().expect_err("a page is abandoned");
+    assert!(matches!(error.error(), PoolError::Abandoned { page: 0 }));
+    let pool = error.into_pool();
     pool.discard(0).unwrap();
     assert_eq!(get(&pool, 0).unwrap(), 1);
     pool.checkpoint().unwrap();

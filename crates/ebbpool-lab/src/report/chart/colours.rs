@@ -119,7 +119,7 @@ pub(super) fn dark_classes() -> String {
     css
 }
 
-/// The colours of the pictures in a page that has [`properties`]: they follow the page's appearance. The pictures
+/// The colours of the pictures in a page that has `properties`: they follow the page's appearance. The pictures
 /// carry the light ones as attributes, as those that are files.
 pub fn figure_colours() -> String {
     let mut css = String::new();

@@ -1,0 +1,7 @@
+//! Policies from outside the registry: a [`GuestPolicy`] in a request makes a [`Policy`] for each number of frames.
+
+pub use ebbpool_policy::{
+    Access, Capabilities, Costs, Frame, Gauges, Ghost, Lists, MOST_GHOSTS, Page, PageClass, Policy,
+    UNKNOWN_CLASS,
+};
+pub use ebbpool_sim::{GuestEngine, GuestHost, GuestPolicy};
