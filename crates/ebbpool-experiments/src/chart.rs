@@ -12,7 +12,7 @@ use super::format::{AxisScale, Experiment, Figure, POLICY, REFERENCES, WORKLOAD}
 use super::metric::Metric;
 use super::point::Point;
 use super::ranking::times_worse;
-use super::seeds::Estimate;
+use super::seeds::MeanEstimate;
 
 /// Values of the x axis that each have a tick.
 const MOST_TICKS: usize = 9;
@@ -333,7 +333,7 @@ fn value(
         (None, None) => point.samples(metric),
     };
     let x = across.position(point.get(&figure.x)?)?;
-    let Estimate { mean, half_width } = Estimate::of(&samples?)?;
+    let MeanEstimate { mean, half_width } = MeanEstimate::of(&samples?)?;
     Some(DataPoint {
         x,
         y: mean,

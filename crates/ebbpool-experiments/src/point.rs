@@ -5,7 +5,7 @@ use ebbpool_sim::Moment;
 use super::format::{POLICY, WORKLOAD};
 use super::metric::{Metric, Values};
 use super::plan::PointCoordinates;
-use super::seeds::Estimate;
+use super::seeds::MeanEstimate;
 
 /// The result of a policy at one combination of workload and parameters.
 #[derive(Clone, Debug)]
@@ -87,7 +87,7 @@ impl Point {
 
     /// Half of the confidence interval of a metric's mean, if the metric depends on random numbers.
     pub(crate) fn half_width(&self, metric: Metric) -> Option<f64> {
-        Estimate::of(&self.samples(metric)?)?.half_width
+        MeanEstimate::of(&self.samples(metric)?)?.half_width
     }
 
     /// The results of `compare` on this point's value and that of another, seed by seed.

@@ -8,7 +8,7 @@ use super::format::{Experiment, Ranking};
 use super::metric::Metric;
 use super::plan::PointCoordinates;
 use super::point::Point;
-use super::seeds::{self, Estimate, geometric_mean};
+use super::seeds::{self, MeanEstimate, geometric_mean};
 use super::study::ExperimentResult;
 
 /// The table of a ranking, with the best policy first.
@@ -116,7 +116,7 @@ fn row(
     columns: Option<&(String, Vec<String>)>,
 ) -> Option<RankingRow> {
     let of_all = geometric_mean(ratios.iter().map(|(samples, _)| samples.as_slice()))?;
-    let mean = |(samples, place): &Ratios| Some((Estimate::of(samples)?.mean, place.says()));
+    let mean = |(samples, place): &Ratios| Some((MeanEstimate::of(samples)?.mean, place.says()));
     let worst = ratios.iter().filter_map(mean);
     let (worst, worst_at) = worst.max_by(|a, b| a.0.total_cmp(&b.0))?;
     let of_column = |name: &str, value: &str| {

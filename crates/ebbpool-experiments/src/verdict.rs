@@ -18,7 +18,7 @@ use super::metric::Metric;
 use super::ordered::Text;
 use super::plan::PointCoordinates;
 use super::point::Point;
-use super::seeds::{self, Estimate, Stated};
+use super::seeds::{self, MeanEstimate, Stated};
 
 /// The verdict on a claim.
 #[derive(
@@ -270,14 +270,14 @@ struct ClaimFinding {
 struct PolicyComparison<'a> {
     /// The result of the comparison for each seed.
     samples: Vec<f64>,
-    mean: Estimate,
+    mean: MeanEstimate,
     place: &'a PointCoordinates,
 }
 
 impl<'a> PolicyComparison<'a> {
     fn new(samples: Vec<f64>, place: &'a PointCoordinates) -> Option<Self> {
         Some(PolicyComparison {
-            mean: Estimate::of(&samples)?,
+            mean: MeanEstimate::of(&samples)?,
             samples,
             place,
         })

@@ -12,7 +12,7 @@ use crate::policy_selection::BASELINE;
 use crate::pricing::Pricing;
 use crate::run_result::RunResult;
 use crate::schema::result_row;
-use crate::statistics::{Estimate, FEWEST_UNITS, Resampling};
+use crate::statistics::{FEWEST_UNITS, MeanEstimate, Resampling};
 
 /// The traces of a comparison. Those that a generator makes from several seeds stand beside each other.
 #[derive(Clone, Debug)]
@@ -136,10 +136,10 @@ impl<'a> SeedMeans<'a> {
     }
 
     /// The bill per reference of a policy at the price and the size of these indices; `None` if one is missing.
-    pub fn bill(&self, (pricing, policy, size): (usize, usize, usize)) -> Option<Estimate> {
+    pub fn bill(&self, (pricing, policy, size): (usize, usize, usize)) -> Option<MeanEstimate> {
         let bills = self.comparisons.iter();
         let bills = bills.map(|one| Some(result(one, (pricing, policy, size))?.cost));
-        Estimate::of(&bills.collect::<Option<Vec<f64>>>()?)
+        MeanEstimate::of(&bills.collect::<Option<Vec<f64>>>()?)
     }
 }
 

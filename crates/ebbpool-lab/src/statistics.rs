@@ -14,14 +14,14 @@ const RESAMPLES: usize = 10_000;
 
 /// A mean over samples.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Estimate {
+pub struct MeanEstimate {
     /// The mean.
     pub mean: f64,
     /// Half of the 95 % confidence interval by Student's t; `None` for a figure that does not depend on random numbers.
     pub half_width: Option<f64>,
 }
 
-impl Estimate {
+impl MeanEstimate {
     /// The estimate from one sample for each seed, or from a single sample of a figure that does not depend on
     /// random numbers. `None` without a sample.
     pub fn of(samples: &[f64]) -> Option<Self> {
@@ -29,7 +29,7 @@ impl Estimate {
         let mean = samples.iter().sum::<f64>() / count;
         match samples {
             [] => None,
-            [one] => Some(Estimate {
+            [one] => Some(MeanEstimate {
                 mean: *one,
                 half_width: None,
             }),
@@ -37,7 +37,7 @@ impl Estimate {
                 let squares = samples.iter().map(|sample| (sample - mean).powi(2));
                 let deviation = (squares.sum::<f64>() / (count - 1.0)).sqrt();
                 let quantile = StudentsT::ppf(0.5 + CONFIDENCE / 2.0, count - 1.0);
-                Some(Estimate {
+                Some(MeanEstimate {
                     mean,
                     half_width: Some(quantile * deviation / count.sqrt()),
                 })
@@ -109,24 +109,24 @@ mod tests {
     #[test]
     fn intervals_are_those_of_students_t() {
         // Mean 3, deviation sqrt(2.5), t with 4 degrees of freedom 2.7764.
-        let five = Estimate::of(&[1.0, 2.0, 3.0, 4.0, 5.0]).expect("an estimate");
+        let five = MeanEstimate::of(&[1.0, 2.0, 3.0, 4.0, 5.0]).expect("an estimate");
         assert_eq!(five.mean, 3.0);
         let half = five.half_width.expect("an interval");
         assert!((half - 1.9632).abs() < 1e-3, "{half}");
         // t with 1 and with 9 degrees of freedom: 12.706 and 2.2622.
-        let two = Estimate::of(&[1.0, 3.0]).and_then(|two| two.half_width);
+        let two = MeanEstimate::of(&[1.0, 3.0]).and_then(|two| two.half_width);
         assert!(
             two.is_some_and(|half| (half - 12.706).abs() < 1e-2),
             "{two:?}"
         );
         let ten: Vec<f64> = (0..10).map(f64::from).collect();
-        let ten = Estimate::of(&ten).and_then(|ten| ten.half_width);
+        let ten = MeanEstimate::of(&ten).and_then(|ten| ten.half_width);
         let expected = 2.2622 * (82.5_f64 / 9.0).sqrt() / 10_f64.sqrt();
         assert!(
             ten.is_some_and(|half| (half - expected).abs() < 1e-3),
             "{ten:?}"
         );
-        assert_eq!(Estimate::of(&[]), None);
+        assert_eq!(MeanEstimate::of(&[]), None);
     }
 
     /// Of normal samples, the interval contains the mean about as often as it says, with few units and with many.

@@ -4,7 +4,7 @@ use super::rules::of_share;
 use super::{ClaimFinding, ClaimJudge, GuestFinding, SAME, Verdict};
 use crate::format::{BestCheck, Cases, RankCheck};
 use crate::point::Point;
-use crate::seeds::{Estimate, Stated};
+use crate::seeds::{MeanEstimate, Stated};
 
 /// Whether a claim on an order holds at one point.
 struct OrderAtPoint<'a> {
@@ -203,7 +203,7 @@ impl<'a> ClaimJudge<'a> {
     fn exception_text(&self, first: &Point, second: &Point) -> String {
         let improvement = |value, other| self.metric.improvement(value, other);
         let samples = second.compared(first, self.metric, improvement);
-        let estimate = samples.as_deref().and_then(Estimate::of);
+        let estimate = samples.as_deref().and_then(MeanEstimate::of);
         let estimate = estimate.filter(|by| by.half_width.is_some());
         let by = estimate.map(|by| format!(", which is {} better", by.text(" %")));
         format!(

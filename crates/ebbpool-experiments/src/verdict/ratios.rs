@@ -4,7 +4,7 @@ use super::rules::{of_limit, of_share};
 use super::{ClaimFinding, ClaimJudge, PolicyComparison};
 use crate::format::{FixedCheck, RatioAggregate, RatioCheck};
 use crate::ranking::times_worse;
-use crate::seeds::{self, Estimate, Stated};
+use crate::seeds::{self, MeanEstimate, Stated};
 
 impl ClaimJudge<'_> {
     pub(super) fn ratio(&self, it: &RatioCheck) -> Option<ClaimFinding> {
@@ -72,7 +72,7 @@ impl ClaimJudge<'_> {
         };
         let all = rivals.into_iter().filter_map(against);
         let (next, rival) = all.max_by(|a, b| a.0.mean.total_cmp(&b.0.mean))?;
-        let better = Estimate {
+        let better = MeanEstimate {
             mean: 100.0 * (1.0 - next.mean),
             half_width: next.half_width.map(|half| 100.0 * half),
         };
@@ -91,7 +91,7 @@ impl ClaimJudge<'_> {
 }
 
 /// A ratio as a text, with three decimals.
-fn ratio_text(ratio: Estimate) -> String {
+fn ratio_text(ratio: MeanEstimate) -> String {
     format!(
         "{:.3}{}",
         ratio.mean,

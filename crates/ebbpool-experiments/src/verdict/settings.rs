@@ -6,7 +6,7 @@ use crate::format::{GreatestCheck, MoreCheck, TimesCheck};
 use crate::metric::Metric;
 use crate::ordered::Text;
 use crate::point::Point;
-use crate::seeds::{self, Estimate, Stated};
+use crate::seeds::{self, MeanEstimate, Stated};
 
 impl ClaimJudge<'_> {
     /// How many times as good one setting is as another: the mean over the policies there, over their mean here. With a range of
@@ -22,7 +22,7 @@ impl ClaimJudge<'_> {
                 true => to / from,
                 false => from / to,
             };
-            Estimate::of(&paired(from, to).map(of_seed).collect::<Vec<f64>>())
+            MeanEstimate::of(&paired(from, to).map(of_seed).collect::<Vec<f64>>())
         };
         if let Some([low, high]) = it.percent {
             let percents: Option<Vec<f64>> = pairs
