@@ -662,10 +662,10 @@ fn ebb_after_a_long_calm() {
     }
 }
 
-/// A page that no one needs any more is evicted soon, so that the others fit: else each would evict the one needed next.
+/// A page that is not referenced any more is evicted soon, so that the others fit: else each would evict the next one.
 #[test]
 fn ebb_gives_up_a_page_in_whose_place_a_loop_would_fit() {
-    // Of two frames, one that is kept in vain is half of the pool, and it takes a while to learn that it is.
+    // With two frames a page that stays in vain takes half of the pool until ebb has learned that.
     for frames in (3..24).chain([32, 48, 64]) {
         for asymmetry in [1.0, 4.0, 32.0] {
             let bill = |spec| {
