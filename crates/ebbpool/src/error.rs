@@ -142,7 +142,7 @@ pub enum PoolError {
 pub enum OptionsError {
     /// There is no such policy or parameter.
     #[error(transparent)]
-    Policy(#[from] SpecError),
+    Policy(Box<SpecError>),
     /// The policy needs to know the future.
     #[error("{policy} needs to know future references, and a pool does not know them")]
     Offline {
@@ -230,6 +230,12 @@ pub enum OptionsError {
     },
 }
 
+impl From<SpecError> for OptionsError {
+    fn from(error: SpecError) -> OptionsError {
+        OptionsError::Policy(Box::new(error))
+    }
+}
+
 /// Why a pool could not be closed, and the pool: its dirty pages are nowhere else.
 ///
 /// `?` drops the pool where a function returns [`PoolError`] or any error.
@@ -237,11 +243,12 @@ pub enum OptionsError {
 #[error("the pool cannot be closed: {source}")]
 pub struct CloseError {
     pool: Pool,
-    source: PoolError,
+    source: Box<PoolError>,
 }
 
 impl CloseError {
     pub(crate) fn new(pool: Pool, source: PoolError) -> CloseError {
+        let source = Box::new(source);
         CloseError { pool, source }
     }
 
@@ -257,14 +264,14 @@ impl CloseError {
 
     /// The pool, open as before, and why it could not be closed.
     pub fn into_parts(self) -> (Pool, PoolError) {
-        (self.pool, self.source)
+        (self.pool, *self.source)
     }
 }
 
 /// Drops the pool.
 impl From<CloseError> for PoolError {
     fn from(error: CloseError) -> PoolError {
-        error.source
+        *error.source
     }
 }
 

@@ -145,7 +145,7 @@ impl PoolOptions {
     /// If there is no such policy, if it needs to know the future, or if its parameters ask for checkpoints, which a pool makes
     /// itself.
     pub fn policy(mut self, spec: &str) -> Result<Self, PoolError> {
-        let spec: PolicySpec = spec.parse().map_err(OptionsError::Policy)?;
+        let spec: PolicySpec = spec.parse().map_err(OptionsError::from)?;
         let policy = spec.to_string();
         if !spec.online() {
             return Err(OptionsError::Offline { policy }.into());
