@@ -13,7 +13,7 @@
 //!
 //! log.append(b"begin")?;
 //! log.sync()?;
-//! let mut writes = [1, 2].map(|page| Write { page, buffer: &[7; 4096], outcome: Ok(()) });
+//! let mut writes = [1, 2].map(|page| Write::new(page, &[7; 4096]));
 //! data.write(&mut writes);
 //! assert!(writes[0].outcome.is_ok() && writes[1].outcome.is_err());
 //! data.sync()?;
