@@ -11,6 +11,7 @@ __all__ = [
     "Table",
     "Trace",
     "advise",
+    "best",
     "bound",
     "build_identity",
     "canonical_policies",
