@@ -1,7 +1,5 @@
 //! The results of a comparison in sentences.
 
-use ebbpool_policy::PolicySpec;
-
 use crate::best::{BestPolicy, Bills};
 use crate::compare::{Comparison, PriceBlock};
 use crate::numbers::{self, digits, less_or_more};
@@ -160,12 +158,6 @@ pub fn distance_to_informed(comparison: &Comparison) -> Option<String> {
 fn best_of(comparison: &Comparison, cells: &[Vec<Option<f64>>]) -> Option<BestPolicy> {
     let online = &comparison.online;
     Bills { online, cells }.best()
-}
-
-/// True if a policy of that name knows nothing of the future.
-pub(crate) fn is_online(policy: &str) -> bool {
-    let spec: Option<PolicySpec> = policy.parse().ok();
-    spec.is_none_or(|spec| spec.online())
 }
 
 /// A policy's bills over those of another, which are not 0; `None` if one of them is missing, or there is none.

@@ -212,12 +212,11 @@ impl Comparison {
             let whole = result.filter(|result| result.failed.is_none());
             whole.map(|result| result.cost)
         };
-        let cell =
-            |block: &PriceBlock, size: usize| block.rows().map(|row| bill(row[size])).collect();
-        let sizes = 0..self.sizes.len();
-        let cells = blocks
-            .iter()
-            .flat_map(|block| sizes.clone().map(move |size| cell(block, size)));
+        let cells = blocks.iter().flat_map(|block| {
+            let rows: Vec<_> = block.rows().collect();
+            let cell = move |size: usize| rows.iter().map(|row| bill(row[size])).collect();
+            (0..self.sizes.len()).map(cell)
+        });
         cells.collect()
     }
 

@@ -1,8 +1,7 @@
 //! How much the treatment of the pages that are dirty at the end of a trace decides.
 
-use ebbpool_sim::AtEnd;
+use ebbpool_sim::{AtEnd, SimPolicy};
 
-use crate::advice::is_online;
 use crate::compare::Comparison;
 use crate::curve::{CurveRow, CurveStudy};
 use crate::numbers::{less_or_more, rounded};
@@ -14,6 +13,8 @@ const NOTABLE: f64 = 0.02;
 /// A bill, and what it would be with the other treatment.
 struct BillEitherWay<'a> {
     policy: &'a str,
+    /// The policy knows nothing of the future.
+    online: bool,
     /// The price and the memory size in words; bills with the same ones are compared.
     at: String,
     cost: f64,
@@ -61,7 +62,7 @@ pub fn of_comparison(comparison: &Comparison) -> Option<String> {
     let at_end = comparison.finished().next()?.at_end?;
     let mut bills = Vec::new();
     for block in comparison.blocks() {
-        for row in block.rows() {
+        for (row, &online) in block.rows().zip(&comparison.online) {
             for (size, result) in comparison.sizes.iter().zip(row) {
                 let Some(result) = result.filter(|result| result.failed.is_none()) else {
                     continue;
@@ -72,6 +73,7 @@ pub fn of_comparison(comparison: &Comparison) -> Option<String> {
                 };
                 bills.push(BillEitherWay {
                     policy: &result.policy,
+                    online,
                     at: match &block.pricing.device_name {
                         Some(_) => memory,
                         None => format!("R={} and {memory}", block.pricing.label()),
@@ -90,6 +92,8 @@ pub fn of_comparison(comparison: &Comparison) -> Option<String> {
 pub fn of_run(result: &RunResult) -> Option<String> {
     let bill = BillEitherWay {
         policy: &result.policy,
+        // A single run is compared with no other policy.
+        online: true,
         at: format!("{} frames", result.frames),
         cost: result.cost,
         otherwise: result.cost_otherwise(),
@@ -101,11 +105,19 @@ pub fn of_run(result: &RunResult) -> Option<String> {
 /// The same of the curves of a study.
 pub fn of_study(study: &CurveStudy) -> Option<String> {
     let rows = study.rows();
+    let online = |name: &str| {
+        let named = study
+            .policies
+            .iter()
+            .find(|policy| policy.to_string() == name);
+        named.is_none_or(SimPolicy::online)
+    };
     let bills: Vec<BillEitherWay> = rows
         .iter()
         .filter(|row| row.target.is_none())
         .map(|row| BillEitherWay {
             policy: &row.policy,
+            online: online(&row.policy),
             at: format!("{} frames", row.frames),
             cost: row.cost,
             otherwise: cost_otherwise(row),
@@ -138,7 +150,7 @@ fn sentence(at_end: &str, bills: &[BillEitherWay]) -> Option<String> {
         true => AtEnd::Free,
         false => AtEnd::Flush,
     };
-    let online: Vec<&BillEitherWay> = bills.iter().filter(|bill| is_online(bill.policy)).collect();
+    let online: Vec<&BillEitherWay> = bills.iter().filter(|bill| bill.online).collect();
     let largest = online
         .iter()
         .max_by(|a, b| a.change().total_cmp(&b.change()))?;
@@ -180,6 +192,7 @@ mod tests {
     fn bill<'a>(policy: &'a str, at: &str, cost: f64, otherwise: f64) -> BillEitherWay<'a> {
         BillEitherWay {
             policy,
+            online: policy != "belady",
             at: at.into(),
             cost,
             otherwise,

@@ -1,27 +1,29 @@
-//! Leaves out malformed lines, up to a limit.
+//! What readings of a trace leave out or find only at its end, for notes.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::error::TraceError;
 
-/// The lines left out so far: their number, and what was wrong with the first.
+/// The lines left out so far: their number, and what was wrong with the first; and notes on what was found at the end.
 #[derive(Debug, Default)]
 pub(crate) struct LeftOutLines {
     count: u64,
     first: String,
+    at_end: Vec<String>,
 }
 
 impl LeftOutLines {
-    /// A note for the user; `None` if nothing was left out.
-    pub(crate) fn note(&self) -> Option<String> {
-        match self.count {
+    /// Notes for the user.
+    pub(crate) fn notes(&self) -> Vec<String> {
+        let left_out = match self.count {
             0 => None,
             1 => Some(format!("left out 1 bad line: {}", self.first)),
             count => Some(format!(
                 "left out {count} bad lines, the first: {}",
                 self.first
             )),
-        }
+        };
+        left_out.into_iter().chain(self.at_end.clone()).collect()
     }
 }
 
@@ -41,6 +43,14 @@ impl BadLines {
             allowed,
             count: Arc::default(),
             most: Arc::clone(most),
+        }
+    }
+
+    /// Notes, once, what a reading found at the end of a part.
+    pub(crate) fn note_at_end(&self, note: String) {
+        let mut most = lock(&self.most);
+        if !most.at_end.contains(&note) {
+            most.at_end.push(note);
         }
     }
 

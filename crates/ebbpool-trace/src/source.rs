@@ -434,9 +434,9 @@ impl Source {
     }
 
     /// Notes that arise only while reading, for standard error: bad lines that were left
-    /// out, by the reading that got furthest.
+    /// out, by the reading that got furthest, and a word for writes that no line has.
     pub fn late_notes(&self) -> Vec<String> {
-        let own = lock(&self.0.left_out).note();
+        let own = lock(&self.0.left_out).notes();
         let bases = self.0.parts.iter().filter_map(|part| match &part.origin {
             PartOrigin::Generator(named) => named.generator.base(),
             PartOrigin::Nested(source) => Some(source),

@@ -243,6 +243,40 @@ fn csv_that_is_refused() {
 }
 
 #[test]
+fn a_word_for_writes_that_no_line_has_is_noted_at_the_end() {
+    let scratch = Scratch::new();
+    let long = "z".repeat(1000);
+    let path = scratch.file(
+        "w.csv",
+        format!("blk,op\n1,w\n2,r\n3,r\n4,\x1bq\n5,{long}\n"),
+    );
+    let noted = |columns: &str, limit| {
+        let with = ReadOptions {
+            limit,
+            ..options(columns, 0)
+        };
+        let source = Source::parse_with(&path, &with).unwrap();
+        assert_eq!(source.late_notes(), [""; 0]);
+        for _ in 0..2 {
+            read_from(&source, 2).unwrap();
+        }
+        source.late_notes()
+    };
+    let notes = noted("page=blk,write=op:W|write", None);
+    assert_eq!(notes.len(), 1, "{notes:?}");
+    let text = "all references are reads, since no line has 'W', 'write' in column 'op'; the first words there are 'w', 'r', ";
+    assert!(notes[0].contains(text), "{notes:?}");
+    assert!(
+        notes[0].len() < 300 && !notes[0].contains('\x1b'),
+        "{notes:?}"
+    );
+    // The rest of the file may have it.
+    assert_eq!(noted("page=blk,write=op:W", Some(2)), [""; 0]);
+    assert_eq!(noted("page=blk,write=op:w", None), [""; 0]);
+    assert_eq!(noted("page=blk,write=op:W|w", None), [""; 0]);
+}
+
+#[test]
 fn bad_lines_are_left_out_up_to_a_number() {
     let scratch = Scratch::new();
     let csv = scratch.file("g.csv", "page,write\n1,R\nx,R\n2,?\n3,W\n4\n5,W\n");

@@ -7,6 +7,7 @@
 mod classes;
 
 use std::io::{self, Read, Write};
+use std::mem;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -192,11 +193,41 @@ enum PageFields {
 }
 
 /// The field that says whether a record writes.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 enum WriteField {
+    #[default]
     Never,
     Word(CsvField),
-    OneOf(CsvField, Vec<Vec<u8>>),
+    OneOf(CsvField, WriteWords),
+}
+
+/// The words of the user that mean a write.
+#[derive(Debug)]
+struct WriteWords {
+    words: Vec<Vec<u8>>,
+    /// True once a record had one of them.
+    is_found: bool,
+    /// Some of the other words, for a note should none be found.
+    others: Vec<Vec<u8>>,
+}
+
+impl WriteWords {
+    /// Others that a note names.
+    const MOST_OTHERS: usize = 4;
+
+    fn have(&mut self, word: &[u8]) -> bool {
+        const LONGEST: usize = 64;
+        let is_write = self.words.iter().any(|write| write == word);
+        self.is_found |= is_write;
+        let word = &word[..word.len().min(LONGEST)];
+        if !self.is_found
+            && self.others.len() < Self::MOST_OTHERS
+            && !self.others.iter().any(|other| other == word)
+        {
+            self.others.push(word.to_vec());
+        }
+        is_write
+    }
 }
 
 struct CsvDecoder {
@@ -384,8 +415,12 @@ impl<'a> Header<'a> {
                 WriteField::Word(self.field(&column)?)
             }
             Some(WriteColumn { column, values }) => {
-                let values = values.into_iter().map(String::into_bytes).collect();
-                WriteField::OneOf(self.field(&column)?, values)
+                let words = WriteWords {
+                    words: values.into_iter().map(String::into_bytes).collect(),
+                    is_found: false,
+                    others: Vec::new(),
+                };
+                WriteField::OneOf(self.field(&column)?, words)
             }
         })
     }
@@ -487,12 +522,32 @@ impl PageFields {
 }
 
 impl WriteField {
-    fn of<'a>(&self, record: &'a ByteRecord) -> Result<bool, BadField<'a>> {
+    /// A note if records had words, and none of them means a write. Upper and lower case differ.
+    fn note(&self, label: &str) -> Option<String> {
+        let WriteField::OneOf(field, words) = self else {
+            return None;
+        };
+        if words.is_found || words.others.is_empty() {
+            return None;
+        }
+        let quoted = |words: &[Vec<u8>]| {
+            let words: Vec<String> = words.iter().map(|word| quoted(word)).collect();
+            words.join(", ")
+        };
+        Some(format!(
+            "{label}: all references are reads, since no line has {} in column '{}'; the first words there are {}",
+            quoted(&words.words),
+            one_line(&field.name),
+            quoted(&words.others)
+        ))
+    }
+
+    fn of<'a>(&mut self, record: &'a ByteRecord) -> Result<bool, BadField<'a>> {
         match self {
             WriteField::Never => Ok(false),
-            WriteField::OneOf(field, values) => {
+            WriteField::OneOf(field, words) => {
                 let text = record.get(field.at).unwrap_or_default().trim_ascii();
-                Ok(values.iter().any(|value| value == text))
+                Ok(words.have(text))
             }
             WriteField::Word(field) => {
                 const WRITE: [&str; 4] = ["true", "1", "w", "write"];
@@ -546,15 +601,16 @@ impl CsvDecoder {
 
     /// The request of the current record.
     fn request(&mut self) -> Result<Option<ForeignRequest>, TraceError> {
-        let mut classes = self.classes.take();
-        let request = self.request_of(classes.as_mut());
-        self.classes = classes;
+        let (mut classes, mut writes) = (self.classes.take(), mem::take(&mut self.writes));
+        let request = self.request_of(classes.as_mut(), &mut writes);
+        (self.classes, self.writes) = (classes, writes);
         request
     }
 
     fn request_of(
         &self,
         classes: Option<&mut ClassField>,
+        writes: &mut WriteField,
     ) -> Result<Option<ForeignRequest>, TraceError> {
         let wrong = |(expected, found): BadField| TraceError::Line {
             file: self.label.clone(),
@@ -568,7 +624,7 @@ impl CsvDecoder {
             return Err(wrong((expected, found.as_bytes())));
         }
         let pages = self.pages.of(&self.record).map_err(wrong)?;
-        let write = self.writes.of(&self.record).map_err(wrong)?;
+        let write = writes.of(&self.record).map_err(wrong)?;
         let class = match classes {
             Some(field) => field.of(&self.record).map_err(wrong)?,
             None => 0,
@@ -592,6 +648,9 @@ impl Decode for CsvDecoder {
                 continue;
             }
             if !self.next()? {
+                if let Some(note) = self.writes.note(&self.label) {
+                    self.bad_lines.note_at_end(note);
+                }
                 break;
             }
             match self.request() {
