@@ -192,7 +192,7 @@ mod tests {
     fn bill<'a>(policy: &'a str, at: &str, cost: f64, otherwise: f64) -> BillEitherWay<'a> {
         BillEitherWay {
             policy,
-            online: policy != "belady",
+            online: !policy.ends_with("belady"),
             at: at.into(),
             cost,
             otherwise,
