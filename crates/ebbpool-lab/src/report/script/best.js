@@ -51,9 +51,10 @@ function bestSection(choice) {
     const amount = bytes === null ? null : element("span", {}, written.bytes(bytes));
     return element("th", { scope: "col" }, share, amount, element("span", {}, written.count(frames)));
   });
+  const rivals = trace.offline.length === 0 ? "The policy" : "The policy that does not know the future";
   const caption = trace.hasBaseline
-    ? `The policy with the least ${trace.bill_unit.name}, and what it saves against ${report.baseline}`
-    : `The policy with the least ${trace.bill_unit.name}, and what that is`;
+    ? `${rivals} with the least ${trace.bill_unit.name}, and what it saves against ${report.baseline}`
+    : `${rivals} with the least ${trace.bill_unit.name}, and what that is`;
   const corner = element("td", {}, element("span", {}, "frames"));
   const map = element("table", { class: "map" });
   // Each field has room for a name.
