@@ -23,7 +23,7 @@
 //! referenced together, a policy by blocks uses information that ebb ignores; where a miss costs
 //! little more than the computing, a policy of one list computes less.
 //!
-//! *What it costs.* A hit touches one record of 32 bytes and a few kilobytes of tables. A miss
+//! *What it costs.* A hit touches one record of 20 bytes and a few kilobytes of tables. A miss
 //! compares 8 candidates and those of 32 frames that are due for review, looks up a ghost or a count, and sometimes
 //! learns a row of the tables, which take 0.6 megabytes. A reference costs a hash of the page number, by which it is in
 //! the sample or not; in a pool of at most 128 frames every page is. Nothing is allocated after `new`.
@@ -82,12 +82,17 @@ pub struct Ebb {
     incoming: Option<(PageRecord, bool)>,
     /// References so far.
     now: u64,
+    /// When ages were last shortened.
+    shortened_at: u64,
     /// R, the write cost in units of the read cost; finite.
     asymmetry: f32,
 }
 
 /// The clock stops here for hits that are left out, whatever number of them a driver reports.
 const LATEST: u64 = 1 << 62;
+/// Ages are shortened to this, so often that times modulo 2^32 are enough to tell them apart. All are of one bucket from half of
+/// this on.
+const LONGEST_AGE: u64 = 1 << 30;
 
 /// R, as far as single precision reaches.
 fn asymmetry(costs: Costs) -> f32 {
@@ -195,6 +200,7 @@ impl RegisteredPolicy for Ebb {
             class: UNKNOWN_CLASS,
             incoming: None,
             now: 0,
+            shortened_at: 0,
             asymmetry: asymmetry(Costs::default()),
         }
     }
@@ -227,6 +233,29 @@ impl Ebb {
         self.duel.reference(record, access, values, self.asymmetry);
     }
 
+    /// Counts a reference.
+    #[inline]
+    fn tick(&mut self) {
+        self.now += 1;
+        if self.now - self.shortened_at >= LONGEST_AGE {
+            self.advance(self.now);
+        }
+    }
+
+    /// Moves the clock to `then`, shortens ages and makes all frames due.
+    #[cold]
+    #[inline(never)]
+    fn advance(&mut self, then: u64) {
+        let residents = self.residents.iter_mut();
+        let incoming = self.incoming.iter_mut().map(|(record, _)| record);
+        for record in residents.chain(self.ghosts.records_mut()).chain(incoming) {
+            record.history.advance(self.now, then, LONGEST_AGE);
+        }
+        self.duel.advance(self.now, then, LONGEST_AGE);
+        self.reviews.make_all_due(then);
+        (self.now, self.shortened_at) = (then, then);
+    }
+
     /// The candidate of least value. The policy computes only values that would be the least, and removes candidates
     /// that may not be evicted when it comes to them.
     #[inline]
@@ -241,7 +270,7 @@ impl Ebb {
                 self.candidates.remove(at);
                 continue;
             }
-            let value = PageValue::new(values.of(history), history.referenced_at);
+            let value = values.ranked(history);
             if value == known {
                 return Some(frame);
             }
@@ -252,7 +281,6 @@ impl Ebb {
     /// Searches the next frames for candidates that are due for review.
     #[inline]
     fn search(&mut self, may_evict: impl Fn(Frame) -> bool) {
-        self.reviews.begin_search(self.now);
         let values = self.learned.values(self.now, self.asymmetry);
         let values = values.led_by(self.duel.leader());
         let mut weakest = self.candidates.weakest();
@@ -265,9 +293,9 @@ impl Ebb {
                     continue;
                 }
                 let (value, limit) = (values.of(history), weakest.value.alone());
-                let age = self.now - history.referenced_at;
+                let age = history.age(self.now);
                 self.reviews.put_off(frame, value, limit, age, self.now);
-                let value = PageValue::new(value, history.referenced_at);
+                let value = PageValue::new(value, history.referenced_at());
                 if history.has(CANDIDATE) {
                     self.candidates.revalue_frame(frame, value);
                     weakest = self.candidates.weakest();
@@ -329,7 +357,7 @@ impl Policy for Ebb {
 
     #[inline]
     fn hit(&mut self, frame: Frame, access: Access) {
-        self.now += 1;
+        self.tick();
         let history = &mut self.residents[frame as usize].history;
         self.learned.reference(history, self.now);
         if access.is_write() {
@@ -341,12 +369,16 @@ impl Policy for Ebb {
 
     #[inline]
     fn omitted_hits(&mut self, hits: u64) {
-        self.now += hits.min(LATEST.saturating_sub(self.now));
+        let then = self.now.saturating_add(hits).min(LATEST.max(self.now));
+        match then - self.shortened_at < LONGEST_AGE {
+            true => self.now = then,
+            false => self.advance(then),
+        }
     }
 
     #[inline]
     fn miss(&mut self, page: Page, ghost: Option<Ghost>, access: Access) {
-        self.now += 1;
+        self.tick();
         let (mut history, had_ghost) = self.recall(page, ghost);
         let class = std::mem::take(&mut self.class);
         self.learned.classify(&mut history, class, page);
@@ -429,8 +461,8 @@ impl Policy for Ebb {
         if let Some((PageRecord { page, mut history }, next)) = self.ghosts.make_room() {
             self.learned.end_ghost(&mut history);
             self.learned.forget(&history, self.now);
-            let (count, at) = (history.references(), history.referenced_at);
-            self.forgotten_counts.put(page, count, at, self.now);
+            let (count, age) = (history.references(), history.age(self.now));
+            self.forgotten_counts.put(page, count, age, self.now);
             if let Some(next) = next {
                 self.forgotten_counts.prefetch(next);
             }

@@ -16,8 +16,8 @@ impl PageValue {
 
     /// `value` is 0 or more.
     #[inline]
-    pub(super) fn new(value: f32, referenced_at: u64) -> Self {
-        PageValue(u64::from(value.to_bits()) << 32 | u64::from(referenced_at as u32))
+    pub(super) fn new(value: f32, referenced_at: u32) -> Self {
+        PageValue(u64::from(value.to_bits()) << 32 | u64::from(referenced_at))
     }
 
     /// The value without the position of the last reference.

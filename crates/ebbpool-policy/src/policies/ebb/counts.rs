@@ -10,7 +10,16 @@ const MANTISSA_BITS: u32 = f32::MANTISSA_DIGITS - 1;
 const EXPONENT_OF_1: u32 = f32::MAX_EXP as u32 - 1;
 
 impl EventCount {
-    pub(super) const ONE: EventCount = EventCount(1);
+    /// That many events, as far as 16 bits reach.
+    #[inline]
+    pub(super) fn of(number: u32) -> Self {
+        EventCount(number.min(u16::MAX.into()) as u16)
+    }
+
+    #[inline]
+    pub(super) fn number(self) -> u32 {
+        self.0.into()
+    }
 
     /// One event more, as far as 16 bits reach.
     #[inline]

@@ -1,9 +1,10 @@
 //! Which policy serves the pool: ebb, or LRU where that costs less.
 
+use std::cmp::Reverse;
+
 use rand_xoshiro::SplitMix64;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 
-use super::candidates::PageValue;
 use super::history::{DIRTY, History, PageRecord};
 use super::learned::PageValues;
 use crate::parameters::words;
@@ -77,6 +78,14 @@ impl Duel {
         self.leader
     }
 
+    /// Moves the clock of all histories, and shortens ages, as [`History::advance`] does.
+    pub(super) fn advance(&mut self, now: u64, then: u64, most: u64) {
+        for pool in [&mut self.ebb, &mut self.lru] {
+            let records = pool.records.iter_mut();
+            records.for_each(|record| record.history.advance(now, then, most));
+        }
+    }
+
     /// A page was referenced and has that history since.
     #[inline]
     pub(super) fn reference(
@@ -102,7 +111,8 @@ impl Duel {
     ) {
         let by_value = |records: &[PageRecord]| least_valuable(records, values);
         let ebb = self.ebb.serve(record, hash, access, by_value);
-        let lru = self.lru.serve(record, hash, access, longest_unreferenced);
+        let by_age = |records: &[PageRecord]| longest_unreferenced(records, values.now());
+        let lru = self.lru.serve(record, hash, access, by_age);
         let (ebb, lru) = (ebb.cost(asymmetry), lru.cost(asymmetry));
         if ebb > 0.0 || lru > 0.0 {
             self.charge(ebb, lru);
@@ -230,17 +240,14 @@ impl MiniaturePool {
 
 /// The record of least value; of equals the longest unreferenced.
 fn least_valuable(records: &[PageRecord], values: PageValues<'_>) -> usize {
-    let value = |PageRecord { history, .. }: &PageRecord| {
-        PageValue::new(values.of(history), history.referenced_at)
-    };
     let records = records.iter().enumerate();
-    let least = records.min_by_key(|(_, record)| value(record));
+    let least = records.min_by_key(|(_, record)| values.ranked(&record.history));
     least.map_or(0, |(at, _)| at)
 }
 
-fn longest_unreferenced(records: &[PageRecord]) -> usize {
+fn longest_unreferenced(records: &[PageRecord], now: u64) -> usize {
     let records = records.iter().enumerate();
-    let first = records.min_by_key(|(_, record)| record.history.referenced_at);
+    let first = records.min_by_key(|(_, record)| Reverse(record.history.age(now)));
     first.map_or(0, |(at, _)| at)
 }
 
@@ -291,7 +298,8 @@ mod tests {
         for (now, page) in (1..).zip((0..2000u64).map(|at| at * at % 7 + at / 300)) {
             let history = History::new(now);
             let record = PageRecord { page, history };
-            let served = pool.serve(&record, hash(page), Access::Read, longest_unreferenced);
+            let oldest = |records: &[PageRecord]| longest_unreferenced(records, now);
+            let served = pool.serve(&record, hash(page), Access::Read, oldest);
             assert_eq!(served.missed, !resident.contains(&page));
             misses += u32::from(served.missed);
             resident.retain(|&other| other != page);
@@ -312,7 +320,8 @@ mod tests {
         let mut cost = |now, page, access| {
             let history = History::new(now);
             let record = PageRecord { page, history };
-            let served = pool.serve(&record, hash(page), access, longest_unreferenced);
+            let oldest = |records: &[PageRecord]| longest_unreferenced(records, now);
+            let served = pool.serve(&record, hash(page), access, oldest);
             served.cost(5.0)
         };
         assert_eq!(cost(1, 7, Access::Read), 1.0);

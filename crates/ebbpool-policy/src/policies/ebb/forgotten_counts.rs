@@ -60,14 +60,14 @@ impl ForgottenCounts {
         prefetch_index(&self.sets, self.set_and_tag(page).0);
     }
 
-    /// Stores a page's count, in place of the set's oldest if there is no room.
+    /// Stores the count of a page that was referenced `age` references ago, in place of the set's oldest if there is no room.
     #[inline]
-    pub(super) fn put(&mut self, page: Page, count: EventCount, referenced_at: u64, now: u64) {
+    pub(super) fn put(&mut self, page: Page, count: EventCount, age: u64, now: u64) {
         if self.sets.is_empty() {
             return;
         }
         let (set, tag) = self.set_and_tag(page);
-        let (now, time) = (self.time(now), self.time(referenced_at));
+        let (now, time) = (self.time(now), self.time(now.saturating_sub(age)));
         let set = &mut self.sets[set];
         let its = set.iter().position(|entry| entry.is_of(tag));
         let oldest = || {
@@ -118,22 +118,22 @@ mod tests {
         let mut counts = ForgottenCounts::new(4, 10);
         let count = EventCount::from_quarters(4);
         for page in 0..5 {
-            counts.put(page, count, 100 * page, 1000);
+            counts.put(page, count, 1000 - 100 * page, 1000);
         }
         assert_eq!(counts.take(0), None);
         assert_eq!(counts.take(1), Some(count));
         assert_eq!(counts.take(1), None);
         assert_eq!(counts.take(4), Some(count));
 
-        counts.put(2, EventCount::ONE, 990, 1000);
-        assert_eq!(counts.take(2), Some(EventCount::ONE));
+        counts.put(2, EventCount::of(1), 10, 1000);
+        assert_eq!(counts.take(2), Some(EventCount::of(1)));
         assert_eq!(counts.take(2), None);
     }
 
     #[test]
     fn without_room_no_count_is_stored() {
         let mut counts = ForgottenCounts::new(0, 1);
-        counts.put(1, EventCount::ONE, 1, 1);
+        counts.put(1, EventCount::of(1), 1, 1);
         assert_eq!(counts.take(1), None);
     }
 }

@@ -2,7 +2,7 @@
 
 use prefetch_index::prefetch_index;
 
-use super::history::{DIRTY, GHOST, PageRecord};
+use super::history::{DIRTY, PageRecord};
 use crate::lists::Lists;
 use crate::policy::{Ghost, MOST_GHOSTS, Page};
 
@@ -40,6 +40,11 @@ impl Ghosts {
         }
     }
 
+    /// The records, of which some are no ghosts.
+    pub(super) fn records_mut(&mut self) -> &mut [PageRecord] {
+        &mut self.records
+    }
+
     #[inline]
     pub(super) fn prefetch(&self, ghost: Ghost) {
         prefetch_index(&self.records, ghost as usize);
@@ -50,12 +55,12 @@ impl Ghosts {
     #[inline]
     pub(super) fn take(&mut self, ghost: Ghost, page: Page) -> Option<PageRecord> {
         let record = self.records[ghost as usize];
-        if record.page != page || !record.history.has(GHOST) {
+        if record.page != page || !record.history.is_ghost() {
             return None;
         }
         self.order.remove(queue_of(&record), ghost);
         self.order.push_mru(FREE, ghost);
-        self.records[ghost as usize].history.set(GHOST, false);
+        self.records[ghost as usize].history.end_ghost();
         Some(record)
     }
 
@@ -66,7 +71,7 @@ impl Ghosts {
         self.order.remove(FREE, ghost);
         self.order.push_mru(queue_of(&record), ghost);
         self.records[ghost as usize] = record;
-        self.records[ghost as usize].history.set(GHOST, true);
+        self.records[ghost as usize].history.begin_ghost();
         Some(ghost)
     }
 

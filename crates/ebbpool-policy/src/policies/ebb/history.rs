@@ -5,9 +5,9 @@ use super::classes::{Classification, SHARED_SLOT, SLOTS};
 use super::counts::EventCount;
 use crate::policy::Page;
 
-/// The record of a page that is resident or a ghost, in half a line of the processor's cache.
+/// The record of a page that is resident or a ghost, in 20 bytes: there is one for each frame and for each ghost.
 #[derive(Clone, Copy, Debug, Default)]
-#[repr(align(32))]
+#[repr(C, packed(4))]
 pub(super) struct PageRecord {
     pub(super) page: Page,
     pub(super) history: History,
@@ -15,39 +15,72 @@ pub(super) struct PageRecord {
 
 /// When a page was referenced and written, how often, and whether it is dirty.
 ///
-/// Times are by the owner's clock, which counts references.
+/// Times are by the owner's clock, which counts references, modulo 2^32. The owner lets no age become so long that it could be
+/// taken for another one.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct History {
-    pub(super) referenced_at: u64,
-    /// 0 unless it was ever written.
-    pub(super) written_at: u64,
-    references: EventCount,
-    writes: EventCount,
-    /// The slot of the page's class, and the kind of waits for a reference << 4.
-    slot_and_reference_kind: u8,
-    write_kind: u8,
-    marks: u8,
-    /// Of a ghost: the bucket of its age at its eviction, plus 1. 0 for a page that is not a ghost.
-    evicted_in: u8,
+    referenced_at: u32,
+    /// Meaningless unless the page was written.
+    written_at: u32,
+    fields: u32,
 }
 
-/// The bits of a slot; the kind of waits for a reference has the rest of a byte.
-const SLOT_BITS: u32 = 4;
-const SLOT_MASK: u8 = (1 << SLOT_BITS) - 1;
-const _: () = assert!(SLOTS <= 1 << SLOT_BITS && REFERENCE_KINDS <= 1 << (u8::BITS - SLOT_BITS));
+/// A number in some of the 32 bits of a history.
+#[derive(Clone, Copy)]
+struct Field {
+    first: u32,
+    bits: u32,
+}
 
-/// A frame holds the page.
-pub(super) const RESIDENT: u8 = 1;
+impl Field {
+    /// The field of that many bits above another one.
+    const fn above(other: Field, bits: u32) -> Field {
+        let first = other.first + other.bits;
+        assert!(first + bits <= u32::BITS);
+        Field { first, bits }
+    }
+
+    /// The highest number in the field.
+    const fn most(self) -> u32 {
+        (1 << self.bits) - 1
+    }
+}
+
+/// A resident's marks, or what is remembered of a ghost's eviction.
+const STATE: Field = Field { first: 0, bits: 6 };
+const OF_DIRTY: Field = Field::above(STATE, 1);
+const OF_TAIL: Field = Field::above(OF_DIRTY, 1);
+/// Whether the page was at the end of its class when it was written last.
+const WRITTEN_AT_TAIL: Field = Field::above(OF_TAIL, 1);
+/// The slot of the page's class.
+const SLOT: Field = Field::above(WRITTEN_AT_TAIL, 4);
+/// The doublings by which references outnumbered writes when the page was written last.
+const FURTHER: Field = Field::above(SLOT, 2);
+/// Writes since the history began, as far as kinds distinguish them.
+const WRITES: Field = Field::above(FURTHER, 6);
+/// References since the history began, as far as kinds distinguish them.
+const REFERENCES: Field = Field::above(WRITES, 11);
+
+const _: () = assert!(SLOTS as u32 - 1 <= SLOT.most());
+const _: () = assert!(FURTHER_DOUBLINGS - 1 <= FURTHER.most());
+const _: () = assert!(1 << (WRITE_DOUBLINGS - 1) <= WRITES.most());
+const _: () = assert!(COUNTED + ages::BUCKETS as u32 - 1 <= STATE.most());
+
+/// A frame holds the page. Only of records of frames.
+pub(super) const RESIDENT: u32 = 1 << STATE.first;
+/// The frame is a candidate. Only of records of frames.
+pub(super) const CANDIDATE: u32 = 2 << STATE.first;
 /// The page is dirty, or was evicted dirty.
-pub(super) const DIRTY: u8 = 2;
-/// The frame is a candidate.
-pub(super) const CANDIDATE: u8 = 4;
-/// The page was written since its history began.
-pub(super) const WRITTEN: u8 = 8;
-/// The page is remembered.
-pub(super) const GHOST: u8 = 16;
+pub(super) const DIRTY: u32 = 1 << OF_DIRTY.first;
 /// The page was at the end of its class when it was missed.
-const TAIL: u8 = 32;
+const TAIL: u32 = 1 << OF_TAIL.first;
+
+/// The state of a page that is no ghost, nor resident.
+const NO_GHOST: u32 = 0;
+/// The state of a ghost whose waits are not counted as observed up to its eviction.
+const NOT_COUNTED: u32 = 1;
+/// The state of a ghost that was evicted at an age of the first bucket; those of the next buckets follow.
+const COUNTED: u32 = 2;
 
 /// Kinds of waits for a reference, by number of references.
 pub(super) const REFERENCE_KINDS: usize = 14;
@@ -61,123 +94,169 @@ pub(super) const WRITE_KINDS: usize = 2 * KINDS_BEFORE_TAIL as usize;
 impl History {
     /// A page without a remembered reference, referenced for the first time.
     pub(super) fn new(now: u64) -> Self {
-        History {
-            referenced_at: now,
-            references: EventCount::ONE,
-            slot_and_reference_kind: SHARED_SLOT,
+        let mut history = History {
+            referenced_at: now as u32,
             ..History::default()
-        }
+        };
+        history.put(SLOT, SHARED_SLOT.into());
+        history.put(REFERENCES, 1);
+        history
+    }
+
+    #[inline]
+    fn get(&self, field: Field) -> u32 {
+        self.fields >> field.first & field.most()
+    }
+
+    #[inline]
+    fn put(&mut self, field: Field, number: u32) {
+        let number = number.min(field.most());
+        self.fields = self.fields & !(field.most() << field.first) | number << field.first;
     }
 
     /// Sets the page's class.
     #[inline]
     pub(super) fn classify(&mut self, classification: Classification) {
-        self.slot_and_reference_kind =
-            self.slot_and_reference_kind & !SLOT_MASK | classification.slot;
+        self.put(SLOT, classification.slot.into());
         self.set(TAIL, classification.is_tail);
     }
 
     /// Sets the number of references, which turned out to be higher, of a page that was referenced only now.
     #[inline]
     pub(super) fn recount(&mut self, references: EventCount) {
-        self.references = references;
-        self.set_reference_kind();
-        if self.has(WRITTEN) {
-            self.set_write_kind();
+        self.put(REFERENCES, references.number());
+        if self.was_written() {
+            self.note_write();
         }
     }
 
     #[inline]
-    pub(super) fn has(&self, mark: u8) -> bool {
-        self.marks & mark != 0
+    pub(super) fn has(&self, mark: u32) -> bool {
+        self.fields & mark != 0
+    }
+
+    #[inline]
+    pub(super) fn set(&mut self, mark: u32, is: bool) {
+        self.fields = self.fields & !mark | if is { mark } else { 0 };
+    }
+
+    /// The page was written since its history began.
+    #[inline]
+    pub(super) fn was_written(&self) -> bool {
+        self.get(WRITES) > 0
     }
 
     /// The page is dirty and its last write is known. A miniature may hold a dirty page longer than its history is known.
     #[inline]
     pub(super) fn waits_for_a_write(&self) -> bool {
-        const BOTH: u8 = DIRTY | WRITTEN;
-        self.marks & BOTH == BOTH
-    }
-
-    #[inline]
-    pub(super) fn set(&mut self, mark: u8, is: bool) {
-        self.marks = self.marks & !mark | if is { mark } else { 0 };
+        self.has(DIRTY) & self.was_written()
     }
 
     /// References so far.
     #[inline]
     pub(super) fn references(&self) -> EventCount {
-        self.references
+        EventCount::of(self.get(REFERENCES))
+    }
+
+    /// References since the page was referenced.
+    #[inline]
+    pub(super) fn age(&self, now: u64) -> u64 {
+        (now as u32).wrapping_sub(self.referenced_at).into()
+    }
+
+    /// References since the page was written; meaningless unless it was.
+    #[inline]
+    pub(super) fn age_of_write(&self, now: u64) -> u64 {
+        (now as u32).wrapping_sub(self.written_at).into()
+    }
+
+    /// The time of the last reference, modulo 2^32.
+    #[inline]
+    pub(super) fn referenced_at(&self) -> u32 {
+        self.referenced_at
+    }
+
+    /// Moves the clock from `now` to `then`, and shortens ages that are longer than `most` after that.
+    pub(super) fn advance(&mut self, now: u64, then: u64, most: u64) {
+        let of = |age: u64| then.wrapping_sub(most.min(age + (then - now))) as u32;
+        (self.referenced_at, self.written_at) = (of(self.age(now)), of(self.age_of_write(now)));
     }
 
     /// The row of the tables of references to which the wait since the last reference belongs.
     #[inline]
     pub(super) fn reference_row(&self) -> usize {
-        usize::from(self.slot()) * REFERENCE_KINDS
-            + usize::from(self.slot_and_reference_kind >> SLOT_BITS)
+        let kind = self.references().level().min(REFERENCE_KINDS as u32 - 1);
+        self.get(SLOT) as usize * REFERENCE_KINDS + kind as usize
     }
 
-    /// The row of the tables of writes to which the wait since the last write belongs; for pages that were written.
+    /// The row of the tables of writes to which the wait since the last write belongs; of the first kind for pages that were
+    /// not written.
     #[inline]
     pub(super) fn write_row(&self) -> usize {
-        usize::from(self.slot()) * WRITE_KINDS + usize::from(self.write_kind)
+        let writes = self.write_doublings() * FURTHER_DOUBLINGS + self.get(FURTHER);
+        let kind = self.get(WRITTEN_AT_TAIL) * KINDS_BEFORE_TAIL + writes;
+        self.get(SLOT) as usize * WRITE_KINDS + kind as usize
     }
 
     #[inline]
-    fn slot(&self) -> u8 {
-        self.slot_and_reference_kind & SLOT_MASK
+    fn write_doublings(&self) -> u32 {
+        let writes = EventCount::of(self.get(WRITES));
+        writes.doublings().min(WRITE_DOUBLINGS - 1)
     }
 
-    /// The page is evicted now.
+    /// The page is evicted now, and its waits are counted as observed up to the start of the bucket of its age.
     #[inline]
     pub(super) fn evict(&mut self, now: u64) {
-        self.evicted_in = ages::bucket(now - self.referenced_at) as u8 + 1;
+        self.put(STATE, COUNTED + ages::bucket(self.age(now)) as u32);
     }
 
-    /// The page is a ghost no longer, or its waits are counted otherwise.
+    /// The page is a ghost, of which only [`evict`](Self::evict) has its waits counted.
+    #[inline]
+    pub(super) fn begin_ghost(&mut self) {
+        if self.get(STATE) < COUNTED {
+            self.put(STATE, NOT_COUNTED);
+        }
+    }
+
+    #[inline]
+    pub(super) fn is_ghost(&self) -> bool {
+        self.get(STATE) != NO_GHOST
+    }
+
+    /// The page is a ghost no longer.
     #[inline]
     pub(super) fn end_ghost(&mut self) {
-        self.evicted_in = 0;
+        self.put(STATE, NO_GHOST);
     }
 
-    /// The time of a ghost's eviction, rounded down to the start of a bucket of its age.
+    /// The time of the eviction of a ghost whose waits are counted up to that, modulo 2^32.
     #[inline]
     pub(super) fn evicted_at(&self) -> Option<u64> {
-        let bucket = self.evicted_in.checked_sub(1)?;
-        Some(self.referenced_at + ages::start(usize::from(bucket)))
+        let bucket = self.get(STATE).checked_sub(COUNTED)?;
+        let age = ages::start(bucket as usize) as u32;
+        Some(self.referenced_at.wrapping_add(age).into())
     }
 
     #[inline]
     pub(super) fn referenced(&mut self, now: u64) {
-        self.references = self.references.and_one();
-        self.referenced_at = now;
-        self.set_reference_kind();
+        self.put(REFERENCES, self.get(REFERENCES) + 1);
+        self.referenced_at = now as u32;
     }
 
     #[inline]
     pub(super) fn written(&mut self, now: u64) {
-        self.writes = match self.has(WRITTEN) {
-            true => self.writes.and_one(),
-            false => EventCount::ONE,
-        };
-        self.written_at = now;
-        self.set(WRITTEN, true);
-        self.set_write_kind();
+        self.put(WRITES, self.get(WRITES) + 1);
+        self.written_at = now as u32;
+        self.note_write();
     }
 
+    /// Notes what kinds of waits for the next write are divided by besides the number of writes.
     #[inline]
-    fn set_reference_kind(&mut self) {
-        let kind = self.references.level().min(REFERENCE_KINDS as u32 - 1) as u8;
-        self.slot_and_reference_kind = self.slot() | kind << SLOT_BITS;
-    }
-
-    #[inline]
-    fn set_write_kind(&mut self) {
-        let writes = self.writes.doublings().min(WRITE_DOUBLINGS - 1);
-        let further = self.references.doublings().saturating_sub(writes);
-        let further = further.min(FURTHER_DOUBLINGS - 1);
-        let tail = if self.has(TAIL) { KINDS_BEFORE_TAIL } else { 0 };
-        self.write_kind = (tail + writes * FURTHER_DOUBLINGS + further) as u8;
+    fn note_write(&mut self) {
+        let references = self.references().doublings();
+        let further = references.saturating_sub(self.write_doublings());
+        self.put(FURTHER, further.min(FURTHER_DOUBLINGS - 1));
+        self.put(WRITTEN_AT_TAIL, self.get(OF_TAIL));
     }
 }
 
@@ -186,8 +265,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_record_takes_32_bytes() {
-        assert_eq!(size_of::<PageRecord>(), 32);
+    fn a_record_takes_20_bytes() {
+        assert_eq!(size_of::<PageRecord>(), 20);
     }
 
     #[test]
@@ -221,18 +300,21 @@ mod tests {
     fn the_age_at_eviction_is_remembered_by_its_bucket() {
         let mut history = History::new(1000);
         assert_eq!(history.evicted_at(), None);
+        history.begin_ghost();
+        assert!(history.is_ghost() && history.evicted_at().is_none());
         history.evict(1000);
         assert_eq!(history.evicted_at(), Some(1000));
         history.evict(1100);
+        history.begin_ghost();
         assert_eq!(history.evicted_at(), Some(1000 + 94));
-        history.evict(u64::MAX);
+        history.evict(1000 + u64::from(u32::MAX));
         assert!(history.evicted_at().is_some_and(|at| at > 1 << 28));
         history.end_ghost();
-        assert_eq!(history.evicted_at(), None);
+        assert!(!history.is_ghost() && history.evicted_at().is_none());
     }
 
     #[test]
-    fn slot_and_kind_share_a_byte() {
+    fn fields_do_not_touch_each_other() {
         let mut history = History::new(1);
         let classification = Classification {
             slot: SLOTS as u8 - 1,
@@ -242,10 +324,43 @@ mod tests {
         history.classify(classification);
         (0..5000).for_each(|now| history.referenced(now));
         assert_eq!(history.reference_row(), SLOTS * REFERENCE_KINDS - 1);
+        history.set(DIRTY | RESIDENT | CANDIDATE, true);
         history.classify(Classification {
             slot: 3,
+            is_tail: true,
             ..classification
         });
+        (0..5000).for_each(|now| history.written(now));
         assert_eq!(history.reference_row(), 4 * REFERENCE_KINDS - 1);
+        assert!(history.has(DIRTY) && history.has(RESIDENT) && history.has(CANDIDATE));
+        let last = KINDS_BEFORE_TAIL + (WRITE_DOUBLINGS - 1) * FURTHER_DOUBLINGS;
+        assert!(history.write_row() >= 3 * WRITE_KINDS + last as usize);
+        assert!(history.write_row() < 4 * WRITE_KINDS);
+    }
+
+    #[test]
+    fn ages_outlive_the_wrapping_of_the_clock_and_are_shortened() {
+        let now = (1 << 32) - 5;
+        let mut history = History::new(now);
+        history.written(now + 3);
+        assert_eq!(
+            (history.age(now + 9), history.age_of_write(now + 9)),
+            (9, 6)
+        );
+        history.advance(now + 9, now + 9, 7);
+        assert_eq!(
+            (history.age(now + 9), history.age_of_write(now + 9)),
+            (7, 6)
+        );
+        history.advance(now + 9, now + 1000, 998);
+        assert_eq!(
+            (history.age(now + 1000), history.age_of_write(now + 1000)),
+            (998, 997)
+        );
+        history.advance(now + 1000, 1 << 60, 100);
+        assert_eq!(
+            (history.age(1 << 60), history.age_of_write(1 << 60)),
+            (100, 100)
+        );
     }
 }

@@ -1,10 +1,11 @@
 //! What ebb has learned about its workload, and when it learns anew.
 
 use super::ages::{self, BUCKETS};
+use super::candidates::PageValue;
 use super::classes::ClassSlots;
 use super::densities::{Densities, KindOrigin, PriorWeight};
 use super::duel::Leader;
-use super::history::{History, REFERENCE_KINDS, WRITE_KINDS, WRITTEN};
+use super::history::{History, REFERENCE_KINDS, WRITE_KINDS};
 use crate::policy::{Page, PageClass};
 
 /// The misses of the first rounds of learning.
@@ -86,7 +87,7 @@ impl WaitStatistics {
     /// The page is referenced now: learns from the length of the wait, and updates its history.
     #[inline]
     pub(super) fn reference(&mut self, history: &mut History, now: u64) {
-        let age = now - history.referenced_at;
+        let age = history.age(now);
         self.references.record_event(history.reference_row(), age);
         history.referenced(now);
     }
@@ -94,8 +95,8 @@ impl WaitStatistics {
     /// The same for a write.
     #[inline]
     pub(super) fn write(&mut self, history: &mut History, now: u64) {
-        if history.has(WRITTEN) {
-            let age = now - history.written_at;
+        if history.was_written() {
+            let age = history.age_of_write(now);
             self.writes.record_event(history.write_row(), age);
         }
         history.written(now);
@@ -119,11 +120,11 @@ impl WaitStatistics {
             return;
         };
         history.end_ghost();
-        let age = evicted_at - history.referenced_at;
+        let age = history.age(evicted_at);
         self.references
             .withdraw_censored(history.reference_row(), age);
-        if history.has(WRITTEN) {
-            let age = evicted_at - history.written_at;
+        if history.was_written() {
+            let age = history.age_of_write(evicted_at);
             self.writes.withdraw_censored(history.write_row(), age);
         }
     }
@@ -131,11 +132,11 @@ impl WaitStatistics {
     /// The page's history is no longer stored.
     #[inline]
     pub(super) fn forget(&mut self, history: &History, now: u64) {
-        let age = now - history.referenced_at;
+        let age = history.age(now);
         self.references
             .record_censored(history.reference_row(), age);
-        if history.has(WRITTEN) {
-            let age = now - history.written_at;
+        if history.was_written() {
+            let age = history.age_of_write(now);
             self.writes.record_censored(history.write_row(), age);
         }
     }
@@ -224,16 +225,27 @@ impl PageValues<'_> {
         PageValues { leader, ..self }
     }
 
+    #[inline]
+    pub(super) fn now(&self) -> u64 {
+        self.now
+    }
+
+    /// The value of the page, such that of equals the one referenced last has the higher one.
+    #[inline]
+    pub(super) fn ranked(&self, history: &History) -> PageValue {
+        PageValue::new(self.of(history), history.referenced_at())
+    }
+
     /// The saving of keeping the page per reference, in page reads.
     ///
     /// Whether a page is dirty cannot be predicted, so there is no branch.
     #[inline]
     pub(super) fn of(&self, history: &History) -> f32 {
         if self.leader == Leader::Lru {
-            return 1.0 / (1 + self.now - history.referenced_at) as f32;
+            return 1.0 / (1 + history.age(self.now)) as f32;
         }
-        let since_reference = ages::bucket(self.now - history.referenced_at);
-        let since_write = ages::bucket(self.now - history.written_at);
+        let since_reference = ages::bucket(history.age(self.now));
+        let since_write = ages::bucket(history.age_of_write(self.now));
         let reads = self.references[history.reference_row()][since_reference];
         let writes = self.writes[history.write_row()][since_write];
         let asymmetry = self.asymmetry[usize::from(history.waits_for_a_write())];

@@ -11,7 +11,7 @@ pub(super) const GROUP: Frame = 8;
 const CERTAIN: f32 = 3.0;
 /// The longest time for which a page is passed over, in references for each frame.
 const REFERENCES_PER_FRAME: u64 = 4;
-/// The same in any pool, and the time after which all are due.
+/// The same in any pool. The owner makes all frames due before a review that is past could be taken for one to come.
 const LONGEST: u64 = 1 << 30;
 
 /// The time of the next review of each frame, modulo 2^32: until then a search for victims passes over the frame.
@@ -21,8 +21,6 @@ const LONGEST: u64 = 1 << 30;
 /// when its row is learned anew.
 pub(super) struct Reviews {
     groups: Vec<GroupReviews>,
-    /// No review is at an earlier time.
-    since: u64,
     /// Searches since all frames were due, and how many there are at most.
     searches: u32,
     most_searches: u32,
@@ -41,19 +39,9 @@ impl Reviews {
         let group = GroupReviews([0; GROUP as usize]);
         Reviews {
             groups: vec![group; frames.div_ceil(GROUP) as usize],
-            since: 0,
             searches: 0,
             most_searches: frames / 2,
             longest: (REFERENCES_PER_FRAME * u64::from(frames)).min(LONGEST),
-        }
-    }
-
-    /// A search begins: makes all frames due if some review may be so long past that it would be taken for one to come.
-    /// So long nothing is searched where nearly all references are hits.
-    #[inline]
-    pub(super) fn begin_search(&mut self, now: u64) {
-        if now - self.since >= LONGEST {
-            self.make_all_due(now);
         }
     }
 
@@ -69,9 +57,8 @@ impl Reviews {
     }
 
     #[cold]
-    fn make_all_due(&mut self, now: u64) {
+    pub(super) fn make_all_due(&mut self, now: u64) {
         self.groups.fill(GroupReviews([now as u32; GROUP as usize]));
-        self.since = now;
         self.searches = 0;
     }
 
@@ -163,27 +150,6 @@ mod tests {
             reviews.put_off(3, 3.0, 1.0, 1000, 100);
             reviews.end_search(100);
             assert_eq!(reviews.due(0, 100) & 8 != 0, at % 5 == 4, "search {at}");
-        }
-    }
-
-    #[test]
-    fn what_is_long_past_is_due() {
-        let mut reviews = Reviews {
-            longest: LONGEST,
-            ..Reviews::new(2)
-        };
-        reviews.admit(0, 1000);
-        reviews.put_off(1, 3.0, 1.0, 1 << 40, 1000);
-        for wait in [LONGEST - 1, LONGEST, 1 << 31, 3 << 30, 1 << 32] {
-            let mut reviews = Reviews {
-                groups: reviews.groups.clone(),
-                since: 1000,
-                ..Reviews::new(2)
-            };
-            reviews.begin_search(1000 + wait);
-            assert_eq!(reviews.due(0, 1000 + wait) & 1, 1, "{wait}");
-            let is_due = reviews.due(0, 1000 + wait) & 2 != 0;
-            assert_eq!(is_due, wait >= LONGEST, "{wait}");
         }
     }
 }
