@@ -19,9 +19,9 @@ use crate::spec::Spec;
 /// Slots of classes, of which slot 0 is for all classes that have none.
 const SLOTS: usize = 12;
 /// Kinds by number of references: the least number of each.
-const REFERENCE_KINDS: [u32; 14] = [0, 2, 3, 4, 6, 8, 12, 16, 32, 64, 128, 256, 512, 1024];
+const REFERENCE_KINDS: [u32; 11] = [0, 2, 3, 4, 6, 8, 12, 16, 32, 64, 128];
 /// Doublings of the number of writes, and by how many doublings the references are more; at the end of the class, or not.
-const WRITE_KINDS: usize = 6 * 4 * 2;
+const WRITE_KINDS: usize = 5 * 3 * 2;
 
 pub(crate) struct Parameters {
     ghosts: usize,
@@ -185,9 +185,9 @@ impl History {
     }
 
     fn write_kind(&self, writes: u32) -> usize {
-        let of_writes = doublings(writes).min(5);
+        let of_writes = doublings(writes).min(4);
         let further = doublings(self.references).saturating_sub(of_writes);
-        24 * usize::from(self.tail) + 4 * of_writes + further.min(3)
+        15 * usize::from(self.tail) + 3 * of_writes + further.min(2)
     }
 }
 
@@ -200,8 +200,8 @@ impl Ebb {
             sets: BTreeMap::new(),
             classes: Classes::new(m, parameters.classes),
             class: 0,
-            references: Table::new(REFERENCE_KINDS.len(), true, parameters.trust),
-            writes: Table::new(WRITE_KINDS, false, parameters.trust),
+            references: Table::new(REFERENCE_KINDS.len(), m, true, parameters.trust),
+            writes: Table::new(WRITE_KINDS, m, false, parameters.trust),
             incoming: None,
             candidates: Vec::new(),
             groups: Groups::new(m, parameters.looks),
@@ -232,7 +232,7 @@ impl Ebb {
     fn referenced(&mut self, mut history: History) -> History {
         let age = self.now - history.referenced_at;
         self.references.event(history.reference_row(), age);
-        history.references = (history.references + 1).min(65_535);
+        history.references = (history.references + 1).min(255);
         history.referenced_at = self.now;
         history
     }
@@ -242,7 +242,7 @@ impl Ebb {
         if let Some(writes) = history.writes {
             let row = history.write_row(&writes);
             self.writes.event(row, self.now - writes.last);
-            count = (writes.count + 1).min(65_535);
+            count = (writes.count + 1).min(31);
         }
         history.writes = Some(Writes {
             last: self.now,
@@ -277,7 +277,7 @@ impl Ebb {
         let counts = self.sets.entry(set).or_default().iter_mut();
         let mut found = counts.filter(|entry| entry.is_some_and(|entry| entry.tag == tag));
         match found.next().and_then(Option::take) {
-            Some(found) => (quarter(found.quarters).ceil() as u32 + 1).min(65_535),
+            Some(found) => (quarter(found.quarters).ceil() as u32 + 1).min(255),
             None => 1,
         }
     }

@@ -4,7 +4,9 @@ use std::sync::LazyLock;
 
 use super::SLOTS;
 
-const BUCKETS: usize = 56;
+/// Half doublings of ages that are told apart, and the buckets of a table.
+const HALVES: usize = 56;
+const BUCKETS: usize = 32;
 
 /// Weights of what is usual for a row: `trust_events` and `trust_pages`.
 #[derive(Clone, Copy)]
@@ -37,6 +39,7 @@ struct Pooled {
 /// The learned densities of references, or of writes. Rows are numbered slot by slot.
 pub(super) struct Table {
     kinds: usize,
+    buckets: Buckets,
     /// Pages of a kind come from the kind before it.
     in_order: bool,
     /// What was expected of the row learned last.
@@ -50,31 +53,65 @@ pub(super) struct Table {
     of_slot: Vec<Pooled>,
 }
 
-/// Two buckets to a doubling of age + 2. Bucket 2n starts at age 2 x 2^n - 2, bucket 2n+1 at
-/// 3 x 2^n - 2.
-static STARTS: LazyLock<Vec<u64>> = LazyLock::new(|| {
-    let doublings = (0..=BUCKETS as u32 / 2).map(|n| 1u64 << n);
+/// The youngest age of each half doubling of age + 2. Number 2n is from age 2 x 2^n - 2 on, number 2n+1 from 3 x 2^n - 2 on.
+static HALF_DOUBLINGS: LazyLock<Vec<u64>> = LazyLock::new(|| {
+    let doublings = (0..=HALVES as u32 / 2).map(|n| 1u64 << n);
     doublings.flat_map(|d| [2 * d - 2, 3 * d - 2]).collect()
 });
 
-/// The youngest age of the bucket of an age.
+fn half_doubling(age: u64) -> usize {
+    let last = HALF_DOUBLINGS[..HALVES]
+        .iter()
+        .rposition(|start| *start <= age);
+    last.expect("the first one starts at 0")
+}
+
+/// The youngest age of the half doubling of an age.
 pub(super) fn rounded_down(age: u64) -> u64 {
-    STARTS[bucket(age)]
+    HALF_DOUBLINGS[half_doubling(age)]
 }
 
-pub(super) fn bucket(age: u64) -> usize {
-    let last = STARTS[..BUCKETS].iter().rposition(|start| *start <= age);
-    last.expect("the first bucket starts at 0")
+/// The buckets of ages in a pool of `m` frames, by the age at which each starts, and where the last one is taken to end.
+struct Buckets(Vec<u64>);
+
+impl Buckets {
+    /// The first bucket ends with the half doubling that has age m / 32.
+    fn new(m: usize) -> Buckets {
+        let first = half_doubling(m as u64 / 32).min(HALVES - BUCKETS);
+        let later = &HALF_DOUBLINGS[first + 1..=first + BUCKETS];
+        Buckets([&[0], later].concat())
+    }
+
+    fn of(&self, age: u64) -> usize {
+        let last = self.0[..BUCKETS].iter().rposition(|start| *start <= age);
+        last.expect("the first bucket starts at 0")
+    }
+
+    fn width(&self, bucket: usize) -> f64 {
+        (self.0[bucket + 1] - self.0[bucket]) as f64
+    }
+
+    /// Without observations a page of age a has an event within the next reference with probability 0.5 / (a+1), computed at
+    /// the beginning of its half doubling.
+    fn guess(&self, bucket: usize) -> f64 {
+        let ages = self.0[bucket]..self.0[bucket + 1];
+        let starts = HALF_DOUBLINGS.iter().zip(&HALF_DOUBLINGS[1..]);
+        let within = starts.filter(|(start, _)| ages.contains(start));
+        within
+            .map(|(start, end)| 0.5 * (end - start) as f64 / (start + 1) as f64)
+            .sum()
+    }
 }
 
-fn width(bucket: usize) -> f64 {
-    (STARTS[bucket + 1] - STARTS[bucket]) as f64
-}
-
-/// Without observations a page of age a has an event within the next reference with probability 0.5
-/// / (a+1), computed at the beginning of its bucket.
-fn guess(bucket: usize) -> f64 {
-    0.5 * width(bucket) / (STARTS[bucket] + 1) as f64
+/// The nearest number in single precision whose lower 16 bits are 0.
+fn rounded(density: f32) -> f32 {
+    let (bits, unit) = (density.to_bits(), 1 << 16);
+    let below = bits / unit * unit;
+    f32::from_bits(if bits - below < unit / 2 {
+        below
+    } else {
+        below + unit
+    })
 }
 
 /// The usual ratio of a slot to its kinds.
@@ -129,17 +166,19 @@ impl Observations {
 }
 
 impl Table {
-    pub(super) fn new(kinds: usize, in_order: bool, trust: Trust) -> Table {
+    pub(super) fn new(kinds: usize, m: usize, in_order: bool, trust: Trust) -> Table {
+        let buckets = Buckets::new(m);
         let nothing = Waits {
             events: vec![0.0; BUCKETS],
             censored: vec![0.0; BUCKETS],
         };
         let guessed = Pooled {
             observed: Observations::none(),
-            usual: (0..BUCKETS).map(guess).collect(),
+            usual: (0..BUCKETS).map(|at| buckets.guess(at)).collect(),
         };
         let mut table = Table {
             kinds,
+            buckets,
             in_order,
             before: Vec::new(),
             waits: vec![nothing; SLOTS * kinds],
@@ -162,16 +201,16 @@ impl Table {
     }
 
     pub(super) fn event(&mut self, row: usize, age: u64) {
-        self.waits[row].events[bucket(age)] += 1.0;
+        self.waits[row].events[self.buckets.of(age)] += 1.0;
     }
 
     pub(super) fn censored(&mut self, row: usize, age: u64) {
-        self.waits[row].censored[bucket(age)] += 1.0;
+        self.waits[row].censored[self.buckets.of(age)] += 1.0;
     }
 
     /// A page counted as censored at that age is so no longer. What was counted may have faded.
     pub(super) fn withdraw(&mut self, row: usize, age: u64) {
-        let censored = &mut self.waits[row].censored[bucket(age)];
+        let censored = &mut self.waits[row].censored[self.buckets.of(age)];
         *censored = if *censored > 1.0 {
             *censored - 1.0
         } else {
@@ -180,7 +219,7 @@ impl Table {
     }
 
     pub(super) fn density(&self, row: usize, age: u64) -> f32 {
-        self.density[row][bucket(age)]
+        self.density[row][self.buckets.of(age)]
     }
 
     /// A slot begins with the densities of slot 0.
@@ -204,7 +243,8 @@ impl Table {
         }
         let expected = observed.expected(&usual, trust);
         self.before.clone_from(&expected);
-        self.density[row] = (0..BUCKETS).map(|at| density(&expected, at)).collect();
+        let densities = (0..BUCKETS).map(|at| rounded(density(&expected, &self.buckets, at)));
+        self.density[row] = densities.collect();
 
         self.all.observed.add(&observed);
         let mut of_slot = observed.clone();
@@ -223,7 +263,7 @@ impl Table {
     pub(super) fn end_round(&mut self, slots: usize, trust: Trust) {
         let Observations { events, at_risk } =
             std::mem::replace(&mut self.all.observed, Observations::none());
-        let usual = |at: usize| (events[at] + 2.0 * guess(at)) / (at_risk[at] + 2.0);
+        let usual = |at: usize| (events[at] + 2.0 * self.buckets.guess(at)) / (at_risk[at] + 2.0);
         let all: Vec<f64> = (0..BUCKETS).map(usual).collect();
 
         let slots = &mut self.of_slot[..slots];
@@ -243,7 +283,7 @@ impl Table {
 
 /// The highest rate of events per reference, over all moments of eviction, for a page that enters
 /// `bucket`.
-fn density(expected: &[f64], bucket: usize) -> f32 {
+fn density(expected: &[f64], buckets: &Buckets, bucket: usize) -> f32 {
     let (mut survival, mut events, mut references) = (1.0, 0.0, 0.0);
     let mut most = 0.0f64;
     for (at, x) in expected.iter().enumerate().skip(bucket) {
@@ -251,8 +291,8 @@ fn density(expected: &[f64], bucket: usize) -> f32 {
         let probability =
             1.0 - 1.0 / (1.0 + x + x * x / 2.0 + x * x * x / 6.0 + x * x * x * x / 24.0);
         let waited = match *x > 1e-9 {
-            true => probability * width(at) / x,
-            false => width(at),
+            true => probability * buckets.width(at) / x,
+            false => buckets.width(at),
         };
         events += survival * probability;
         references += survival * waited;
@@ -268,9 +308,24 @@ mod tests {
 
     #[test]
     fn buckets_hold_half_a_doubling() {
-        let buckets = [0, 1, 2, 3, 4, 5, 6, 9, 10, 13, 14, 22].map(bucket);
+        let few = Buckets::new(10);
+        let buckets = [0, 1, 2, 3, 4, 5, 6, 9, 10, 13, 14, 22].map(|age| few.of(age));
         assert_eq!(buckets, [0, 1, 2, 2, 3, 3, 4, 4, 5, 5, 6, 7]);
-        assert_eq!((width(1), width(4), width(6)), (1.0, 4.0, 8.0));
+        assert_eq!((few.width(1), few.width(4), few.width(6)), (1.0, 4.0, 8.0));
+        // Age 3 is in the third half doubling.
+        let more = Buckets::new(100);
+        assert_eq!(
+            [0, 3, 4, 5, 6, 9, 10].map(|age| more.of(age)),
+            [0, 0, 1, 1, 2, 2, 3]
+        );
+        assert_eq!(more.guess(0), few.guess(0) + few.guess(1) + few.guess(2));
+    }
+
+    #[test]
+    fn densities_are_rounded_to_eight_bits() {
+        for (density, is) in [(1.0, 1.0), (1.003, 1.0), (1.004, 1.0078125), (0.0, 0.0)] {
+            assert_eq!(rounded(density), is);
+        }
     }
 
     #[test]
@@ -279,7 +334,8 @@ mod tests {
         expected[8] = 1e6;
         // The event is certain within bucket 8, ages 30 to 45, in its first moment.
         let from_4 = 1.0 / (4.0 + 4.0 + 8.0 + 8.0);
-        assert!((f64::from(density(&expected, 4)) - from_4).abs() < 1e-4);
-        assert_eq!(density(&expected, 9), 0.0);
+        let buckets = Buckets::new(10);
+        assert!((f64::from(density(&expected, &buckets, 4)) - from_4).abs() < 1e-4);
+        assert_eq!(density(&expected, &buckets, 9), 0.0);
     }
 }

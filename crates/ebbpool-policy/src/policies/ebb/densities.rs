@@ -1,6 +1,6 @@
 //! How likely a page is to be referenced again soon, learned by class, kind and age.
 
-use super::ages::{self, BUCKETS};
+use super::ages::{self, AgeBuckets, BUCKETS};
 use super::classes::{SHARED_SLOT, SLOTS};
 
 /// The waits that ended at an age.
@@ -25,7 +25,8 @@ struct WaitCounts {
 /// like the row of the kind before: pages that are referenced together reach a new kind together.
 pub(super) struct Densities<const KINDS: usize> {
     rows: Vec<[WaitCounts; BUCKETS]>,
-    density: Vec<[f32; BUCKETS]>,
+    density: Vec<RowDensities>,
+    ages: AgeBuckets,
     origin: KindOrigin,
     /// The events expected per page of the row learned last.
     learned_last: [f64; BUCKETS],
@@ -34,6 +35,25 @@ pub(super) struct Densities<const KINDS: usize> {
     by_kind: Vec<PooledWaits>,
     /// In place of pages at risk there are the events that are usual for their kinds, and the usual is a ratio to these.
     by_slot: Vec<PooledWaits>,
+}
+
+/// The densities of a row in single precision, of which the upper half of the bits is stored: 8 significant ones.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct RowDensities([u16; BUCKETS]);
+
+impl RowDensities {
+    const HALF: u32 = u16::BITS;
+
+    #[inline]
+    pub(super) fn at(&self, bucket: usize) -> f32 {
+        f32::from_bits(u32::from(self.0[bucket]) << Self::HALF)
+    }
+
+    /// Stores a density, rounded to the nearest one that can be.
+    fn set(&mut self, bucket: usize, density: f64) {
+        let bits = (density as f32).to_bits();
+        self.0[bucket] = ((bits + (1 << (Self::HALF - 1))) >> Self::HALF) as u16;
+    }
 }
 
 /// The observations of several rows in this round so far, and the usual number of events per page in each bucket, if they
@@ -71,15 +91,16 @@ const ONCE: [f64; BUCKETS] = [1.0; BUCKETS];
 
 impl<const KINDS: usize> Densities<KINDS> {
     /// Without observations: every row is as guessed.
-    pub(super) fn new(prior: PriorWeight, origin: KindOrigin) -> Self {
+    pub(super) fn new(prior: PriorWeight, ages: AgeBuckets, origin: KindOrigin) -> Self {
         let guessed = PooledWaits {
             events: [0.0; BUCKETS],
             at_risk: [0.0; BUCKETS],
-            usual: std::array::from_fn(guess),
+            usual: std::array::from_fn(|bucket| guess(ages, bucket)),
         };
         let mut densities = Densities {
             rows: vec![[WaitCounts::default(); BUCKETS]; SLOTS * KINDS],
-            density: vec![[0.0; BUCKETS]; SLOTS * KINDS],
+            density: vec![RowDensities([0; BUCKETS]); SLOTS * KINDS],
+            ages,
             origin,
             learned_last: [0.0; BUCKETS],
             by_kind: vec![guessed.clone(); KINDS],
@@ -103,26 +124,26 @@ impl<const KINDS: usize> Densities<KINDS> {
     /// A page of the row waited `age` references for the event.
     #[inline]
     pub(super) fn record_event(&mut self, row: usize, age: u64) {
-        self.rows[row][ages::bucket(age)].events += 1.0;
+        self.rows[row][self.ages.bucket(age)].events += 1.0;
     }
 
     /// A page of the row was forgotten after `age` references.
     #[inline]
     pub(super) fn record_censored(&mut self, row: usize, age: u64) {
-        self.rows[row][ages::bucket(age)].censored += 1.0;
+        self.rows[row][self.ages.bucket(age)].censored += 1.0;
     }
 
     /// A page of the row that was counted as forgotten after `age` references is so no longer.
     #[inline]
     pub(super) fn withdraw_censored(&mut self, row: usize, age: u64) {
-        let censored = &mut self.rows[row][ages::bucket(age)].censored;
+        let censored = &mut self.rows[row][self.ages.bucket(age)].censored;
         // What was counted may have faded since.
         *censored = (*censored - 1.0).max(0.0);
     }
 
     /// The densities: events per reference of keeping a page, by row and bucket of ages.
     #[inline]
-    pub(super) fn all(&self) -> &[[f32; BUCKETS]] {
+    pub(super) fn all(&self) -> &[RowDensities] {
         &self.density
     }
 
@@ -147,7 +168,7 @@ impl<const KINDS: usize> Densities<KINDS> {
         let mut later = [BucketRange::default(); BUCKETS];
         let mut ranges = 0;
         for bucket in (0..BUCKETS).rev() {
-            let mut range = BucketRange::of(expected[bucket], ages::width(bucket) as f64);
+            let mut range = BucketRange::of(expected[bucket], self.ages.width(bucket) as f64);
             // It pays to keep the page for as long as the following range is denser.
             while ranges > 0 && later[ranges - 1].density() > range.density() {
                 ranges -= 1;
@@ -155,7 +176,7 @@ impl<const KINDS: usize> Densities<KINDS> {
             }
             later[ranges] = range;
             ranges += 1;
-            self.density[row][bucket] = range.density() as f32;
+            self.density[row].set(bucket, range.density());
         }
         let by_kind = &mut self.by_kind[kind];
         let usual_of_kind = std::array::from_fn(|at| at_risk[at] * by_kind.usual[at]);
@@ -172,7 +193,7 @@ impl<const KINDS: usize> Densities<KINDS> {
     /// the next round.
     pub(super) fn end_round(&mut self, slots: usize, prior: PriorWeight) {
         for bucket in 0..BUCKETS {
-            self.all.usual[bucket] = (self.all.events[bucket] + GUESSED * guess(bucket))
+            self.all.usual[bucket] = (self.all.events[bucket] + GUESSED * guess(self.ages, bucket))
                 / (self.all.at_risk[bucket] + GUESSED);
         }
 
@@ -260,8 +281,12 @@ impl PriorWeight {
 }
 
 /// Events expected in a bucket without observations: a page of twice the age waits twice as long.
-fn guess(bucket: usize) -> f64 {
-    0.5 * ages::width(bucket) as f64 / (ages::start(bucket) + 1) as f64
+fn guess(ages: AgeBuckets, bucket: usize) -> f64 {
+    let of_half_doubling = |at: usize| {
+        let (start, end) = (ages::start(at), ages::start(at + 1));
+        0.5 * (end - start) as f64 / (start + 1) as f64
+    };
+    ages.half_doublings(bucket).map(of_half_doubling).sum()
 }
 
 /// The yield of keeping a page through a range of buckets.
@@ -316,8 +341,12 @@ mod tests {
         pages: 1.0,
     };
 
+    fn new<const KINDS: usize>(origin: KindOrigin) -> Densities<KINDS> {
+        Densities::new(PRIOR, AgeBuckets::new(100), origin)
+    }
+
     fn learned(waits: impl Iterator<Item = (u64, bool)>) -> Densities<1> {
-        let mut densities = Densities::new(PRIOR, KindOrigin::AnyKind);
+        let mut densities = new(KindOrigin::AnyKind);
         for (age, record_event) in waits {
             match record_event {
                 true => densities.record_event(0, age),
@@ -330,13 +359,13 @@ mod tests {
 
     impl<const CLASSES: usize> Densities<CLASSES> {
         fn at(&self, class: usize, age: u64) -> f32 {
-            self.density[class][ages::bucket(age)]
+            self.density[class].at(self.ages.bucket(age))
         }
     }
 
     #[test]
     fn without_observations_older_is_worse() {
-        let densities = Densities::<1>::new(PRIOR, KindOrigin::AnyKind);
+        let densities = new::<1>(KindOrigin::AnyKind);
         for age in 1..1000 {
             assert!(densities.at(0, age) >= densities.at(0, age + 1));
         }
@@ -384,7 +413,7 @@ mod tests {
     #[test]
     fn pages_of_a_new_kind_are_expected_to_be_like_those_of_the_kind_before() {
         let density = |origin| {
-            let mut densities = Densities::<2>::new(PRIOR, origin);
+            let mut densities = new::<2>(origin);
             for _ in 0..1000 {
                 densities.record_event(0, 1000);
             }
@@ -402,7 +431,7 @@ mod tests {
     fn a_wait_that_is_withdrawn_leaves_no_trace() {
         let waits = (0..100).map(|at| (at, at % 2 == 0));
         let without = learned(waits.clone());
-        let mut with = Densities::<1>::new(PRIOR, KindOrigin::AnyKind);
+        let mut with = new::<1>(KindOrigin::AnyKind);
         with.record_censored(0, 500);
         for (age, is_event) in waits {
             match is_event {

@@ -57,14 +57,15 @@ const SLOT: Field = Field::above(WRITTEN_AT_TAIL, 4);
 /// The doublings by which references outnumbered writes when the page was written last.
 const FURTHER: Field = Field::above(SLOT, 2);
 /// Writes since the history began, as far as kinds distinguish them.
-const WRITES: Field = Field::above(FURTHER, 6);
+const WRITES: Field = Field::above(FURTHER, 5);
 /// References since the history began, as far as kinds distinguish them.
-const REFERENCES: Field = Field::above(WRITES, 11);
+const REFERENCES: Field = Field::above(WRITES, 8);
 
 const _: () = assert!(SLOTS as u32 - 1 <= SLOT.most());
+const _: () = assert!(1 << (REFERENCE_KINDS as u32 - 4) <= REFERENCES.most());
 const _: () = assert!(FURTHER_DOUBLINGS - 1 <= FURTHER.most());
 const _: () = assert!(1 << (WRITE_DOUBLINGS - 1) <= WRITES.most());
-const _: () = assert!(COUNTED + ages::BUCKETS as u32 - 1 <= STATE.most());
+const _: () = assert!(COUNTED + ages::HALF_DOUBLINGS as u32 - 1 <= STATE.most());
 
 /// A frame holds the page. Only of records of frames.
 pub(super) const RESIDENT: u32 = 1 << STATE.first;
@@ -79,14 +80,14 @@ const TAIL: u32 = 1 << OF_TAIL.first;
 const NO_GHOST: u32 = 0;
 /// The state of a ghost whose waits are not counted as observed up to its eviction.
 const NOT_COUNTED: u32 = 1;
-/// The state of a ghost that was evicted at an age of the first bucket; those of the next buckets follow.
+/// The state of a ghost that was evicted at an age of the first half doubling; those of the next ones follow.
 const COUNTED: u32 = 2;
 
 /// Kinds of waits for a reference, by number of references.
-pub(super) const REFERENCE_KINDS: usize = 14;
+pub(super) const REFERENCE_KINDS: usize = 11;
 /// The doublings of the number of writes that are distinguished, and those by which references outnumber them.
-const WRITE_DOUBLINGS: u32 = 6;
-const FURTHER_DOUBLINGS: u32 = 4;
+const WRITE_DOUBLINGS: u32 = 5;
+const FURTHER_DOUBLINGS: u32 = 3;
 const KINDS_BEFORE_TAIL: u32 = WRITE_DOUBLINGS * FURTHER_DOUBLINGS;
 /// Kinds of waits for a write, by number of writes and references, and by whether the page is at its class's end.
 pub(super) const WRITE_KINDS: usize = 2 * KINDS_BEFORE_TAIL as usize;
@@ -204,10 +205,10 @@ impl History {
         writes.doublings().min(WRITE_DOUBLINGS - 1)
     }
 
-    /// The page is evicted now, and its waits are counted as observed up to the start of the bucket of its age.
+    /// The page is evicted now, and its waits are counted as observed up to the start of the half doubling of its age.
     #[inline]
     pub(super) fn evict(&mut self, now: u64) {
-        self.put(STATE, COUNTED + ages::bucket(self.age(now)) as u32);
+        self.put(STATE, COUNTED + ages::half_doubling(self.age(now)) as u32);
     }
 
     /// The page is a ghost, of which only [`evict`](Self::evict) has its waits counted.
@@ -232,8 +233,8 @@ impl History {
     /// The time of the eviction of a ghost whose waits are counted up to that, modulo 2^32.
     #[inline]
     pub(super) fn evicted_at(&self) -> Option<u64> {
-        let bucket = self.get(STATE).checked_sub(COUNTED)?;
-        let age = ages::start(bucket as usize) as u32;
+        let half_doubling = self.get(STATE).checked_sub(COUNTED)?;
+        let age = ages::start(half_doubling as usize) as u32;
         Some(self.referenced_at.wrapping_add(age).into())
     }
 
@@ -285,7 +286,7 @@ mod tests {
         }
         assert_eq!(history.reference_row(), 2 * REFERENCE_KINDS + 3);
         // 4 writes and 4 references, at the end.
-        assert_eq!(history.write_row(), 2 * WRITE_KINDS + 24 + 2 * 4);
+        assert_eq!(history.write_row(), 2 * WRITE_KINDS + 15 + 2 * 3);
         for now in 5..200 {
             history.referenced(now);
             if now % 4 == 0 {
@@ -293,11 +294,11 @@ mod tests {
             }
         }
         assert_eq!(history.reference_row(), 2 * REFERENCE_KINDS + 10);
-        assert_eq!(history.write_row(), 2 * WRITE_KINDS + 24 + 5 * 4 + 2);
+        assert_eq!(history.write_row(), 2 * WRITE_KINDS + 15 + 4 * 3 + 2);
     }
 
     #[test]
-    fn the_age_at_eviction_is_remembered_by_its_bucket() {
+    fn the_age_at_eviction_is_remembered_by_its_half_doubling() {
         let mut history = History::new(1000);
         assert_eq!(history.evicted_at(), None);
         history.begin_ghost();

@@ -1,9 +1,9 @@
 //! What ebb has learned about its workload, and when it learns anew.
 
-use super::ages::{self, BUCKETS};
+use super::ages::AgeBuckets;
 use super::candidates::PageValue;
 use super::classes::ClassSlots;
-use super::densities::{Densities, KindOrigin, PriorWeight};
+use super::densities::{Densities, KindOrigin, PriorWeight, RowDensities};
 use super::duel::Leader;
 use super::history::{History, REFERENCE_KINDS, WRITE_KINDS};
 use crate::policy::{Page, PageClass};
@@ -25,6 +25,7 @@ const LEAST_DECAY: f64 = 0.5;
 pub(super) struct WaitStatistics {
     prior: PriorWeight,
     frames: u64,
+    ages: AgeBuckets,
     classes: ClassSlots,
     references: Densities<REFERENCE_KINDS>,
     writes: Densities<WRITE_KINDS>,
@@ -61,12 +62,14 @@ impl LearningRound {
 
 impl WaitStatistics {
     pub(super) fn new(prior: PriorWeight, frames: u32, classes: usize) -> Self {
+        let ages = AgeBuckets::new(frames);
         WaitStatistics {
             prior,
+            ages,
             frames: u64::from(frames),
             classes: ClassSlots::new(frames, classes),
-            references: Densities::new(prior, KindOrigin::KindBefore),
-            writes: Densities::new(prior, KindOrigin::AnyKind),
+            references: Densities::new(prior, ages, KindOrigin::KindBefore),
+            writes: Densities::new(prior, ages, KindOrigin::AnyKind),
             misses: 0,
             next_round: SHORTEST_ROUND,
             round: LearningRound::NONE,
@@ -147,6 +150,7 @@ impl WaitStatistics {
         PageValues {
             references: self.references.all(),
             writes: self.writes.all(),
+            ages: self.ages,
             now,
             asymmetry: [0.0, asymmetry],
             leader: Leader::Ebb,
@@ -209,8 +213,9 @@ impl WaitStatistics {
 /// The values of pages at one moment.
 #[derive(Clone, Copy)]
 pub(super) struct PageValues<'a> {
-    references: &'a [[f32; BUCKETS]],
-    writes: &'a [[f32; BUCKETS]],
+    references: &'a [RowDensities],
+    writes: &'a [RowDensities],
+    ages: AgeBuckets,
     now: u64,
     /// R for a clean and a dirty page.
     asymmetry: [f32; 2],
@@ -244,10 +249,10 @@ impl PageValues<'_> {
         if self.leader == Leader::Lru {
             return 1.0 / (1 + history.age(self.now)) as f32;
         }
-        let since_reference = ages::bucket(history.age(self.now));
-        let since_write = ages::bucket(history.age_of_write(self.now));
-        let reads = self.references[history.reference_row()][since_reference];
-        let writes = self.writes[history.write_row()][since_write];
+        let since_reference = self.ages.bucket(history.age(self.now));
+        let since_write = self.ages.bucket(history.age_of_write(self.now));
+        let reads = self.references[history.reference_row()].at(since_reference);
+        let writes = self.writes[history.write_row()].at(since_write);
         let asymmetry = self.asymmetry[usize::from(history.waits_for_a_write())];
         reads + asymmetry * writes
     }
