@@ -25,7 +25,7 @@
 //!
 //! *What it costs.* A hit touches one record of 20 bytes and a few kilobytes of tables. A miss
 //! compares 8 candidates and those of 32 frames that are due for review, looks up a ghost or a count, and sometimes
-//! learns a row of the tables, which take 0.6 megabytes. A reference costs a hash of the page number, by which it is in
+//! learns a row of the tables, which take 0.2 megabytes. A reference costs a hash of the page number, by which it is in
 //! the sample or not; in a pool of at most 128 frames every page is. Nothing is allocated after `new`.
 
 mod ages;
@@ -168,10 +168,10 @@ impl RegisteredPolicy for Ebb {
         aliases: &[],
         params: EbbConfig::PARAMS,
         summary: "Learns how soon pages of a given history are used and written again, and keeps those that save most by staying.",
-        how: "The record of a page, resident or a ghost, has the times of its last reference and write and the counts of both. Pages are divided into classes: those that the caller reports at misses, and where it reports none, regions of page numbers, the size of which is a power of 2. For every 32 frames, but at most for 11 classes (`classes`), one class has a slot of its own: those with most misses (a frequency count after Misra and Gries). The others share one. There are at most as many regions. For each class ebb learns how long pages waited for their next reference, by number of references, and in tables of their own for their next write, by number of writes, by how far references outnumber them, and by whether the page was, when it was missed, among the three highest of its class so far, where rows are appended. It learns in buckets of half a doubling of the wait; pages whose ghost was forgotten count as observed up to then, and pages that have a ghost as observed up to their eviction (the age of which is rounded down to the youngest of its bucket), until the ghost is referenced or forgotten. Where there are few observations, the usual ones of such counts in all classes are taken, times the ratio of the class's events to the usual ones; of references, the first pages of a row are taken to be like those of the next lower number of references in the class, from which they come. From this follows the density at each age: the highest rate of events per reference that keeping the page can yield, if it is evicted at the best moment. The value of a page is its density of references plus, if it is dirty, R times its density of writes. The victim is the page of least value of 8 candidates and those of the next 32 frames that are due for review, of equals the longest unreferenced; the 8 least stay candidates, in fewer than 16 frames half as many as these. A page that was found to be worth three times the weakest candidate is not due until its age has doubled, but for at most four references for each frame, one that was worth less for a proportionally shorter time; all are due after half as many searches as there are frames, and after 2^30 references. Of the candidates only values that would be the least, and those of frames that are due, are computed anew. Frames are visited in groups of 8 neighbours, each 0.618 of all groups after the one before, rounded down and then up to a number without a common divisor with that of all groups, since neighbours hold pages of about one age. Half of the ghosts are for pages evicted dirty. Reference counts of pages without a ghost are stored in 4 bytes each, found by hashing the page's number at a miss without a ghost and when a ghost is forgotten, never at a hit. The rows of the tables are learned anew at misses, all of them in a round: of 64 misses at first, then of a quarter of all misses so far, and later of half a miss per frame or of eight per row, if that is more. Observations fade to 1/e in 100 misses per frame. A duel decides whether victims are chosen so, or as LRU does, by the least value of 1 / (1 + age): two miniatures of 128 frames, or of all if there are fewer, serve the pages whose hash (SplitMix64) is among the lowest, in their frames' share of all pages; one evicts the page of least value, the other one the longest unreferenced. They take each page's history from the pool. A miniature's bill is its misses, and R for each page that becomes dirty; at each event that costs one of them, bills and the sum of the squares of the events' differences fade by one part of 4 per frame of a miniature, but of 64 at least. LRU leads once ebb's bill is higher by more than 2 % of LRU's and 2 roots of the squares, until ebb's bill is the lower one. Nothing is random.",
+        how: "The record of a page, resident or a ghost, has the times of its last reference and write and the counts of both. Pages are divided into classes: those that the caller reports at misses, and where it reports none, regions of page numbers, the size of which is a power of 2. For every 32 frames, but at most for 11 classes (`classes`), one class has a slot of its own: those with most misses (a frequency count after Misra and Gries). The others share one. There are at most as many regions. For each class ebb learns how long pages waited for their next reference, by number of references up to 128, and in tables of their own for their next write, by number of writes up to 16, by how far references outnumber them, and by whether the page was, when it was missed, among the three highest of its class so far, where rows are appended. It learns in 32 buckets of half a doubling of the wait, of which the first one also has all waits that are shorter than a reference for 32 frames; pages whose ghost was forgotten count as observed up to then, and pages that have a ghost as observed up to their eviction (the age of which is rounded down to the youngest of its half doubling), until the ghost is referenced or forgotten. Where there are few observations, the usual ones of such counts in all classes are taken, times the ratio of the class's events to the usual ones; of references, the first pages of a row are taken to be like those of the next lower number of references in the class, from which they come. From this follows the density at each age: the highest rate of events per reference that keeping the page can yield, if it is evicted at the best moment; it is stored with 8 significant bits. The value of a page is its density of references plus, if it is dirty, R times its density of writes. The victim is the page of least value of 8 candidates and those of the next 32 frames that are due for review, of equals the longest unreferenced; the 8 least stay candidates, in fewer than 16 frames half as many as these. A page that was found to be worth three times the weakest candidate is not due until its age has doubled, but for at most four references for each frame, one that was worth less for a proportionally shorter time; all are due after half as many searches as there are frames, and after 2^30 references. Of the candidates only values that would be the least, and those of frames that are due, are computed anew. Frames are visited in groups of 8 neighbours, each 0.618 of all groups after the one before, rounded down and then up to a number without a common divisor with that of all groups, since neighbours hold pages of about one age. Half of the ghosts are for pages evicted dirty. Reference counts of pages without a ghost are stored in 4 bytes each, found by hashing the page's number at a miss without a ghost and when a ghost is forgotten, never at a hit. The rows of the tables are learned anew at misses, all of them in a round: of 64 misses at first, then of a quarter of all misses so far, and later of half a miss per frame or of eight per row, if that is more. Observations fade to 1/e in 100 misses per frame. A duel decides whether victims are chosen so, or as LRU does, by the least value of 1 / (1 + age): two miniatures of 128 frames, or of all if there are fewer, serve the pages whose hash (SplitMix64) is among the lowest, in their frames' share of all pages; one evicts the page of least value, the other one the longest unreferenced. They take each page's history from the pool. A miniature's bill is its misses, and R for each page that becomes dirty; at each event that costs one of them, bills and the sum of the squares of the events' differences fade by one part of 4 per frame of a miniature, but of 64 at least. LRU leads once ebb's bill is higher by more than 2 % of LRU's and 2 roots of the squares, until ebb's bill is the lower one. Nothing is random.",
         when: "Use it where no policy is known to suit the workload: it learns the workload and follows R, and on most workloads it costs no more than the best other online policy. Report the classes of pages if you know them (relations, or the leaves and inner pages of an index): on TPC-C that saves most. Take another policy where a page's neighbours predict its use better than its own past and its class do (policies by blocks, such as bplru), where writes cost much more than reads and go to the pages that are read most (h-arc), and where computing time counts, since a miss takes more of it than with other policies. It needs some thousand misses to learn. With `begin=lru` it chooses victims as LRU does until it is found to be cheaper: take that if the first minutes count and no page is read in loops.",
         capabilities: Self::CAPABILITIES,
-        memory: MemoryUse::of(32).with_ghosts(86),
+        memory: MemoryUse::of(24).with_ghosts(49),
         source: "this project",
     };
 
@@ -492,5 +492,90 @@ impl Policy for Ebb {
 
     fn costs(&mut self, costs: Costs) {
         self.asymmetry = asymmetry(costs);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+
+    /// The victims of a string of references that repeats parts of itself, from that time on.
+    fn victims(since: u64) -> Vec<Frame> {
+        let frames = 32;
+        let config = EbbConfig::default();
+        let mut ebb = Ebb::new(config, frames);
+        (ebb.now, ebb.shortened_at) = (since, since);
+        let mut pages: Vec<Page> = Vec::new();
+        let mut ghosts = BTreeMap::new();
+        let mut victims = Vec::new();
+        for at in 0..20_000u64 {
+            let page = at * at % 97 + at / 700;
+            let access = Access::from_write(at % 5 == 0);
+            if let Some(frame) = pages.iter().position(|&it| it == page) {
+                ebb.hit(frame as Frame, access);
+                continue;
+            }
+            ebb.miss(page, ghosts.get(&page).copied(), access);
+            let frame = match pages.len() < frames as usize {
+                true => {
+                    pages.push(page);
+                    pages.len() as Frame - 1
+                }
+                false => {
+                    let victim = ebb.victim(Some((page, access)), |_| true);
+                    let victim = victim.expect("all pages may be evicted");
+                    let ghost = ebb.remember(victim).expect("there is room for ghosts");
+                    ghosts.insert(pages[victim as usize], ghost);
+                    ebb.evicted(victim);
+                    pages[victim as usize] = page;
+                    victims.push(victim);
+                    victim
+                }
+            };
+            ebb.admit(frame, page, access);
+        }
+        victims
+    }
+
+    #[test]
+    fn victims_are_the_same_when_the_clock_of_32_bits_wraps() {
+        let from_zero = victims(0);
+        assert!(from_zero.len() > 1000);
+        // A multiple of the unit of time of stored counts.
+        assert_eq!(victims((1 << 32) - 6400), from_zero);
+    }
+
+    #[test]
+    fn ages_never_become_those_of_another_time() {
+        let config = EbbConfig::default();
+        let mut ebb = Ebb::new(config, 2);
+        let admit = |ebb: &mut Ebb, page: Page| {
+            ebb.miss(page, None, Access::Write);
+            ebb.admit(page as Frame, page, Access::Write);
+        };
+        admit(&mut ebb, 0);
+        for hits in [
+            1 << 31,
+            1 << 32,
+            (1 << 32) - 1,
+            LONGEST_AGE - 2,
+            1,
+            1,
+            u64::MAX,
+        ] {
+            ebb.omitted_hits(hits);
+            let history = ebb.residents[0].history;
+            let ages = [history.age(ebb.now), history.age_of_write(ebb.now)];
+            let longest = 2 * LONGEST_AGE;
+            assert!(
+                ages.iter().all(|age| (LONGEST_AGE..longest).contains(age)),
+                "{ages:?}"
+            );
+        }
+        admit(&mut ebb, 1);
+        ebb.hit(1, Access::Read);
+        assert_eq!(ebb.victim(None, |_| true), Some(0));
     }
 }
