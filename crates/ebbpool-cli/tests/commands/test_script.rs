@@ -215,3 +215,75 @@ fn words_by_hand_have_a_bar() {
     assert!(messages.contains("there is no page"), "{messages}");
     assert_eq!(output.status.code(), Some(1));
 }
+
+/// ./test, where `--all` runs these lists of steps at the same time, and there is a step that waits.
+fn run_beside_each_other(workspace: &Workspace, lists: &str) {
+    let script = fs::read_to_string(workspace.root.join("test")).expect("the script");
+    let mut lines: Vec<String> = Vec::new();
+    for line in script.lines() {
+        match line.split_once("=(") {
+            Some(("before" | "after", _)) => lines.push(
+                line.split('=')
+                    .next()
+                    .map_or_else(String::new, |name| format!("{name}=()")),
+            ),
+            Some(("beside", _)) => lines.push(format!("beside=({lists})")),
+            _ => lines.push(line.to_string()),
+        }
+    }
+    let waits = "waits() { touch waits; sleep 600.125; }";
+    lines.insert(1, waits.to_string());
+    workspace.file("test", &(lines.join("\n") + "\n"));
+}
+
+#[test]
+fn of_steps_that_run_at_the_same_time_the_one_that_fails_is_named() {
+    if !has_python() {
+        return;
+    }
+    let workspace = Workspace::new(&[]);
+    run_beside_each_other(&workspace, "words_by_hand plain_words");
+    let output = workspace.run("--all");
+    let printed = String::from_utf8_lossy(&output.stdout).into_owned() + &messages(&output);
+    assert!(printed.contains("there is no page"), "{printed}");
+    assert!(
+        printed.contains("one of these has failed: words_by_hand"),
+        "{printed}"
+    );
+    assert_eq!(output.status.code(), Some(1), "{printed}");
+
+    workspace.file("README.md", "few words\n");
+    let output = workspace.run("--all");
+    let printed = String::from_utf8_lossy(&output.stdout).into_owned() + &messages(&output);
+    for expected in [
+        "plain_words took",
+        "words_by_hand took",
+        "2 words of Markdown",
+    ] {
+        assert!(printed.contains(expected), "{expected}: {printed}");
+    }
+    assert_eq!(output.status.code(), Some(0), "{printed}");
+}
+
+#[test]
+fn an_interrupt_ends_the_programs_of_steps_that_run_at_the_same_time() {
+    for (signal, code) in [("-INT", 130), ("-TERM", 143)] {
+        let workspace = Workspace::new(&[]);
+        run_beside_each_other(&workspace, "'waits plain_words' plain_words");
+        let child = workspace.start("--all");
+        let begin = Instant::now();
+        while !workspace.root.join("waits").exists() {
+            assert!(begin.elapsed() < Duration::from_secs(60), "the step begins");
+            thread::sleep(Duration::from_millis(20));
+        }
+        let kill = Command::new("kill")
+            .args([signal, &child.id().to_string()])
+            .status();
+        assert!(kill.expect("kill starts").success());
+        let output = child.wait_with_output().expect("./test ends");
+        assert_eq!(output.status.code(), Some(code), "{}", messages(&output));
+        let left = Command::new("pgrep").args(["-f", "sleep 600.125"]).output();
+        let left = left.map(|output| String::from_utf8_lossy(&output.stdout).into_owned());
+        assert_eq!(left.unwrap_or_default(), "", "{signal}");
+    }
+}

@@ -90,8 +90,7 @@ pub struct Ebb {
 
 /// The clock stops here for hits that are left out, whatever number of them a driver reports.
 const LATEST: u64 = 1 << 62;
-/// Ages are shortened to this, so often that times modulo 2^32 are enough to tell them apart. All are of one bucket from half of
-/// this on.
+/// Longer ages are shortened to this one each time that as many references have passed, so that no age reaches 2^32.
 const LONGEST_AGE: u64 = 1 << 30;
 
 /// R, as far as single precision reaches.

@@ -4,7 +4,7 @@ use std::sync::LazyLock;
 
 use super::SLOTS;
 
-/// Half doublings of ages that are told apart, and the buckets of a table.
+/// Half doublings of ages that are distinguished, and the buckets of a table.
 const HALVES: usize = 56;
 const BUCKETS: usize = 32;
 

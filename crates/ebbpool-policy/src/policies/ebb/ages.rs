@@ -1,6 +1,6 @@
 //! Ages in references, in buckets of half a doubling.
 
-/// The half doublings of ages that are told apart. The last one also holds everything older.
+/// The half doublings of ages that are distinguished. The last one also holds everything older.
 pub(super) const HALF_DOUBLINGS: usize = 56;
 /// The buckets of ages in the tables of a pool.
 pub(super) const BUCKETS: usize = 32;
