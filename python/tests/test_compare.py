@@ -151,6 +151,99 @@ def test_the_best_policy_over_cells_has_the_least_geometric_mean() -> None:
         answer.best(frames=7)
 
 
+def test_sizes_of_as_many_frames_and_equal_prices_count_once() -> None:
+    answer = ebbpool.compare("zipf:pages=2000,refs=20000", ["sieve", "s3-fifo"], ["1%", 20, "20", "3%"], [1, 1])
+    assert (answer.best().policy, answer.best().cells) == ("sieve", 2)
+    assert "over all 2 sizes sieve is the one to take" in answer.advice
+
+
+def test_a_policy_that_costs_nothing_in_a_cell_is_the_best() -> None:
+    import numpy
+    import random
+
+    # After the warm-up s3-fifo needs no page that it has not got, with 7 frames.
+    draw = random.Random(0)
+    hot = list(range(draw.randint(3, 8)))
+    warm = [draw.choice(hot) for _ in range(60)] + [100 + page for page in range(draw.randint(3, 20))]
+    pages = warm + [draw.choice(hot) for _ in range(draw.randint(20, 60))]
+    trace = (numpy.array(pages), numpy.array([draw.random() < 0.2 and page < 100 for page in pages]))
+    policies = ["lru", "ebb", "s3-fifo"]
+    answer = ebbpool.compare(trace, policies, [7, 2], 1, warmup=len(warm), at_end="free", cache=False)
+    best = answer.best()
+    assert (best.policy, best.cells, best.free_cells) == ("s3-fifo", 2, 1)
+    assert "s3-fifo is the one to take" in answer.advice and best.above_least == pytest.approx(0.0222, abs=1e-3)
+    two = ebbpool.compare(trace, ["lru", "ebb"], [7, 2], 1, warmup=len(warm), at_end="free", cache=False)
+    assert two.best().free_cells == 0
+
+
+def test_each_trace_counts_as_much_in_best_as_in_the_summary() -> None:
+    traces = ["zipf:pages=2000,refs=20000", "zipf:pages=90,refs=3000"]
+    answer = ebbpool.compare(traces, ["sieve", "lirs"], ["0.5%", "1%", "3%"], 1)
+    assert answer.best().policy == answer.summary[0].policy == "lirs"
+    assert answer.best().cells == answer.summary[0].cells == 5
+
+
+def test_traces_of_one_name_remain_apart() -> None:
+    import numpy
+
+    numbers = numpy.arange(5000)
+    traces = [(numbers * 7919 % 300, numbers % 3 == 0), (numbers * 31 % 200, numbers % 7 == 0)]
+    answer = ebbpool.compare(traces, ["lru", "ebb"], [20, 50], [1, 8], cache=False)
+    assert {row.trace for row in answer} == {"arrays"} and len(answer) == 16
+    assert answer.best().cells == answer.summary[0].cells == 8
+    assert answer._repr_html_().count("<table>") == 4
+    for at in (0, 1):
+        cell = answer.best(trace=at, frames=20, asymmetry=8)
+        rows = [row for row in list(answer)[8 * at : 8 * at + 8] if (row.frames, row.asymmetry) == (20, 8)]
+        assert cell.cost == min(row.cost for row in rows)
+    assert answer.best(trace="arrays").cells == 8
+    with pytest.raises(ebbpool.UsageError, match="trace=2"):
+        answer.best(trace=2)
+
+
+def test_asymmetries_that_change_remain_apart() -> None:
+    answer = ebbpool.compare("zipf:pages=2000,refs=20000", ["lru", "ebb"], ["3%", "6%"], ["rm1", "rm2", 32])
+    assert answer.to_dict()["asymmetry_changes"] == ["rm1"] * 4 + ["rm2"] * 4 + [None] * 4
+    assert answer.best().cells == 6 and "over all 6 sizes" in answer.advice
+    assert answer.best(asymmetry=32).cells == answer.best(asymmetry="rm1").cells == 2
+    assert answer.best(asymmetry="rm1", frames="3%").asymmetry_changes == "rm1"
+    assert answer.best(asymmetry="32", frames="3%").asymmetry_changes is None
+    heads = answer._repr_html_()
+    assert heads.count("<table>") == 3 and all(f"R = {label}<" in heads for label in ("rm1", "rm2", "32"))
+
+
+def test_best_takes_every_spelling_of_a_size_in_every_trace() -> None:
+    traces = ["zipf:pages=2000,refs=20000", "zipf:pages=1000,refs=20000,write=0.9"]
+    answer = ebbpool.compare(traces, ["lru", "ebb"], ["3.0%", 128], 8)
+    assert answer.best(frames="3%").cells == answer.best(frames="128").cells == answer.best(frames=128).cells == 2
+    for trace, frames in zip(traces, (60, 30)):
+        row = answer.best(frames="3%", trace=trace, asymmetry="8")
+        assert (row.trace, row.frames) == (trace, frames)
+    with pytest.raises(ebbpool.UsageError, match="frames=: 'x%'"):
+        answer.best(frames="x%")
+
+
+def test_a_notebook_has_the_unit_of_a_device() -> None:
+    answer = ebbpool.compare("zipf:pages=1000,refs=5000", ["lru"], [30], device="flash-136")
+    unit = answer.best().cost_us / answer.best().cost
+    page = answer._repr_html_()
+    assert "time per reference in µs" in page and "page reads" not in page
+    assert f"{unit * answer.best().cost:.4f}" in page
+
+
+def test_a_request_without_sizes_or_asymmetries_is_refused() -> None:
+    trace = "zipf:pages=100,refs=1000"
+    for frames in ([], ()):
+        with pytest.raises(ebbpool.UsageError, match="no memory size is named; name some with frames="):
+            ebbpool.compare(trace, "lru", frames, 8)
+        with pytest.raises(ebbpool.UsageError, match="no memory size is named"):
+            ebbpool.bound(trace, frames, 8)
+    with pytest.raises(ebbpool.UsageError, match="no asymmetry is named"):
+        ebbpool.bound(trace, [10], [])
+    with pytest.raises(ebbpool.UsageError, match="0 to 1e15"):
+        ebbpool.compare(trace, "lru", 10, 1e308)
+
+
 def test_a_policy_that_knows_the_future_is_the_best_only_among_its_like() -> None:
     trace = "zipf:pages=2000,refs=20000"
     answer = ebbpool.compare(trace, ["belady", "lru", "ebb"], ["3%", "6%"], [1, 32])

@@ -41,6 +41,7 @@ def test_a_comparison_says_the_same(generations: int, tmp_path: Path) -> None:
     assert dict(two.best(frames="3%", asymmetry=32, trace=one[0].trace)) == dict(
         one.best(frames="3%", asymmetry=32, trace=one[0].trace)
     )
+    assert dict(two.best()) == dict(one.best())
     assert columns(two.summary) == columns(one.summary) and two.details == one.details
     two.report(tmp_path / "report.html")
     page = (tmp_path / "report.html").read_text(encoding="utf-8")
