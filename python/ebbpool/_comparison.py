@@ -8,9 +8,10 @@ import os
 from typing import Any
 
 from . import _ebbpool
-from ._arguments import path_of
+from ._arguments import number, path_of, sizes, whole
 from ._errors import UsageError
 from ._table import Row, Table, table_of
+from ._types import Asymmetry, Size
 
 #: How far above the least bill a cell has no tint.
 _FARTHEST = 0.25
@@ -22,7 +23,8 @@ class _Said:
     def __init__(self, native: _ebbpool.Comparison) -> None:
         self._json = native.json()
         self._answers = native.answers()
-        self._offline = native.offline()
+        self._cells = native.cells()
+        self._price_tables = native.price_tables()
         self._summary = Table(native.summary())
         self._text = native.text()
         self._page = native.page()
@@ -33,8 +35,11 @@ class _Said:
     def answers(self) -> list[tuple[str, list[str], list[tuple[str, int]]]]:
         return self._answers
 
-    def offline(self) -> list[str]:
-        return self._offline
+    def cells(self) -> _ebbpool._Cells:
+        return self._cells
+
+    def price_tables(self) -> list[tuple[int, str, str, float, int, int]]:
+        return self._price_tables
 
     def summary(self) -> _ebbpool.Table:
         return self._summary._table
@@ -94,12 +99,20 @@ class Comparison(Table):
         """
         return "\n".join(sentence for _, sentences, _ in self._native.answers() for sentence in sentences)
 
-    def best(self, *, frames: int | str | None = None, asymmetry: float | None = None, trace: str | None = None) -> Row:
+    def best(
+        self, *, frames: Size | None = None, asymmetry: Asymmetry | None = None, trace: str | int | None = None
+    ) -> Row:
         """The policy to take: the one with the least bill, of those whose device has not failed. One that knows the future,
-        such as `belady`, is taken only among its like.
+        such as `belady`, is taken only among its like. `trace` is a name, or the number of a trace in the request, from 0 on.
 
-        With one cell left, that is its row. Over several, it is a row with `policy`, `cost` (the geometric mean of its
-        bills), `above_least` (its largest bill over the least of the same cell, less 1) and `cells`.
+        With one cell left, that is its row. Over several, it is a row with
+
+        * `policy`: the one that pays in the fewest of the cells in which another pays nothing, and of those with as few the
+          one with the least `cost`
+        * `cost`: the geometric mean of its bills in the cells in which every policy pays; each trace counts as much as any other
+        * `above_least`: its largest bill over the least of the same cell, less 1; infinite if another pays nothing there
+        * `cells`: all cells; sizes of as many frames, equal prices and equal traces count once
+        * `free_cells`: those of them in which the least bill is 0
 
         >>> import ebbpool
         >>> answer = ebbpool.compare("zipf:pages=2000,refs=20000", ["lru", "cflru"], ["3%", "6%"], [8, 32])
@@ -108,32 +121,21 @@ class Comparison(Table):
         >>> answer.best().cells
         4
         """
-        rows = [row for row in self if self._is_in(row, frames, asymmetry, trace)]
-        if not rows:
-            raise UsageError(f"best(): there is no result with frames={frames!r}, asymmetry={asymmetry!r}, trace={trace!r}")
-        cells: dict[tuple[Any, ...], dict[str, Row]] = {}
-        for row in rows:
-            cell = cells.setdefault((row.trace, row.frames, row.asymmetry), {})
-            # The figures of a run whose device failed cover a part of the trace only.
-            if row.failed is None:
-                cell[row.policy] = row
-        names, offline = _names(rows), self._native.offline()
-        bills = [[cell[name].cost if name in cell else None for name in names] for cell in cells.values()]
-        best = _ebbpool.best([name not in offline for name in names], bills)
+        (size,) = [None] if frames is None else sizes("frames", frames)
+        price = None if asymmetry is None else number("asymmetry", asymmetry)
+        name, at = (trace, None) if trace is None or isinstance(trace, str) else (None, whole("trace", trace))
+        try:
+            best = _ebbpool.best(self._native.cells(), size, price, name, at)
+        except UsageError as error:
+            wanted = f"frames={frames!r}, asymmetry={asymmetry!r}, trace={trace!r}"
+            raise UsageError(f"{error} with {wanted}" if "there is no" in str(error) else str(error)) from None
         if best is None:
             raise UsageError("best(): no policy has finished in all cells; limit them by frames=, asymmetry= or trace=")
-        policy, cost, above = names[best[0]], best[1], max(best[2], default=1.0) - 1
-        if len(cells) == 1:
-            (cell,) = cells.values()
-            return cell[policy]
-        return Row({"policy": policy, "cost": cost, "above_least": above, "cells": len(cells)})
-
-    def _is_in(self, row: Row, frames: int | str | None, asymmetry: float | None, trace: str | None) -> bool:
-        if frames is not None:
-            spelled = {spelling: number for _, _, sizes in self._native.answers() for spelling, number in sizes}
-            if row.frames != spelled.get(str(frames), frames):
-                return False
-        return (asymmetry is None or row.asymmetry == asymmetry) and (trace is None or row.trace == trace)
+        policy, cost, above, cells, free, row = best
+        if row is not None:
+            found: Row = self[row]
+            return found
+        return Row({"policy": policy, "cost": cost, "above_least": above, "cells": cells, "free_cells": free})
 
     @property
     def summary(self) -> Table:
@@ -161,19 +163,19 @@ class Comparison(Table):
 
     def _repr_html_(self) -> str:
         """A block for each trace and asymmetry, tinted by the distance from the least bill of the column."""
+        answers = self._native.answers()
+        tables = self._native.price_tables()
         parts = []
-        answers = {title: sentences for title, sentences, _ in self._native.answers()}
-        blocks: dict[tuple[str, float], list[Row]] = {}
-        for row in self:
-            blocks.setdefault((row.trace, row.asymmetry), []).append(row)
-        traces = {trace for trace, _ in blocks}
-        spelled = {frames: size for _, _, sizes in self._native.answers() for size, frames in sizes if size != str(frames)}
-        for (trace, asymmetry), rows in blocks.items():
-            name = f"{trace}, " if len(traces) > 1 else ""
-            parts.append(_block(f"{name}R = {asymmetry:g}", rows, spelled))
-        for title, sentences in answers.items():
-            text = "<br>".join(html.escape(sentence) for sentence in sentences)
-            parts.append(f"<p>{html.escape(title)}<br>bill per reference in page reads<br>{text}</p>")
+        for trace, label, _, factor, first, end in tables:
+            _, _, spellings = answers[trace]
+            spelled = {frames: size for size, frames in spellings if size != str(frames)}
+            rows = self[first:end]
+            name = f"{rows[0].trace}, " if len(answers) > 1 else ""
+            parts.append(_block(f"{name}R = {label}", rows, spelled, factor))
+        for at, (title, sentences, _) in enumerate(answers):
+            units = [unit for trace, _, unit, *_ in tables if trace == at]
+            text = "<br>".join(html.escape(sentence) for sentence in [title, *units[:1], *sentences])
+            parts.append(f"<p>{text}</p>")
         return "".join(parts)
 
 
@@ -209,8 +211,9 @@ def _names(rows: list[Row]) -> list[str]:
     return list(dict.fromkeys(row.policy for row in rows))
 
 
-def _block(head: str, rows: list[Row], spelled: dict[int, str]) -> str:
-    """One table; the tint lies over the page's own background, so that it suits light and dark pages."""
+def _block(head: str, rows: list[Row], spelled: dict[int, str], factor: float) -> str:
+    """One table; the tint lies over the page's own background, so that it suits light and dark pages. `factor` is a bill of one
+    page read in the unit of the table."""
     sizes = sorted({row.frames for row in rows})
     # The bill of a run whose device failed covers a part of the trace only.
     cells = {(row.policy, row.frames): row.cost for row in rows if row.failed is None}
@@ -229,7 +232,7 @@ def _block(head: str, rows: list[Row], spelled: dict[int, str]) -> str:
                 continue
             above = cost / least[size] - 1 if least[size] > 0 else 0.0
             tint = 0.5 * max(0.0, 1 - above / _FARTHEST)
-            text = f"<b>{cost:.4f}</b>" if cost <= least[size] else f"{cost:.4f}"
+            text = f"<b>{factor * cost:.4f}</b>" if cost <= least[size] else f"{factor * cost:.4f}"
             style = f"text-align:right;background:rgba(0,150,110,{tint:.2f})"
             line.append(f'<td style="{style}" title="{100 * above:.1f} % above">{text}</td>')
         lines.append(f"<tr>{''.join(line)}</tr>")

@@ -103,6 +103,8 @@ pub(crate) fn lab_hint(error: &LabError) -> &'static str {
     match error {
         RequestError::Advise(error) => advise_hint(error),
         RequestError::NoPolicy => "; name some with --policies",
+        RequestError::NoSize => "; name some with --frames",
+        RequestError::NoPrice => "; name some with --asymmetry",
         RequestError::NoEraseCounts { .. } => {
             "; name a simulated device, such as --device flash:slc-mt29f4g08aaa"
         }

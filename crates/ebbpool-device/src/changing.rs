@@ -227,7 +227,7 @@ impl AsymmetrySpec {
     }
 }
 
-const SPELLINGS: &str = "give a number from 0 up, such as 32; rm1 or rm2, such as rm1:base=25,epoch=5000; or file:changes.csv";
+const SPELLINGS: &str = "give a number from 0 to 1e15, such as 32; rm1 or rm2, such as rm1:base=25,epoch=5000; or file:changes.csv";
 
 impl FromStr for AsymmetrySpec {
     type Err = NotAnAsymmetrySpec;

@@ -1,6 +1,6 @@
 //! The results of a comparison in sentences.
 
-use crate::best::{BestPolicy, Bills};
+use crate::best::{BestPolicy, BillCell, Bills, JudgedBills, cell_at, cells_of, distinct_prices};
 use crate::compare::{Comparison, PriceBlock};
 use crate::numbers::{self, digits, less_or_more};
 use crate::policy_selection::BASELINE;
@@ -15,15 +15,18 @@ const INFORMED: &str = "informed";
 /// online policy, if there is one.
 pub fn sentence(comparison: &Comparison) -> String {
     let blocks: Vec<PriceBlock> = comparison.blocks().collect();
-    let usual = blocks.iter().find(|block| {
+    let usual = blocks.iter().position(|block| {
         block.pricing.changing.is_none() && block.pricing.asymmetry.ratio() == USUAL_ASYMMETRY
     });
-    let Some(block) = usual.or(blocks.last()) else {
+    let pricing = usual.unwrap_or(blocks.len().saturating_sub(1));
+    let size = comparison.usual_size();
+    let Some((block, cell)) = blocks
+        .get(pricing)
+        .zip(cell_at(comparison, [pricing, size]))
+    else {
         return String::new();
     };
-    let size = comparison.usual_size();
-    let cell = comparison.bills(&[*block]).swap_remove(size);
-    let Some(best) = best_of(comparison, &[cell]) else {
+    let Some(best) = judged(comparison, &[cell]).best() else {
         return String::new();
     };
     let row = block.rows().nth(best.policy);
@@ -86,61 +89,81 @@ fn foresight(policy: &str) -> &'static str {
     }
 }
 
-/// The policy to use if sizes and asymmetries are not known beforehand: the online one whose bills have the least
-/// geometric mean. `None` for a single size and asymmetry, for a single policy, or without an online policy beside the baseline.
+/// The policy to use if sizes and asymmetries are not known beforehand: [`Bills::best`]. `None` for a single size and asymmetry,
+/// for a single policy, or without an online policy beside the baseline.
 pub fn advice(comparison: &Comparison) -> Option<String> {
-    let blocks: Vec<PriceBlock> = comparison.blocks().collect();
-    let cells = blocks.len() * comparison.sizes.len();
+    let cells = cells_of(comparison);
     let has_rivals = (comparison.policies.iter().zip(&comparison.online))
         .any(|(name, online)| *online && name != BASELINE);
-    if cells < 2 || comparison.policies.len() < 2 || !has_rivals || comparison.interrupted {
+    if cells.len() < 2 || !has_rivals || comparison.interrupted || comparison.policies.len() < 2 {
         return None;
     }
-    let bills = comparison.bills(&blocks);
-    let best = best_of(comparison, &bills)?;
+    let bills = judged(comparison, &cells);
+    let best = bills.best()?;
     let name = &comparison.policies[best.policy];
-    let dimensions = match blocks.len() {
+    let dimensions = match distinct_prices(comparison).len() {
         1 => "sizes",
         _ => "sizes and asymmetries",
     };
+    let over = format!("over all {} {dimensions}", cells.len());
+    let left_out = match best.free {
+        0 => String::new(),
+        free if free == cells.len() => String::new(),
+        free if best.above_free == 0 => {
+            format!("; the average leaves out {free} in which it costs nothing")
+        }
+        free => format!("; the average leaves out {free} in which another costs nothing"),
+    };
     let baseline = comparison.policies.iter().position(|it| it == BASELINE);
-    // What it saves against the baseline, over the cells in which both have a bill.
-    let saved = baseline.and_then(|baseline| mean_ratio(&bills, best.policy, baseline));
-    if saved.is_some_and(|saved| saved >= 1.0) {
+    let is_as_good = |baseline: &usize| {
+        bills.rivals.contains(baseline)
+            && bills
+                .standing(*baseline)
+                .is_at_most(&bills.standing(best.policy))
+    };
+    if baseline.as_ref().is_some_and(is_as_good) {
         let no_policy = match comparison.online.iter().all(|online| *online) {
             true => "no policy",
             false => "no online policy",
         };
         return Some(format!(
-            "over all {cells} {dimensions} {no_policy} costs less than {BASELINE} on average"
+            "{over} {no_policy} costs less than {BASELINE} on average{left_out}"
         ));
     }
-    let worst = best.above_least.iter().copied().fold(1.0, f64::max);
-    let above_the_best = match worst {
-        1.0 => "the best of each".into(),
-        _ => format!(
-            "at most {:.1} % above the best of each",
-            100.0 * (worst - 1.0)
-        ),
-    };
+    // What it saves against the baseline, if both have a bill in all cells.
+    let saved = baseline.and_then(|baseline| bills.mean_ratio(best.policy, baseline));
     let saved =
         saved.map(|ratio| format!("{} than {BASELINE} on average, ", less_or_more(ratio, 1.0)));
     Some(format!(
-        "over all {cells} {dimensions} {name} is the one to take: {}{above_the_best}",
+        "{over} {name} is the one to take: {}{}{left_out}",
         saved.unwrap_or_default(),
+        above_the_best(&best),
     ))
 }
 
+/// How far the policy to take is above the best of each cell.
+pub(crate) fn above_the_best(best: &BestPolicy) -> String {
+    let most = best.above_least.iter().copied().fold(1.0, f64::max);
+    let distance = format!("at most {:.1} % above the best of", 100.0 * (most - 1.0));
+    match (best.above_free, most) {
+        (0, 1.0) => "the best of each".into(),
+        (0, _) => format!("{distance} each"),
+        (some, _) if best.above_least.is_empty() => format!("another costs nothing in {some}"),
+        (some, 1.0) => format!("another costs nothing in {some}, the best of each other one"),
+        (some, _) => format!("another costs nothing in {some}, {distance} the others"),
+    }
+}
+
 /// How far the best online policy is from `informed`, which knows the probabilities of references, over all sizes and
-/// prices: the one whose bills have the least geometric mean. `None` without both.
+/// prices. `None` without both.
 pub fn distance_to_informed(comparison: &Comparison) -> Option<String> {
-    let blocks: Vec<PriceBlock> = comparison.blocks().collect();
     let is_informed = |policy: &String| policy == INFORMED;
     let informed = comparison.policies.iter().position(is_informed)?;
-    let bills = comparison.bills(&blocks);
-    let best = best_of(comparison, &bills).filter(|best| comparison.online[best.policy])?;
+    let cells = cells_of(comparison);
+    let bills = judged(comparison, &cells);
+    let best = bills.best().filter(|best| comparison.online[best.policy])?;
     let name = &comparison.policies[best.policy];
-    let ratios: Vec<f64> = ratios(&bills, best.policy, informed)?;
+    let ratios: Vec<f64> = ratios(&cells, best.policy, informed)?;
     let times = |ratio: f64| numbers::decimals(ratio, 3);
     let on_average = times(mean_log(&ratios).exp());
     let times = match ratios.len() {
@@ -155,24 +178,92 @@ pub fn distance_to_informed(comparison: &Comparison) -> Option<String> {
     ))
 }
 
-fn best_of(comparison: &Comparison, cells: &[Vec<Option<f64>>]) -> Option<BestPolicy> {
+fn judged<'a>(comparison: &'a Comparison, cells: &'a [BillCell]) -> JudgedBills<'a> {
     let online = &comparison.online;
-    Bills { online, cells }.best()
+    Bills { online, cells }.judged()
 }
 
-/// A policy's bills over those of another, which are not 0; `None` if one of them is missing, or there is none.
-fn ratios(cells: &[Vec<Option<f64>>], policy: usize, other: usize) -> Option<Vec<f64>> {
-    let both = cells.iter().map(|cell| Some((cell[policy]?, cell[other]?)));
+/// A policy's bills over those of another, where neither is 0; `None` if one of them is missing, or there is none.
+fn ratios(cells: &[BillCell], policy: usize, other: usize) -> Option<Vec<f64>> {
+    let both = cells
+        .iter()
+        .map(|cell| Some((cell.bills[policy]?, cell.bills[other]?)));
     let both: Vec<(f64, f64)> = both.collect::<Option<_>>()?;
-    let ratios = both.into_iter().filter(|&(_, other)| other > 0.0);
+    let ratios = both
+        .into_iter()
+        .filter(|&(bill, other)| bill > 0.0 && other > 0.0);
     let ratios: Vec<f64> = ratios.map(|(bill, other)| bill / other).collect();
     (!ratios.is_empty()).then_some(ratios)
 }
 
-fn mean_ratio(cells: &[Vec<Option<f64>>], policy: usize, other: usize) -> Option<f64> {
-    Some(mean_log(&ratios(cells, policy, other)?).exp())
-}
-
 fn mean_log(ratios: &[f64]) -> f64 {
     ratios.iter().map(|ratio| ratio.ln()).sum::<f64>() / ratios.len() as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::compare::CompareRequest;
+    use crate::events::Silent;
+    use crate::lab::{Lab, Settings};
+    use crate::policy_selection::PolicySelection;
+    use crate::pricing::PricingRequest;
+
+    fn compared(policies: &str, sizes: &[&str], asymmetries: &[&str]) -> Comparison {
+        let price = |text: &&str| PricingRequest::Asymmetry(text.parse().expect("an asymmetry"));
+        let size = |text: &&str| text.parse().expect("a size");
+        let request = CompareRequest::new(
+            PolicySelection::lists([policies]),
+            sizes.iter().map(size).collect(),
+            asymmetries.iter().map(price).collect(),
+        );
+        let source = ebbpool_trace::Source::parse("zipf:pages=2000,refs=20000", None);
+        let lab = Lab::new(Settings::default(), &Silent);
+        lab.compare(&source.expect("a trace"), &request)
+            .expect("results")
+    }
+
+    #[test]
+    fn sizes_of_as_many_frames_and_equal_prices_count_once() {
+        let once = compared("sieve,s3-fifo", &["1%", "3%"], &["1"]);
+        let again = compared("sieve,s3-fifo", &["1%", "20", "20", "3%"], &["1", "1.0"]);
+        let stated = advice(&again).expect("advice");
+        assert_eq!(Some(&stated), advice(&once).as_ref());
+        assert!(
+            stated.starts_with("over all 2 sizes sieve is the one to take"),
+            "{stated}"
+        );
+        // With one size there is nothing to weigh.
+        let one = compared("sieve,s3-fifo", &["1%", "20"], &["1"]);
+        assert_eq!(advice(&one), None);
+    }
+
+    /// A policy that is nowhere above the baseline, and free where the baseline is not.
+    #[test]
+    fn a_policy_that_costs_nothing_in_a_cell_is_the_one_to_take() {
+        let with = |bills: [[f64; 2]; 3]| {
+            let mut comparison = compared("lru,ebb,s3-fifo", &["7", "2"], &["1"]);
+            for (cell, bill) in comparison.cells.iter_mut().zip(bills.as_flattened()) {
+                cell.as_mut().expect("a result").result.cost = *bill;
+            }
+            advice(&comparison).expect("advice")
+        };
+        assert_eq!(
+            with([[0.1071, 0.8214], [0.1250, 0.8036], [0.0, 0.8214]]),
+            "over all 2 sizes s3-fifo is the one to take: no less than lru on average, at most 2.2 % above the best of each; \
+             the average leaves out 1 in which it costs nothing"
+        );
+        assert_eq!(
+            with([[0.0, 0.8], [0.5, 0.4], [0.0, 0.9]]),
+            "over all 2 sizes no policy costs less than lru on average; the average leaves out 1 in which it costs nothing"
+        );
+        assert_eq!(
+            with([[0.0, 0.5], [0.0, 0.0], [0.0, 0.1]]),
+            "over all 2 sizes ebb is the one to take: the best of each"
+        );
+        assert_eq!(
+            with([[0.0, 0.5], [0.5, 0.0], [0.4, 0.0]]),
+            "over all 2 sizes s3-fifo is the one to take: another costs nothing in 1"
+        );
+    }
 }

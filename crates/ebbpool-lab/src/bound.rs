@@ -9,7 +9,7 @@ use ebbpool_sim::{AtEnd, PassControl, ResultStore, SimError};
 use ebbpool_trace::Source;
 use serde::{Deserialize, Serialize};
 
-use crate::error::LabError;
+use crate::error::{LabError, RequestError};
 use crate::events::Note;
 use crate::lab::Lab;
 use crate::memory_size::MemorySize;
@@ -247,12 +247,18 @@ impl Lab<'_> {
     ///
     /// # Errors
     ///
-    /// If the trace cannot be read, or the caller stops before the lab has read it.
+    /// If no size or no asymmetry is named, the trace cannot be read, or the caller stops before the lab has read it.
     pub fn bound(
         &self,
         source: &Source,
         request: &BoundRequest,
     ) -> Result<Vec<BoundResult>, LabError> {
+        if request.sizes.is_empty() {
+            return Err(RequestError::NoSize.into());
+        }
+        if request.asymmetries.is_empty() {
+            return Err(RequestError::NoPrice.into());
+        }
         let reader = source.open()?;
         self.notes(reader.notes());
         let metadata = reader.metadata().clone();

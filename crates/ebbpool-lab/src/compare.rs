@@ -76,9 +76,15 @@ impl CompareRequest {
     ///
     /// # Errors
     ///
-    /// [`RequestError::BoundOnDevice`], [`RequestError::BoundOfChanges`], and, if there is no device, the errors
-    /// of [`PolicySelection::resolve`].
+    /// [`RequestError::NoSize`], [`RequestError::NoPrice`], [`RequestError::BoundOnDevice`],
+    /// [`RequestError::BoundOfChanges`], and, if there is no device, the errors of [`PolicySelection::resolve`].
     pub fn check(&self) -> Result<(), RequestError> {
+        if self.sizes.is_empty() {
+            return Err(RequestError::NoSize);
+        }
+        if self.pricing.is_empty() {
+            return Err(RequestError::NoPrice);
+        }
         let mut on_device = false;
         for pricing in &self.pricing {
             match pricing {
@@ -206,18 +212,11 @@ impl Comparison {
         bounds.get(pricing * self.sizes.len() + size).copied()
     }
 
-    /// The bills of these blocks: for each block and size, one of each policy.
-    pub(crate) fn bills(&self, blocks: &[PriceBlock]) -> Vec<Vec<Option<f64>>> {
-        let bill = |result: Option<&RunResult>| {
-            let whole = result.filter(|result| result.failed.is_none());
-            whole.map(|result| result.cost)
-        };
-        let cells = blocks.iter().flat_map(|block| {
-            let rows: Vec<_> = block.rows().collect();
-            let cell = move |size: usize| rows.iter().map(|row| bill(row[size])).collect();
-            (0..self.sizes.len()).map(cell)
-        });
-        cells.collect()
+    /// The result at these indices of a price, a policy and a size; `None` if an interruption has prevented it.
+    pub fn result(&self, [pricing, policy, size]: [usize; 3]) -> Option<&RunResult> {
+        let at = (pricing * self.policies.len() + policy) * self.sizes.len() + size;
+        let cell = self.cells.get(at)?.as_ref();
+        cell.map(|cell| &cell.result)
     }
 
     /// The finished results in their order.

@@ -2,6 +2,7 @@
 
 use ebbpool_sim::{AtEnd, SimPolicy};
 
+use crate::best;
 use crate::compare::Comparison;
 use crate::curve::{CurveRow, CurveStudy};
 use crate::numbers::{less_or_more, rounded};
@@ -61,28 +62,30 @@ fn best_changes(bills: &[&BillEitherWay]) -> bool {
 pub fn of_comparison(comparison: &Comparison) -> Option<String> {
     let at_end = comparison.finished().next()?.at_end?;
     let mut bills = Vec::new();
-    for block in comparison.blocks() {
-        for (row, &online) in block.rows().zip(&comparison.online) {
-            for (size, result) in comparison.sizes.iter().zip(row) {
-                let Some(result) = result.filter(|result| result.failed.is_none()) else {
-                    continue;
-                };
-                let memory = match size.ends_with('%') {
-                    true => size.clone(),
-                    false => format!("{size} frames"),
-                };
-                bills.push(BillEitherWay {
-                    policy: &result.policy,
-                    online,
-                    at: match &block.pricing.device_name {
-                        Some(_) => memory,
-                        None => format!("R={} and {memory}", block.pricing.label()),
-                    },
-                    cost: result.cost,
-                    otherwise: result.cost_otherwise(),
-                    estimated: result.otherwise_is_estimated(),
-                });
-            }
+    for cell in best::cells_of(comparison) {
+        let size = &comparison.sizes[cell.size];
+        let memory = match size.ends_with('%') {
+            true => size.clone(),
+            false => format!("{size} frames"),
+        };
+        let pricing = &comparison.pricings[cell.pricing];
+        let at = match &pricing.device_name {
+            Some(_) => memory,
+            None => format!("R={} and {memory}", pricing.label()),
+        };
+        for (policy, &online) in comparison.online.iter().enumerate() {
+            let result = comparison.result([cell.pricing, policy, cell.size]);
+            let Some(result) = result.filter(|result| result.failed.is_none()) else {
+                continue;
+            };
+            bills.push(BillEitherWay {
+                policy: &result.policy,
+                online,
+                at: at.clone(),
+                cost: result.cost,
+                otherwise: result.cost_otherwise(),
+                estimated: result.otherwise_is_estimated(),
+            });
         }
     }
     sentence(at_end, &bills)

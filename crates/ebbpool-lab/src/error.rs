@@ -107,6 +107,12 @@ pub enum RequestError {
     /// No policy is named.
     #[error("no policy is named")]
     NoPolicy,
+    /// No memory size is named.
+    #[error("no memory size is named")]
+    NoSize,
+    /// No price is named.
+    #[error("no asymmetry is named")]
+    NoPrice,
     /// An unknown policy or parameter.
     #[error(transparent)]
     Policy(#[from] SpecError),

@@ -83,6 +83,8 @@ result_row! {
         checkpoints: Option<String> ["" key],
         /// Why the device failed during the run, so that the figures cover a part of the trace only; null of a whole run. Such a result is never the best.
         failed: Option<String> [""],
+        /// How the asymmetry changes from `asymmetry` on, as the request spells it; null if it does not.
+        asymmetry_changes: Option<String> ["" key],
     }
     also {
         /// The bill per reference with the other treatment of dirty pages at the end, if a device has served the run and did not
@@ -98,10 +100,6 @@ pub struct DetailedResult<'a> {
     /// The result.
     #[serde(flatten)]
     pub result: &'a RunResult,
-    /// How the asymmetry changes from `asymmetry` on, as the request spells it.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(extend("x-role" = "key"))]
-    pub asymmetry_changes: Option<&'a str>,
     /// The energy in J, by its consumers.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub energy: Option<Energy>,
@@ -153,7 +151,6 @@ impl<'a> DetailedResult<'a> {
         let flash = device.and_then(|device| device.flash.as_ref());
         DetailedResult {
             result,
-            asymmetry_changes: pricing.changing.as_deref(),
             energy: device.and_then(|device| device.energy),
             device_idle_seconds: device.and_then(|device| Some(device.idle_us? / 1e6)),
             flash: flash.map(|report| FlashFigures {
@@ -252,6 +249,7 @@ impl RunResult {
             dirty_before: counts.dirty_before,
             checkpoints: trace.checkpoints.map(|schedule| schedule.to_string()),
             failed: None,
+            asymmetry_changes: None,
         }
     }
 
@@ -283,6 +281,7 @@ impl RunResult {
         let bill = device.report.bill();
         let references = self.references as f64;
         self.device.clone_from(&pricing.device_name);
+        self.asymmetry_changes.clone_from(&pricing.changing);
         self.failed.clone_from(&device.failed);
         self.cost = pricing.in_page_reads(bill.amount) / references;
         let otherwise = device.cost_otherwise;

@@ -5,11 +5,14 @@ use std::ops::Range;
 
 use ebbpool_trace::{ReadOptions, Source, TraceError};
 
-use crate::best::Bills;
+use crate::advice::above_the_best;
+use crate::best::{
+    self, BestPolicy, BillCell, Bills, JudgedBills, distinct_prices, distinct_sizes,
+    without_repeats,
+};
 use crate::compare::Comparison;
 use crate::numbers::{decimals, less_or_more};
 use crate::policy_selection::BASELINE;
-use crate::pricing::Pricing;
 use crate::run_result::RunResult;
 use crate::schema::result_row;
 use crate::statistics::{FEWEST_UNITS, MeanEstimate, Resampling};
@@ -32,8 +35,8 @@ pub struct TraceGroup {
     pub name: String,
     /// The indices of its traces.
     pub members: Range<usize>,
-    /// The name of an earlier group with the same references, of which this one is no further evidence.
-    pub repeats: Option<String>,
+    /// The index of an earlier group with the same references, of which this one is no further evidence.
+    pub repeats: Option<usize>,
 }
 
 impl TraceSet {
@@ -117,7 +120,7 @@ impl TraceSet {
                     second: self.groups[at].name.clone(),
                 });
             }
-            self.groups[at].repeats = Some(self.groups[first].name.clone());
+            self.groups[at].repeats = Some(first);
         }
         Ok(self)
     }
@@ -148,11 +151,7 @@ fn result(
     comparison: &Comparison,
     (pricing, policy, size): (usize, usize, usize),
 ) -> Option<&RunResult> {
-    let (policies, sizes) = (comparison.policies.len(), comparison.sizes.len());
-    let cell = comparison
-        .cells
-        .get((pricing * policies + policy) * sizes + size)?;
-    let result = cell.as_ref().map(|cell| &cell.result);
+    let result = comparison.result([pricing, policy, size]);
     result.filter(|result| result.failed.is_none())
 }
 
@@ -173,7 +172,7 @@ result_row! {
         policy: String ["" key],
         /// The geometric mean of its bills over those of lru; null without lru.
         against_baseline: Option<f64> [""],
-        /// The geometric mean of its bills over those of the policy with the least mean.
+        /// The geometric mean of its bills over those of the policy to take.
         against_best: f64 [""],
         /// The lower end of the 95 % interval of `against_best`; null where there are too few traces.
         against_best_low: Option<f64> [""],
@@ -181,17 +180,17 @@ result_row! {
         against_best_high: Option<f64> [""],
         /// The cells in which no online policy costs less; each trace, size and price is one.
         wins: u64 ["cells"],
-        /// All cells.
+        /// All cells; the means leave out those in which the least bill of an online policy is 0.
         cells: u64 ["cells"],
-        /// Its largest bill over the least bill of an online policy in the same cell.
+        /// Its largest bill over the least bill of an online policy in the same cell, where that is not 0.
         worst: f64 [""],
         /// The trace, the size and the price of that cell.
         worst_at: String [""],
     }
 }
 
-/// All policies over several traces: one row for each policy that has finished everywhere, the one with the least mean
-/// first.
+/// All policies over several traces: one row for each policy that has finished everywhere, the best first, by the rule of
+/// [`best`](crate::best).
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Summary {
@@ -207,15 +206,12 @@ pub struct Summary {
     pub resampled: Option<Resampled>,
     /// What is left out because the same references were named before, each with the name of the earlier trace.
     pub repeats: Vec<(String, String)>,
-    /// Cells that are left out because a policy's bill is 0, of which there is no geometric mean.
+    /// Cells that the means leave out because the least bill is 0.
     pub left_out: u64,
-}
-
-/// The bills of a cell, policy by policy, and the trace that it belongs to.
-struct TraceCell {
-    trace: usize,
-    bills: Vec<f64>,
-    at: String,
+    /// The policy to take.
+    best: BestPolicy,
+    /// Its name.
+    best_name: String,
 }
 
 impl Summary {
@@ -235,42 +231,43 @@ impl Summary {
         if policies.is_empty() {
             return None;
         }
+        let of_these = |cell: BillCell| BillCell {
+            bills: policies.iter().map(|&at| cell.bills[at]).collect(),
+            ..cell
+        };
+        let cells = without_repeats(best::cells(comparisons, groups), groups);
+        let cells: Vec<BillCell> = cells.into_iter().map(of_these).collect();
+        let online: Vec<bool> = policies.iter().map(|&at| first.online[at]).collect();
+        let bills = Bills {
+            online: &online,
+            cells: &cells,
+        };
+        let bills = bills.judged();
         let (repeated, own): (Vec<&TraceGroup>, Vec<&TraceGroup>) =
             groups.iter().partition(|group| group.repeats.is_some());
-        let members = own.iter().flat_map(|group| group.members.clone());
-        let all = cells_of(comparisons, members, &policies);
-        let total = all.len();
-        let cells: Vec<TraceCell> = all
-            .into_iter()
-            .filter(|cell| cell.bills.iter().all(|&bill| bill > 0.0))
-            .collect();
-        let units = Units::of(&own, &cells, comparisons.len());
+        let units = Units::of(&own, &bills, comparisons.len());
         if units.traces() < 2 {
             return None;
         }
+        let best = bills.best()?;
         let names: Vec<&str> = policies
             .iter()
             .map(|&at| first.policies[at].as_str())
             .collect();
-        let online: Vec<bool> = policies.iter().map(|&at| first.online[at]).collect();
-        let bills: Vec<Vec<Option<f64>>> = cells
-            .iter()
-            .map(|cell| cell.bills.iter().copied().map(Some).collect())
-            .collect();
-        let bills = Bills {
-            online: &online,
-            cells: &bills,
+        let name = |group: &&TraceGroup| {
+            let earlier = groups.get(group.repeats?)?;
+            Some((group.name.clone(), earlier.name.clone()))
         };
-        let rivals = bills.rivals();
-        let name = |group: &&TraceGroup| Some((group.name.clone(), group.repeats.clone()?));
         Some(Summary {
-            rows: rows(&names, &rivals, &cells, &units),
-            rivals: rivals.iter().map(|&at| names[at].to_owned()).collect(),
-            knows_nothing: rivals.iter().any(|&at| online[at]),
+            rows: rows(&names, &best, &bills, &units, comparisons),
+            rivals: bills.rivals.iter().map(|&at| names[at].into()).collect(),
+            knows_nothing: bills.rivals.iter().any(|&at| online[at]),
             over: over(first, &units.groups),
             resampled: units.resampled,
             repeats: repeated.iter().filter_map(name).collect(),
-            left_out: (total - cells.len()) as u64,
+            left_out: best.free as u64,
+            best_name: names[best.policy].into(),
+            best,
         })
     }
 
@@ -288,19 +285,16 @@ impl Summary {
         if let Some(ratio) = best.against_baseline.filter(|_| name != BASELINE) {
             text += &format!("{} than {BASELINE} on average, ", less_or_more(ratio, 1.0));
         }
-        text += &match best.worst {
-            worst if worst <= 1.0 => "the best of each".into(),
-            worst => format!(
-                "at most {:.1} % above the best of each",
-                100.0 * (worst - 1.0)
-            ),
-        };
+        text += &above_the_best(&self.best);
         if let Some(next) = online.next() {
-            text += &format!(
-                "; {} costs {} % more",
-                next.policy,
-                percent(next.against_best)
-            );
+            text += &match next.against_best {
+                ratio if ratio < 1.0 => format!(
+                    "; {} costs {} % less on average, but is free in fewer cells",
+                    next.policy,
+                    decimals(100.0 * (1.0 - ratio), 1)
+                ),
+                ratio => format!("; {} costs {} % more", next.policy, percent(ratio)),
+            };
             if let (Some(low), Some(high)) = (next.against_best_low, next.against_best_high) {
                 text += &format!(" ({} to {})", percent(low), percent(high));
             }
@@ -308,18 +302,23 @@ impl Summary {
         text
     }
 
+    /// True if the policy to take is the baseline, so that both ratios of the table are the same.
+    fn is_baseline_best(&self) -> bool {
+        self.best_name == BASELINE
+    }
+
     /// The heads of the table's columns.
     pub fn heads(&self) -> Vec<String> {
-        let best = self.rows.iter().find(|row| row.against_best == 1.0);
-        let best = best.map_or("the best", |row| row.policy.as_str());
-        vec![
-            "policy".into(),
-            format!("over {BASELINE}"),
-            format!("over {best}"),
+        let over_baseline = (!self.is_baseline_best()).then(|| format!("over {BASELINE}"));
+        let mut heads = vec!["policy".into()];
+        heads.extend(over_baseline);
+        heads.extend([
+            format!("over {}", self.best_name),
             "95 %".into(),
             "best in".into(),
             "at most above".into(),
-        ]
+        ]);
+        heads
     }
 
     /// The cells of each row.
@@ -327,16 +326,18 @@ impl Summary {
         let ratio = |value: f64| decimals(value, 3);
         let row = |row: &SummaryRow| {
             let interval = row.against_best_low.zip(row.against_best_high);
-            vec![
-                row.policy.clone(),
-                row.against_baseline.map_or("-".into(), ratio),
+            let over_baseline = row.against_baseline.map_or("-".into(), ratio);
+            let mut cells = vec![row.policy.clone()];
+            cells.extend((!self.is_baseline_best()).then_some(over_baseline));
+            cells.extend([
                 ratio(row.against_best),
                 interval.map_or("-".into(), |(low, high)| {
                     format!("{} to {}", ratio(low), ratio(high))
                 }),
                 format!("{} of {}", row.wins, row.cells),
                 format!("{:.1} %", 100.0 * (row.worst - 1.0).max(0.0)),
-            ]
+            ]);
+            cells
         };
         self.rows.iter().map(row).collect()
     }
@@ -359,9 +360,9 @@ impl Summary {
             format!("{name} has the references of {earlier}, and does not count")
         }));
         if self.left_out > 0 {
+            let cells = count(self.left_out as usize, "cell", "cells");
             notes.push(format!(
-                "{} cells in which a bill is 0 are left out",
-                self.left_out
+                "the means leave out {cells} in which the least bill is 0"
             ));
         }
         let first = self.rows.first().filter(|row| row.worst > 1.0);
@@ -403,52 +404,29 @@ fn all_results(comparison: &Comparison, policy: usize) -> impl Iterator<Item = O
     places.map(move |(pricing, size)| result(comparison, (pricing, policy, size)))
 }
 
-/// The cells of these traces. Two sizes of as many frames, and two equal prices, are one.
-fn cells_of(
-    comparisons: &[Comparison],
-    traces: impl Iterator<Item = usize>,
-    policies: &[usize],
-) -> Vec<TraceCell> {
-    let mut cells = Vec::new();
-    for trace in traces {
-        let comparison = &comparisons[trace];
-        for pricing in distinct_prices(comparison) {
-            for size in distinct_sizes(comparison) {
-                let bill = |&policy: &usize| {
-                    result(comparison, (pricing, policy, size)).map_or(0.0, |result| result.cost)
-                };
-                let price = &comparison.pricings[pricing];
-                let at_price = match &price.device_name {
-                    Some(_) => String::new(),
-                    None => format!(", R = {}", price.label()),
-                };
-                let spelled = &comparison.sizes[size];
-                cells.push(TraceCell {
-                    trace,
-                    bills: policies.iter().map(bill).collect(),
-                    at: format!("{}, {spelled}{at_price}", comparison.name),
-                });
-            }
-        }
+/// A cell's trace, size and price in words.
+fn place(comparisons: &[Comparison], cell: &BillCell) -> String {
+    let comparison = &comparisons[cell.trace];
+    let price = &comparison.pricings[cell.pricing];
+    let at_price = match &price.device_name {
+        Some(_) => String::new(),
+        None => format!(", R = {}", price.label()),
+    };
+    format!(
+        "{}, {}{at_price}",
+        comparison.name, comparison.sizes[cell.size]
+    )
+}
+
+/// A number of things in words.
+fn count(number: usize, one: &str, more: &str) -> String {
+    match number {
+        1 => format!("1 {one}"),
+        number => format!("{number} {more}"),
     }
-    cells
 }
 
-/// The indices of the sizes, each number of frames once.
-fn distinct_sizes(comparison: &Comparison) -> Vec<usize> {
-    let frames = &comparison.frames;
-    let is_first = |&size: &usize| !frames[..size].contains(&frames[size]);
-    (0..frames.len()).filter(is_first).collect()
-}
-
-/// The indices of the prices, each once.
-fn distinct_prices(comparison: &Comparison) -> Vec<usize> {
-    let labels: Vec<String> = comparison.pricings.iter().map(Pricing::label).collect();
-    let is_first = |&at: &usize| !labels[..at].contains(&labels[at]);
-    (0..labels.len()).filter(is_first).collect()
-}
-
-/// What means are taken over, and how the intervals are drawn.
+/// What the intervals are of, and how they are drawn.
 struct Units<'a> {
     /// Those that have cells.
     groups: Vec<&'a TraceGroup>,
@@ -459,9 +437,9 @@ struct Units<'a> {
 }
 
 impl<'a> Units<'a> {
-    fn of(groups: &[&'a TraceGroup], all: &[TraceCell], traces: usize) -> Self {
+    fn of(groups: &[&'a TraceGroup], bills: &JudgedBills, traces: usize) -> Self {
         let mut cells = vec![Vec::new(); traces];
-        for (at, cell) in all.iter().enumerate() {
+        for (at, (cell, _)) in bills.paid.iter().enumerate() {
             cells[cell.trace].push(at);
         }
         let has_cells = |trace: usize| !cells[trace].is_empty();
@@ -490,12 +468,6 @@ impl<'a> Units<'a> {
     /// The traces that have cells.
     fn traces(&self) -> usize {
         self.cells.iter().filter(|cells| !cells.is_empty()).count()
-    }
-
-    /// The mean of a figure of the cells: over those of each trace, over its seeds, over what the caller named.
-    fn mean(&self, figure: &impl Fn(usize) -> f64) -> f64 {
-        let groups: Vec<f64> = self.of_groups(figure).collect();
-        average(&groups)
     }
 
     fn of_trace(&self, trace: usize, figure: &impl Fn(usize) -> f64) -> Option<f64> {
@@ -533,7 +505,10 @@ impl<'a> Units<'a> {
                 (0..seeds(&self.groups)).map(of_seed).collect()
             }
         };
-        (samples.len() == resampling.units()).then(|| resampling.interval(&samples))
+        // The logarithm of a bill of 0, which a policy that knows the future may have, is not.
+        let is_whole = samples.iter().all(|sample| sample.is_finite());
+        let is_whole = is_whole && samples.len() == resampling.units();
+        is_whole.then(|| resampling.interval(&samples))
     }
 }
 
@@ -547,56 +522,50 @@ fn seeds(groups: &[&TraceGroup]) -> usize {
     of_each.filter(|&seeds| seeds > 1).min().unwrap_or(1)
 }
 
-fn rows(names: &[&str], rivals: &[usize], cells: &[TraceCell], units: &Units) -> Vec<SummaryRow> {
-    let least: Vec<f64> = cells
-        .iter()
-        .map(|cell| {
-            rivals
-                .iter()
-                .fold(f64::INFINITY, |least, &at| least.min(cell.bills[at]))
-        })
-        .collect();
-    let ratio = |policy: usize, other: usize| {
-        move |cell: usize| (cells[cell].bills[policy] / cells[cell].bills[other]).ln()
-    };
-    let mean_bill = |policy: usize| units.mean(&|cell: usize| cells[cell].bills[policy].ln());
-    let best = rivals
-        .iter()
-        .copied()
-        .min_by(|&a, &b| mean_bill(a).total_cmp(&mean_bill(b)));
-    let best = best.unwrap_or_default();
-    let baseline = names.iter().position(|name| *name == BASELINE);
-    let row = |policy: usize| {
-        let above = |cell: &usize| cells[*cell].bills[policy] / least[*cell];
-        let worst = (0..cells.len()).max_by(|a, b| above(a).total_cmp(&above(b)));
-        let worst = worst.unwrap_or_default();
-        let interval = match policy == best {
-            true => None,
-            false => units.interval(&ratio(policy, best)),
-        };
-        SummaryRow {
-            policy: names[policy].into(),
-            against_baseline: baseline.map(|baseline| units.mean(&ratio(policy, baseline)).exp()),
-            against_best: units.mean(&ratio(policy, best)).exp(),
-            against_best_low: interval.map(|[low, _]| low.exp()),
-            against_best_high: interval.map(|[_, high]| high.exp()),
-            wins: (0..cells.len()).filter(|cell| above(cell) <= 1.0).count() as u64,
-            cells: cells.len() as u64,
-            worst: above(&worst),
-            worst_at: cells[worst].at.clone(),
+fn rows(
+    names: &[&str],
+    best: &BestPolicy,
+    bills: &JudgedBills,
+    units: &Units,
+    comparisons: &[Comparison],
+) -> Vec<SummaryRow> {
+    let (paid, free, best) = (&bills.paid, &bills.free, best.policy);
+    let bill = |cell: &BillCell, policy: usize| cell.bills[policy].unwrap_or(f64::INFINITY);
+    let ratio = |policy: usize| {
+        move |at: usize| {
+            let (cell, _) = paid[at];
+            (bill(cell, policy) / bill(cell, best)).ln()
         }
     };
-    let mut rows: Vec<SummaryRow> = (0..names.len()).map(row).collect();
-    rows.sort_by(|a, b| a.against_best.total_cmp(&b.against_best));
-    rows
+    let baseline = names.iter().position(|name| *name == BASELINE);
+    let row = |policy: usize| {
+        let above = |(cell, least): &&(&BillCell, f64)| bill(cell, policy) / least;
+        let worst = paid.iter().max_by(|a, b| above(a).total_cmp(&above(b)));
+        let interval = match policy == best {
+            true => None,
+            false => units.interval(&ratio(policy)),
+        };
+        let is_free = |cell: &&&BillCell| bill(cell, policy) <= 0.0;
+        let wins = paid.iter().filter(|cell| above(cell) <= 1.0).count();
+        SummaryRow {
+            policy: names[policy].into(),
+            against_baseline: baseline.and_then(|baseline| bills.mean_ratio(policy, baseline)),
+            against_best: bills.mean_ratio(policy, best).unwrap_or(1.0),
+            against_best_low: interval.map(|[low, _]| low.exp()),
+            against_best_high: interval.map(|[_, high]| high.exp()),
+            wins: (wins + free.iter().filter(is_free).count()) as u64,
+            cells: (paid.len() + free.len()) as u64,
+            worst: worst.map_or(1.0, |worst| above(&worst)),
+            worst_at: worst.map_or(String::new(), |(cell, _)| place(comparisons, cell)),
+        }
+    };
+    let mut order: Vec<usize> = (0..names.len()).collect();
+    order.sort_by(|&a, &b| bills.standing(a).total_cmp(&bills.standing(b)));
+    order.into_iter().map(row).collect()
 }
 
 /// What was compared, in words.
 fn over(comparison: &Comparison, groups: &[&TraceGroup]) -> String {
-    let count = |number: usize, one: &str, more: &str| match number {
-        1 => format!("1 {one}"),
-        number => format!("{number} {more}"),
-    };
     let mut parts = vec![count(groups.len(), "trace", "traces")];
     let seeded = groups
         .iter()
@@ -775,8 +744,71 @@ mod tests {
         let summary = Summary::of(&all, &set.groups).expect("a summary");
         assert_eq!(summary.over, "4 traces, 2 sizes and 1 asymmetry");
         assert_eq!((summary.left_out, summary.repeats.len()), (3, 1));
-        assert_eq!(summary.rows[0].cells, 7);
+        assert_eq!(summary.rows[0].cells, 10);
         assert_eq!(summary.resampled, None);
+    }
+
+    /// The table of all traces names the policy that the rule takes: each trace counts as much as any other, also one with fewer
+    /// sizes.
+    #[test]
+    fn the_best_of_the_table_is_that_of_the_rule() {
+        let names = ["zipf:pages=2000,refs=20000", "zipf:pages=90,refs=3000"];
+        let set = TraceSet::with_seeds(&names.map(String::from), &ReadOptions::default(), 1);
+        let set = set.expect("traces");
+        let lab = Lab::new(Settings::default(), &Silent);
+        let sizes = ["0.5%", "1%", "3%"].map(|size| size.parse().expect("a size"));
+        let asymmetry = PricingRequest::Asymmetry("1".parse().expect("an asymmetry"));
+        let policies = PolicySelection::lists(["sieve,lirs"]);
+        let request = CompareRequest::new(policies, sizes.into(), vec![asymmetry]);
+        let of = |source| lab.compare(source, &request).expect("results");
+        let all: Vec<Comparison> = set.sources.iter().map(of).collect();
+        let summary = Summary::of(&all, &set.groups).expect("a summary");
+        let cells = best::cells(&all, &set.groups);
+        assert_eq!(cells.len(), 5);
+        let online = &all[0].online;
+        let best = Bills {
+            online,
+            cells: &cells,
+        }
+        .best();
+        let best = &all[0].policies[best.expect("a policy").policy];
+        assert_eq!((best.as_str(), &summary.rows[0].policy), ("lirs", best));
+        assert!(summary.sentence().contains("lirs is the one to take"));
+    }
+
+    /// A bill of 0 of a policy that knows the future leaves no cell out, and where the baseline is the best it has one column.
+    #[test]
+    fn free_cells_are_decided_first_and_count_only_among_rivals() {
+        let names = ["uniform:pages=90,refs=3000", "zipf:pages=300,refs=3000"];
+        let (mut all, groups) = compared(&names, 1, "lru,fifo,belady");
+        let mut set = |trace: usize, policy: usize, size: usize, cost: f64| {
+            let cell = all[trace].cells[policy * 2 + size].as_mut();
+            cell.expect("a result").result.cost = cost;
+        };
+        set(0, 2, 0, 0.0);
+        set(1, 1, 1, 0.0);
+        let summary = Summary::of(&all, &groups).expect("a summary");
+        assert_eq!(summary.left_out, 1);
+        // fifo costs more on average, and is free in a cell in which lru is not.
+        let order: Vec<&str> = summary.rows.iter().map(|row| row.policy.as_str()).collect();
+        assert_eq!(order[1..], ["lru", "belady"]);
+        assert!(summary.rows[1].against_best < 1.0);
+        assert_eq!(
+            (summary.rows[0].cells, summary.rows[2].against_best),
+            (4, 0.0)
+        );
+        let stated = summary.sentence();
+        assert!(stated.contains("fifo is the one to take"), "{stated}");
+        assert!(
+            stated.contains("% less on average, but is free in fewer cells"),
+            "{stated}"
+        );
+        let (all, groups) = compared(&names, 1, "lru,fifo");
+        let summary = Summary::of(&all, &groups).expect("a summary");
+        assert_eq!(summary.rows[0].policy, "lru");
+        let heads = ["policy", "over lru", "95 %", "best in", "at most above"];
+        assert_eq!(summary.heads(), heads);
+        assert!(summary.cells().iter().all(|row| row.len() == heads.len()));
     }
 
     #[test]

@@ -58,7 +58,18 @@ fn invalid_requests_are_refused_before_the_trace_is_read() {
     assert_eq!(simulated, Err(RequestError::AsymmetryOfSimulatedDevice));
     assert!(both("rm1", "flash-136").is_ok());
     // The library's messages do not name options of the command.
-    for error in [RequestError::NoPolicy, RequestError::BoundOnDevice] {
+    let mut without_sizes = request("lru", vec![r("8")]);
+    without_sizes.sizes.clear();
+    assert_eq!(without_sizes.check(), Err(RequestError::NoSize));
+    assert_eq!(
+        request("lru", Vec::new()).check(),
+        Err(RequestError::NoPrice)
+    );
+    for error in [
+        RequestError::NoPolicy,
+        RequestError::NoSize,
+        RequestError::BoundOnDevice,
+    ] {
         assert!(!error.to_string().contains("--"), "{error}");
     }
 }

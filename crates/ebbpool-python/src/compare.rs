@@ -3,18 +3,19 @@
 use std::sync::{Arc, Mutex};
 use std::time::SystemTime;
 
-use ebbpool_lab::best::Bills;
+use ebbpool_device::changing::AsymmetrySpec;
+use ebbpool_lab::best::{BillCell, Bills, cells as compared_cells};
 use ebbpool_lab::report::{self, ReportOptions};
 use ebbpool_lab::several::{Summary, TraceGroup, TraceSet};
-use ebbpool_lab::{CompareRequest, Lab, LabError, advice, dirty_end, schema};
+use ebbpool_lab::{CompareRequest, Lab, LabError, MemorySize, Pricing, advice, dirty_end, schema};
+use ebbpool_sim::BufferSize;
 use ebbpool_trace::Source;
 use ebbpool_trace::output::OutputFile;
-use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
 use crate::calls::Calls;
 use crate::errors::{Class, lab_error, raise};
-use crate::requests::{Counting, policies, pricing, sizes};
+use crate::requests::{Counting, parsed, policies, pricing, sizes};
 use crate::store::Results;
 use crate::table::Table;
 use crate::trace::{Trace, sources};
@@ -68,22 +69,125 @@ impl Comparison {
 /// A title, sentences, and memory sizes as they are spelled and in frames.
 type TraceAnswer = (String, Vec<String>, Vec<(String, u64)>);
 
-/// The policy to take, by its index, with its mean bill and its bills over the least of each cell: see `ebbpool_lab::best`.
-/// `cells` has for each cell a bill for each policy, or none.
-#[pyfunction]
-pub(crate) fn best(
-    online: Vec<bool>,
-    cells: Vec<Vec<Option<f64>>>,
-) -> PyResult<Option<(usize, f64, Vec<f64>)>> {
-    if cells.iter().any(|cell| cell.len() != online.len()) {
-        return Err(PyValueError::new_err("a cell has a bill for each policy"));
+/// The answers over some traces as plain data, which other processes get too: the policies and whether each knows nothing of the
+/// future, the traces, and the cells.
+type ComparedCells = (Vec<(String, bool)>, Vec<ComparedTrace>, Vec<ComparedPlace>);
+
+/// A trace's name, the earlier trace that it repeats, its memory sizes as they are spelled and in frames, and its prices: the
+/// label, R, and whether R changes.
+type ComparedTrace = (
+    String,
+    Option<usize>,
+    Vec<(String, u64)>,
+    Vec<(String, f64, bool)>,
+);
+
+/// The indices of a trace, a price and a size, and for each policy the bill and the number of the row in the table.
+type ComparedPlace = ([usize; 3], Vec<(Option<f64>, Option<usize>)>);
+
+/// The policy to take, with its mean bill, its largest bill over the least of the same cell, less 1, the number of cells and of
+/// those whose least bill is 0, and for a single cell the number of its row.
+type Best = (String, f64, f64, usize, usize, Option<usize>);
+
+/// The cells that the arguments of `best()` name.
+struct Wanted<'a> {
+    frames: Option<MemorySize>,
+    asymmetry: Option<AsymmetrySpec>,
+    trace: Option<&'a str>,
+    trace_at: Option<usize>,
+}
+
+impl Wanted<'_> {
+    fn has(&self, traces: &[ComparedTrace], [trace, pricing, size]: [usize; 3]) -> bool {
+        let (name, _, sizes, prices) = &traces[trace];
+        let has_size = |wanted: &MemorySize| {
+            let frames = sizes[size].1;
+            // One of the spellings of this number of frames.
+            let mut spelled = sizes.iter().filter(|(_, other)| *other == frames);
+            let is_wanted = |text: &str| {
+                let parsed: Result<MemorySize, _> = text.parse();
+                parsed.is_ok_and(|other| other.size == wanted.size)
+            };
+            wanted.size == BufferSize::Frames(frames) || spelled.any(|(text, _)| is_wanted(text))
+        };
+        let (label, ratio, changes) = &prices[pricing];
+        let has_price = |wanted: &AsymmetrySpec| match wanted.constant() {
+            Some(wanted) => !changes && wanted.ratio() == *ratio,
+            None => *changes && wanted.to_string() == *label,
+        };
+        self.frames.as_ref().is_none_or(has_size)
+            && self.asymmetry.as_ref().is_none_or(has_price)
+            && self.trace.is_none_or(|wanted| wanted == name)
+            && self.trace_at.is_none_or(|wanted| wanted == trace)
     }
+}
+
+/// The policy to take of some of the cells, by the rule of `ebbpool_lab::best`. None if no policy has finished in all of them.
+#[pyfunction]
+#[pyo3(signature = (cells, frames, asymmetry, trace, trace_at))]
+pub(crate) fn best(
+    py: Python<'_>,
+    cells: ComparedCells,
+    frames: Option<&str>,
+    asymmetry: Option<&str>,
+    trace: Option<&str>,
+    trace_at: Option<usize>,
+) -> PyResult<Option<Best>> {
+    let (policies, traces, cells) = cells;
+    let wanted = Wanted {
+        frames: frames.map(|text| parsed(py, "frames", text)).transpose()?,
+        asymmetry: asymmetry
+            .map(|text| parsed(py, "asymmetry", text))
+            .transpose()?,
+        trace,
+        trace_at,
+    };
+    let (chosen, rows): (Vec<BillCell>, Vec<Vec<Option<usize>>>) = cells
+        .into_iter()
+        .filter(|(place, _)| wanted.has(&traces, *place))
+        .map(|(place, results)| {
+            let (bills, rows) = results.into_iter().unzip();
+            (BillCell::new(place, bills), rows)
+        })
+        .unzip();
+    if chosen.is_empty() {
+        return Err(raise(py, Class::Usage, "best(): there is no such result"));
+    }
+    let is_there = |trace: usize| chosen.iter().any(|cell| cell.trace == trace);
+    let repeats = |cell: &BillCell| traces[cell.trace].1.is_some_and(is_there);
+    let own = chosen.iter().zip(rows).filter(|(cell, _)| !repeats(cell));
+    let (own, rows): (Vec<BillCell>, Vec<_>) = own.map(|(cell, rows)| (cell.clone(), rows)).unzip();
+    let online: Vec<bool> = policies.iter().map(|(_, online)| *online).collect();
     let bills = Bills {
         online: &online,
-        cells: &cells,
+        cells: &own,
     };
-    let best = bills.best();
-    Ok(best.map(|best| (best.policy, best.mean_bill, best.above_least)))
+    let best = bills.best().map(|best| {
+        let row = match rows.as_slice() {
+            [row] => row[best.policy],
+            _ => None,
+        };
+        let name = policies[best.policy].0.clone();
+        let above = best.worst() - 1.0;
+        (name, best.mean_bill, above, own.len(), best.free, row)
+    });
+    Ok(best)
+}
+
+/// The tables of a price: the trace's index, R as a text, the unit of bills and a bill of one page read in it, and the first of its
+/// rows and the one after the last.
+type PriceTable = (usize, String, String, f64, usize, usize);
+
+/// Of each trace's cells, the numbers of their rows in the table.
+fn row_numbers(all: &[ebbpool_lab::Comparison]) -> Vec<Vec<Option<usize>>> {
+    let mut rows = 0..;
+    let of_one = |one: &ebbpool_lab::Comparison| {
+        let cells = one.cells.iter();
+        cells
+            .map(|cell| cell.as_ref().and_then(|_| rows.next()))
+            .collect()
+    };
+    all.iter().map(of_one).collect()
 }
 
 #[pymethods]
@@ -121,13 +225,60 @@ impl Comparison {
         })
     }
 
-    /// The policies that know the future.
-    fn offline(&self) -> Vec<String> {
+    /// The cells, for `best`.
+    fn cells(&self) -> ComparedCells {
         self.with(|all| {
-            let first = all.iter().take(1);
-            let named = first.flat_map(|one| one.policies.iter().zip(&one.online));
-            let offline = named.filter(|(_, online)| !**online);
-            offline.map(|(name, _)| name.clone()).collect()
+            let first = all.first();
+            let policies = first.map_or_else(Vec::new, |first| {
+                let online = first.online.iter().copied();
+                first.policies.iter().cloned().zip(online).collect()
+            });
+            let traces = all.iter().zip(&self.groups).map(|(one, group)| {
+                let sizes = one.sizes.iter().cloned().zip(one.frames.iter().copied());
+                let price = |price: &Pricing| {
+                    let changes = price.changing.is_some();
+                    (price.label(), price.asymmetry.ratio(), changes)
+                };
+                let prices = one.pricings.iter().map(price);
+                let name = group.name.clone();
+                (name, group.repeats, sizes.collect(), prices.collect())
+            });
+            let rows = row_numbers(all);
+            let cells = compared_cells(all, &self.groups).into_iter().map(|cell| {
+                let (trace, pricing, size) = (cell.trace, cell.pricing, cell.size);
+                let one = &all[trace];
+                let row = |policy: usize| {
+                    let at = (pricing * one.policies.len() + policy) * one.sizes.len() + size;
+                    rows[trace][at]
+                };
+                let results = cell.bills.iter().enumerate();
+                let results = results.map(|(policy, bill)| (*bill, row(policy)));
+                ([trace, pricing, size], results.collect())
+            });
+            let cells = cells.collect();
+            (policies, traces.collect(), cells)
+        })
+    }
+
+    /// The tables, one for each trace and price.
+    fn price_tables(&self) -> Vec<PriceTable> {
+        self.with(|all| {
+            let rows = row_numbers(all);
+            let mut tables = Vec::new();
+            for (trace, (one, rows)) in all.iter().zip(&rows).enumerate() {
+                let unit = one.bill_unit();
+                let in_unit = format!("{} {} in {}", unit.name, unit.per, unit.unit);
+                let of_prices = rows.chunks(one.policies.len() * one.sizes.len());
+                for (pricing, rows) in one.pricings.iter().zip(of_prices) {
+                    let mut rows = rows.iter().flatten();
+                    if let Some(&first) = rows.next() {
+                        let end = 1 + rows.next_back().copied().unwrap_or(first);
+                        let (label, unit) = (pricing.label(), in_unit.clone());
+                        tables.push((trace, label, unit, one.bill_unit().factor, first, end));
+                    }
+                }
+            }
+            tables
         })
     }
 

@@ -60,7 +60,7 @@ fn add_counts(figures: &mut FigureTable, detailed: &DetailedResult) {
     }
     figures.row(
         "asymmetry",
-        match detailed.asymmetry_changes {
+        match &result.asymmetry_changes {
             Some(changes) => format!("{} at first, then {changes}", rounded(result.asymmetry.0)),
             None => rounded(result.asymmetry.0),
         },

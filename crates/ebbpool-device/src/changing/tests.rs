@@ -91,7 +91,9 @@ fn spellings_are_canonical() {
 fn errors_name_the_accepted_spellings() {
     for (text, words) in [
         ("", "rm1 or rm2"),
-        ("-1", "a number from 0 up"),
+        ("-1", "a number from 0 to 1e15"),
+        ("1e308", "a number from 0 to 1e15"),
+        ("rm1:base=1e16", "a number from 0 to 1e15"),
         ("rm3", "rm1 or rm2"),
         ("file:", "the path is missing"),
         ("rm1:", "no parameter ''"),

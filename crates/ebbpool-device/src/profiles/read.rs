@@ -7,7 +7,7 @@ use std::ops::Range;
 use std::path::Path;
 use std::sync::LazyLock;
 
-use ebbpool_cost::OperationCosts;
+use ebbpool_cost::{Asymmetry, OperationCosts};
 use serde::Deserialize;
 use toml::Spanned;
 
@@ -171,7 +171,8 @@ impl TomlDocument<'_> {
             );
             return Err(self.invalid(Some(asymmetry.span()), problem));
         };
-        if !costs.ratio().is_finite() || !costs.read.is_finite() || !costs.write.is_finite() {
+        let is_asymmetry = Asymmetry::new(costs.ratio()).is_ok();
+        if !is_asymmetry || !costs.read.is_finite() || !costs.write.is_finite() {
             let problem = "the figures of reads and writes are too far apart".into();
             return Err(self.invalid(Some(asymmetry.span()), problem));
         }

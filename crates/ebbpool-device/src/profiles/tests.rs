@@ -197,6 +197,10 @@ fn wrong_profiles_are_refused_with_their_line() {
             "FILE, line 5: the figures of reads and writes are too far apart",
         ),
         (
+            user_profile("read_us = 1\nwrite_us = 1e16\n"),
+            "FILE, line 5: the figures of reads and writes are too far apart",
+        ),
+        (
             user_profile("read_us = 1\nwrite_us = \"2\"\n"),
             "FILE, line 8: invalid type: string \"2\", expected a number",
         ),

@@ -45,11 +45,12 @@ class Trace {
         hostBytes: served?.host_bytes ?? null,
       });
     }
+    // Two sizes of as many frames are one, as are two equal prices: their results are the same, and count once.
     const frames = data.sizes.map((size) => size.frames);
-    this.sizesInOrder = [...frames.keys()].sort((a, b) => frames[a] - frames[b]);
-    this.asymmetriesInOrder = [...data.asymmetries.keys()].sort(
-      (a, b) => data.asymmetries[a] - data.asymmetries[b],
-    );
+    const prices = data.asymmetries.map((ratio, at) => `${ratio} ${data.labels[at]}`);
+    const distinct = (values) => [...values.keys()].filter((at) => values.indexOf(values[at]) === at);
+    this.sizesInOrder = distinct(frames).sort((a, b) => frames[a] - frames[b]);
+    this.asymmetriesInOrder = distinct(prices).sort((a, b) => data.asymmetries[a] - data.asymmetries[b]);
   }
 
   cell(policy, size, asymmetry) {

@@ -132,10 +132,11 @@ class Choice extends EventTarget {
     super();
     this.trace = trace;
     const usual = trace.labels.indexOf("32");
-    this.asymmetry = usual >= 0 ? usual : trace.asymmetries.length - 1;
+    this.asymmetry = usual >= 0 ? usual : trace.labels.indexOf(trace.labels.at(-1));
     const marked = trace.curve?.mark?.[0] ?? null;
-    const size = trace.sizes.findIndex((size) => (marked === null ? size.text === "3%" : size.frames === marked));
-    this.size = size >= 0 ? size : Math.floor(trace.sizes.length / 2);
+    const size = trace.sizes.find((size) => (marked === null ? size.text === "3%" : size.frames === marked));
+    const { frames } = size ?? trace.sizes[Math.floor(trace.sizes.length / 2)];
+    this.size = trace.sizes.findIndex((size) => size.frames === frames);
   }
 
   get ratio() {
