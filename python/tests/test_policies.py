@@ -233,6 +233,50 @@ def test_wrong_policies_are_refused() -> None:
         ebbpool.run(TRACE, Lru, 10, events=True)
 
 
+def named(name: Any) -> Any:
+    return type("Other", (Lru,), {"name": name})
+
+
+ALL_WITH_POLICIES: list[Any] = [
+    lambda policies: ebbpool.compare(TRACE, policies, 50, 8),
+    lambda policies: ebbpool.compare(TRACE, policies, 50, device="flash-136"),
+    lambda policies: ebbpool.curve(TRACE, policies, frames=[50]),
+    lambda policies: ebbpool.replay(TRACE, policies, 50, asymmetry=8),
+    lambda policies: ebbpool.reproduce("cikm-table2", policies=policies),
+]
+
+
+@pytest.mark.parametrize("call", ALL_WITH_POLICIES)
+def test_two_policies_of_one_name_are_refused(call: Any) -> None:
+    for policies, name in [
+        (["lru,cflru:window=0.50", named("cflru")], "cflru"),
+        ([" arc ", named("arc")], "arc"),
+        # A name that is no text; the class's own is in its place.
+        ([named(lambda self: "one"), named(lambda self: "two")], "Other"),
+        ([functools.partial(Lru), functools.partial(Cflru)], "policy"),
+    ]:
+        with pytest.raises(ebbpool.UsageError, match=f"policies=: two policies are called '{name}'"):
+            call(policies)
+
+
+@pytest.mark.parametrize("call", ALL_WITH_POLICIES[:4])
+def test_a_policy_has_no_name_of_all_registered_policies(call: Any) -> None:
+    with pytest.raises(ebbpool.UsageError, match="policies=: two policies are called 'arc'"):
+        call(["all", named("arc")])
+
+
+@pytest.mark.parametrize("call", ALL_WITH_POLICIES)
+def test_a_name_is_a_line_of_text(call: Any) -> None:
+    for name in ("", " ", "two\nlines", "\x1b[31mred"):
+        with pytest.raises(ebbpool.UsageError, match="policies=: .* is no name of a policy"):
+            call([named(name)])
+
+
+def test_a_policy_has_no_name_of_an_experiments_own_policy() -> None:
+    with pytest.raises(ebbpool.UsageError, match="policies=: two policies are called 'LRU'"):
+        ebbpool.reproduce("adlru-fig12", policies=named("LRU"))
+
+
 def test_a_curve_of_a_policy_in_python_is_that_of_the_same_policy_in_rust(tmp_path: pathlib.Path) -> None:
     trace = "zipf:pages=40000,refs=200000,write=0.4"
     options: Any = {"target": "writes -20%", "baseline": "lru@5%", "sample": 0.1, "warmup": 1000}
