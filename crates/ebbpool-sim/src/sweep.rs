@@ -253,7 +253,7 @@ impl Sweep {
         }
         // Only a trace that was read has notes on its lines.
         resolved.notes.extend(match source.late_notes() {
-            none if none.is_empty() => stored.late_notes(),
+            none if none.is_empty() => stored.late_notes(source),
             notes => notes,
         });
         Ok(SweepResult {
