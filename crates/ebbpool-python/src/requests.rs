@@ -143,7 +143,10 @@ pub(crate) fn policies(
 #[pyo3(signature = (given))]
 pub(crate) fn check_policies(py: Python<'_>, given: Option<Vec<Bound<'_, PyAny>>>) -> PyResult<()> {
     let (selection, guests) = policies(py, &Calls::new(), given)?;
-    let mut request = CompareRequest::new(selection, Vec::new(), Vec::new());
+    // What is checked after the policies needs a size and a price.
+    let size = "1".parse().expect("a size");
+    let price = PricingRequest::Asymmetry("1".parse().expect("an asymmetry"));
+    let mut request = CompareRequest::new(selection, vec![size], vec![price]);
     request.guests = guests;
     match request.check() {
         Err(error @ (RequestError::TwoPolicies(_) | RequestError::PolicyName(_))) => {
