@@ -357,6 +357,7 @@ def compare_with(
     show: Show,
 ) -> _ebbpool.Comparison:
     """A comparison of which workers have done the parts. Policies that are not names run here."""
+    _ebbpool.check_policies(request["policies"])
     engine = engine_of(executor)
     store = Layered(results)
     here = _ebbpool.Results.mapping(store)
@@ -408,6 +409,7 @@ def curve_with(
     executor: Any, trace: Trace, request: dict[str, Any], results: ResultStore, threads: int | None, show: Show
 ) -> _ebbpool.Curve:
     """Curves of which workers have done the policies. All need LRU at every size, which is a task of its own before."""
+    _ebbpool.check_policies(request["policies"])
     store = Layered(results)
     here = _ebbpool.Results.mapping(store)
     key = key_of(trace)
@@ -445,6 +447,8 @@ def _answer_of_curve(
 def reproduce_with(executor: Any, names: list[str], request: tuple[Any, ...], results: ResultStore, show: Show) -> ResultStore:
     """A store with the results of experiments, of which workers have run each."""
     _, full, policies, _ = request
+    if policies:
+        _ebbpool.check_policies(policies)
     policies = [policy for policy in policies if isinstance(policy, str)]
     store = Layered(results)
     tasks = [Task(0, "reproduce", ([name], full, policies), 1.0) for name in names]

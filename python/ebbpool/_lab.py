@@ -27,11 +27,6 @@ def policies_of(policies: Any) -> list[Any] | None:
     given = a_list(policies) if not (callable(policies) or hasattr(policies, "_addresses")) else [policies]
     if not given:
         raise UsageError("policies=: the list is empty; name some, such as 'lru'")
-    names = [policy if isinstance(policy, str) else getattr(policy, "name", getattr(policy, "__name__", "")) for policy in given]
-    own = [name for name, policy in zip(names, given) if not isinstance(policy, str)]
-    for name in own:
-        if names.count(name) > 1:
-            raise UsageError(f"policies=: two policies are called {name!r}; give one a class attribute name")
     return given
 
 

@@ -26,7 +26,8 @@ class Policy(Protocol):
     * `evicted_with(frame) -> list[int]`: frames that are evicted together with the victim
     * `cleaned_with(frame) -> list[int]`: dirty frames that are written together with the victim, and stay
     * `cleaned(frame)`: the page in the frame was written, and stays
-    * `costs(read, write)`: the costs of a page read and a page write; a policy with this method runs once per asymmetry
+    * `costs(read, write)`: the costs of a page read and a page write; a policy with this method runs once per asymmetry. Where there
+      are several, the driver first makes a policy with 1 frame to see whether it has the method
     """
 
     def victim(self) -> int:

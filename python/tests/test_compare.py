@@ -287,7 +287,7 @@ def test_the_bill_of_a_run_whose_device_failed_is_not_shown(tmp_path: Any) -> No
     assert "device failed" in by_policy["lru"].failed and by_policy["cflru:window=1"].failed is None
     html = answer._repr_html_()
     assert ">failed</td>" in html and f"{by_policy['lru'].cost:.4f}" not in html
-    assert f"<b>{by_policy['cflru:window=1'].cost:.4f}</b>" in html
+    assert f"{by_policy['cflru:window=1'].cost_us:.2f} µs per reference" in html
     alone = ebbpool.compare("zipf:pages=600,refs=120000,write=0.5", "lru", ["5%"], device=f"flash:{chip}", cache=False)
     assert ">failed</td>" in alone._repr_html_()
 

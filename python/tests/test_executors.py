@@ -54,6 +54,20 @@ def test_processes_give_the_same_results(method: str, expected: str) -> None:
         assert ebbpool.compare(*QUESTION, cache=False, executor=pool).to_json() == expected
 
 
+def test_two_policies_of_one_name_are_refused_before_a_worker_has_a_task() -> None:
+    same = ["lru,cflru", type("cflru", (Lru,), {"name": "cflru"})]
+    executor = Counting()
+    calls: list[Any] = [
+        lambda: ebbpool.compare(TRACE, same, 50, 8, executor=executor),
+        lambda: ebbpool.curve(TRACE, same, frames=[50], executor=executor),
+        lambda: ebbpool.reproduce("cikm-table2", policies=same, executor=executor),
+    ]
+    for call in calls:
+        with pytest.raises(ebbpool.UsageError, match="two policies are called 'cflru'"):
+            call()
+    assert executor.tasks == []
+
+
 def test_threads_give_the_same_results(expected: str) -> None:
     with ThreadPoolExecutor(2) as pool:
         assert ebbpool.compare(*QUESTION, cache=False, executor=pool).to_json() == expected

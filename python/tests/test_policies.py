@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import functools
 import pathlib
 from typing import Any
 
@@ -56,6 +57,92 @@ def test_a_policy_that_looks_at_costs_runs_once_per_asymmetry() -> None:
     Costly.seen.clear()
     ebbpool.compare(TRACE, Costly, [10, 20], [1, 8])
     assert sorted(Costly.seen) == [(1.0, 1.0), (1.0, 1.0), (1.0, 8.0), (1.0, 8.0)]
+
+
+class DirtyFirst(Lru):
+    """Evicts clean pages first where writes are dear, and dirty ones first elsewhere."""
+
+    def __init__(self, frames: int) -> None:
+        super().__init__(frames)
+        self.dirty: set[int] = set()
+        self.ratio = 1.0
+
+    def hit(self, frame: int, write: bool) -> None:
+        super().hit(frame, write)
+        self.dirty |= {frame} if write else set()
+
+    def admit(self, frame: int, page: int, write: bool) -> None:
+        super().admit(frame, page, write)
+        self.dirty |= {frame} if write else set()
+
+    def evicted(self, frame: int) -> None:
+        super().evicted(frame)
+        self.dirty.discard(frame)
+
+    def victim(self) -> int:
+        first = [frame for frame in self.order if (frame in self.dirty) != (self.ratio > 4)]
+        return next(iter(first or self.order))
+
+    def costs(self, read: float, write: float) -> None:
+        self.ratio = write / read
+
+
+class WithinInit:
+    def __init__(self, frames: int) -> None:
+        policy = DirtyFirst(frames)
+        for method in ("hit", "victim", "admit", "evicted", "costs"):
+            setattr(self, method, getattr(policy, method))
+
+
+class Delegates:
+    def __init__(self, frames: int) -> None:
+        self.policy = DirtyFirst(frames)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.policy, name)
+
+
+class FromTen(DirtyFirst):
+    """Cannot be made with the one frame of the question whether it looks at costs."""
+
+    def __init__(self, frames: int) -> None:
+        if frames < 10:
+            raise ValueError("too few frames")
+        super().__init__(frames)
+
+
+@pytest.mark.parametrize(
+    "policy", [functools.partial(DirtyFirst), lambda frames: DirtyFirst(frames), WithinInit, Delegates, FromTen]
+)
+def test_each_asymmetry_has_its_run_wherever_an_object_has_its_method_for_costs(policy: Any) -> None:
+    trace = "zipf:pages=500,refs=3000,write=0.5"
+
+    def counted(policy: Any, asymmetries: list[float]) -> list[Any]:
+        return [[row.reads, row.writes, row.cost] for row in ebbpool.compare(trace, [policy], 20, asymmetries)]
+
+    cheap, dear = counted(DirtyFirst, [1, 32])
+    assert cheap[:2] != dear[:2]
+    assert counted(policy, [1, 32]) == [cheap, dear]
+    assert counted(policy, [32]) == [dear]
+
+
+def test_objects_that_disagree_about_costs_are_refused() -> None:
+    def policy(frames: int) -> Any:
+        return DirtyFirst(frames) if frames > 10 else Lru(frames)
+
+    with pytest.raises(ebbpool.PolicyError, match=r"policy policy has a method costs\(\) with 20 frames and none"):
+        ebbpool.compare(TRACE, [policy], [10, 20], [1, 32])
+
+
+def test_a_function_whose_objects_have_no_method_for_costs_runs_once_for_all_asymmetries() -> None:
+    made: list[int] = []
+
+    def policy(frames: int) -> Lru:
+        made.append(frames)
+        return Lru(frames)
+
+    ebbpool.compare(TRACE, [policy], [10, 20], [1, 8, 32])
+    assert sorted(made) == [1, 10, 20]
 
 
 def test_the_report_has_a_policy_in_python(tmp_path: pathlib.Path) -> None:
@@ -144,6 +231,50 @@ def test_wrong_policies_are_refused() -> None:
         ebbpool.compare(TRACE, "nope", 10, 8)
     with pytest.raises(ebbpool.UsageError, match="events="):
         ebbpool.run(TRACE, Lru, 10, events=True)
+
+
+def named(name: Any) -> Any:
+    return type("Other", (Lru,), {"name": name})
+
+
+ALL_WITH_POLICIES: list[Any] = [
+    lambda policies: ebbpool.compare(TRACE, policies, 50, 8),
+    lambda policies: ebbpool.compare(TRACE, policies, 50, device="flash-136"),
+    lambda policies: ebbpool.curve(TRACE, policies, frames=[50]),
+    lambda policies: ebbpool.replay(TRACE, policies, 50, asymmetry=8),
+    lambda policies: ebbpool.reproduce("cikm-table2", policies=policies),
+]
+
+
+@pytest.mark.parametrize("call", ALL_WITH_POLICIES)
+def test_two_policies_of_one_name_are_refused(call: Any) -> None:
+    for policies, name in [
+        (["lru,cflru:window=0.50", named("cflru")], "cflru"),
+        ([" arc ", named("arc")], "arc"),
+        # A name that is no text; the class's own is in its place.
+        ([named(lambda self: "one"), named(lambda self: "two")], "Other"),
+        ([functools.partial(Lru), functools.partial(Cflru)], "policy"),
+    ]:
+        with pytest.raises(ebbpool.UsageError, match=f"policies=: two policies are called '{name}'"):
+            call(policies)
+
+
+@pytest.mark.parametrize("call", ALL_WITH_POLICIES[:4])
+def test_a_policy_has_no_name_of_all_registered_policies(call: Any) -> None:
+    with pytest.raises(ebbpool.UsageError, match="policies=: two policies are called 'arc'"):
+        call(["all", named("arc")])
+
+
+@pytest.mark.parametrize("call", ALL_WITH_POLICIES)
+def test_a_name_is_a_line_of_text(call: Any) -> None:
+    for name in ("", " ", "two\nlines", "\x1b[31mred"):
+        with pytest.raises(ebbpool.UsageError, match="policies=: .* is no name of a policy"):
+            call([named(name)])
+
+
+def test_a_policy_has_no_name_of_an_experiments_own_policy() -> None:
+    with pytest.raises(ebbpool.UsageError, match="policies=: two policies are called 'LRU'"):
+        ebbpool.reproduce("adlru-fig12", policies=named("LRU"))
 
 
 def test_a_curve_of_a_policy_in_python_is_that_of_the_same_policy_in_rust(tmp_path: pathlib.Path) -> None:

@@ -9,6 +9,7 @@ use std::time::Instant;
 
 use ebbpool_cost::did_you_mean;
 use ebbpool_lab::Settings;
+use ebbpool_lab::guest::check_names;
 use ebbpool_policy::{PolicySpec, cluster_priority};
 use ebbpool_sim::{GuestPolicy, SimPolicy};
 
@@ -263,6 +264,22 @@ fn read(file: &str) -> Result<Experiment, ExperimentError> {
     Ok(Experiment::parse(&text, file)?)
 }
 
+/// Checks the names of policies from outside the registry: figures distinguish policies by their names.
+fn check_guests(request: &StudyRequest) -> Result<(), ExperimentError> {
+    for (_, experiment) in &request.experiments {
+        let mut names: Vec<String> = request.policies.iter().map(ToString::to_string).collect();
+        for participant in contenders::of(experiment) {
+            names.push(participant.name);
+            if let PolicyChoice::One(policy) = participant.choice {
+                let spec = policy.parse::<PolicySpec>();
+                names.push(spec.map_or(policy, |spec| spec.to_string()));
+            }
+        }
+        check_names(names, &request.guests)?;
+    }
+    Ok(())
+}
+
 fn plan_of(experiment: &Experiment, request: &StudyRequest) -> Result<Plan, ExperimentError> {
     let scale = request.scale;
     let own: Vec<PolicySpec> = contenders::of(experiment)
@@ -315,12 +332,14 @@ fn plan_of(experiment: &Experiment, request: &StudyRequest) -> Result<Plan, Expe
 ///
 /// # Errors
 ///
-/// If the report cannot be written. An experiment that fails is counted, and its error goes to the listener.
+/// If two policies have the same name, or the report cannot be written. An experiment that fails is counted, and its error goes
+/// to the listener.
 pub fn run(
     settings: &Settings,
     listener: &dyn Listener,
     request: &StudyRequest,
 ) -> Result<StudyOutcome, ExperimentError> {
+    check_guests(request)?;
     files::make_directory(&request.out)?;
     let experiments = request.experiments.clone();
     #[cfg(unix)]

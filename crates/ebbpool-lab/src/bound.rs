@@ -176,7 +176,7 @@ impl<'a> LazyTrace<'a> {
     }
 
     fn distinct_pages(&mut self) -> Result<u64, SimError> {
-        match RecordedTrace::stored_size(self.store) {
+        match RecordedTrace::stored_size(self.source, self.store) {
             Some((pages, _)) => Ok(pages),
             None => Ok(self.recorded()?.distinct_pages()),
         }
@@ -186,9 +186,8 @@ impl<'a> LazyTrace<'a> {
     fn late_notes(&self) -> Vec<String> {
         match &self.recorded {
             Some(_) => self.source.late_notes(),
-            None => {
-                RecordedTrace::stored_size(self.store).map_or_else(Vec::new, |(_, notes)| notes)
-            }
+            None => RecordedTrace::stored_size(self.source, self.store)
+                .map_or_else(Vec::new, |(_, notes)| notes),
         }
     }
 

@@ -116,6 +116,12 @@ pub enum RequestError {
     /// An unknown policy or parameter.
     #[error(transparent)]
     Policy(#[from] SpecError),
+    /// Two policies of which one is from outside the registry have the same name.
+    #[error("two policies are called '{0}'; results need a name for each")]
+    TwoPolicies(String),
+    /// A policy from outside the registry without a name, or with one that a table cannot show.
+    #[error("{0:?} is no name of a policy; give a line of text without control characters")]
+    PolicyName(String),
     /// A number that is not an asymmetry.
     #[error(transparent)]
     Asymmetry(#[from] NotAnAsymmetry),

@@ -1,5 +1,6 @@
 //! The selection of policies in a request.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use ebbpool_policy::{PolicySpec, registry, split_list};
@@ -60,16 +61,18 @@ impl PolicySelection {
     ///
     /// # Errors
     ///
-    /// As [`resolve`](Self::resolve).
+    /// As [`resolve`](Self::resolve) and [`check_names`].
     pub(crate) fn resolve_with(
         &self,
         guests: &[Arc<dyn GuestPolicy>],
         capabilities: &DeviceFeatures,
     ) -> Result<Vec<PolicySpec>, RequestError> {
-        match self.resolve(capabilities) {
-            Err(RequestError::NoPolicy) if !guests.is_empty() => Ok(Vec::new()),
-            resolved => resolved,
-        }
+        let registered = match self.resolve(capabilities) {
+            Err(RequestError::NoPolicy) if !guests.is_empty() => Vec::new(),
+            resolved => resolved?,
+        };
+        check_names(registered.iter().map(ToString::to_string), guests)?;
+        Ok(registered)
     }
 
     /// The policies, each once.
@@ -110,4 +113,30 @@ impl PolicySelection {
         });
         Ok(specs)
     }
+}
+
+/// Checks that policies from outside the registry have names by which results can be distinguished from each other, and from
+/// those with the names of `others`.
+///
+/// # Errors
+///
+/// [`RequestError::TwoPolicies`] and [`RequestError::PolicyName`].
+pub fn check_names(
+    others: impl IntoIterator<Item = String>,
+    guests: &[Arc<dyn GuestPolicy>],
+) -> Result<(), RequestError> {
+    if guests.is_empty() {
+        return Ok(());
+    }
+    let mut names: HashSet<String> = others.into_iter().collect();
+    for guest in guests {
+        let name = guest.name();
+        if name.trim().is_empty() || name.contains(char::is_control) {
+            return Err(RequestError::PolicyName(name.into()));
+        }
+        if !names.insert(name.into()) {
+            return Err(RequestError::TwoPolicies(name.into()));
+        }
+    }
+    Ok(())
 }

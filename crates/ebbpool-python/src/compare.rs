@@ -90,14 +90,14 @@ type ComparedPlace = ([usize; 3], Vec<(Option<f64>, Option<usize>)>);
 type Best = (String, f64, f64, usize, usize, Option<usize>);
 
 /// The cells that the arguments of `best()` name.
-struct Wanted<'a> {
+struct CellFilter<'a> {
     frames: Option<MemorySize>,
     asymmetry: Option<AsymmetrySpec>,
     trace: Option<&'a str>,
     trace_at: Option<usize>,
 }
 
-impl Wanted<'_> {
+impl CellFilter<'_> {
     fn has(&self, traces: &[ComparedTrace], [trace, pricing, size]: [usize; 3]) -> bool {
         let (name, _, sizes, prices) = &traces[trace];
         let has_size = |wanted: &MemorySize| {
@@ -134,7 +134,7 @@ pub(crate) fn best(
     trace_at: Option<usize>,
 ) -> PyResult<Option<Best>> {
     let (policies, traces, cells) = cells;
-    let wanted = Wanted {
+    let wanted = CellFilter {
         frames: frames.map(|text| parsed(py, "frames", text)).transpose()?,
         asymmetry: asymmetry
             .map(|text| parsed(py, "asymmetry", text))

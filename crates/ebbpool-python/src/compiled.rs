@@ -90,7 +90,7 @@ impl GuestPolicy for CompiledGuest {
     }
 
     fn looks_at_costs(&self) -> bool {
-        self.0.looks_at_costs
+        false
     }
 
     fn has_miniature(&self) -> bool {
@@ -112,7 +112,7 @@ impl GuestPolicy for CompiledGuest {
 }
 
 impl Policy for CompiledPolicy {
-    const CAPABILITIES: Capabilities = Capabilities::COSTS.union(Capabilities::CLASSES);
+    const CAPABILITIES: Capabilities = Capabilities::CLASSES;
 
     #[inline]
     fn hit(&mut self, frame: Frame, access: Access) {

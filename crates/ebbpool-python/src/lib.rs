@@ -46,6 +46,8 @@ mod _ebbpool {
     #[pymodule_export]
     use super::reproduce::{experiments_json, reproduce};
     #[pymodule_export]
+    use super::requests::check_policies;
+    #[pymodule_export]
     use super::run::{build_identity, main, run};
     #[pymodule_export]
     use super::store::Results;

@@ -3,7 +3,7 @@
 use std::error::Error;
 use std::fmt;
 use std::iter::repeat_with;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use ebbpool_policy::{Access, Capabilities, Costs, Frame, Ghost, Page, PageClass, Policy};
 use ebbpool_sim::{GuestEngine, GuestHost, GuestPolicy};
@@ -39,7 +39,7 @@ pub(crate) fn guest(
     });
     let guest = CallerPolicy {
         name: name.unwrap_or_else(|| "policy".into()),
-        looks_at_costs: !compiled && policy.hasattr("costs")?,
+        looks_at_costs: OnceLock::new(),
         has_miniature: match policy.getattr_opt("miniature")? {
             Some(miniature) => miniature.is_truthy()?,
             None => false,
@@ -57,7 +57,8 @@ pub(crate) fn guest(
 /// What both kinds of policies of the caller have.
 pub(crate) struct CallerPolicy {
     pub(crate) name: String,
-    pub(crate) looks_at_costs: bool,
+    /// Whether an object of the policy has a method `costs`, once it is known.
+    pub(crate) looks_at_costs: OnceLock<bool>,
     pub(crate) has_miniature: bool,
     pub(crate) make: Py<PyAny>,
     pub(crate) calls: Arc<Calls>,
@@ -84,8 +85,19 @@ impl GuestPolicy for PythonGuest {
         &self.0.name
     }
 
+    /// Asks an object with 1 frame, because a function that makes objects says nothing of them, and a class does not say what
+    /// they get when they are made. If there is no such object, costs may change choices.
     fn looks_at_costs(&self) -> bool {
-        self.0.looks_at_costs
+        if let Some(known) = self.0.looks_at_costs.get() {
+            return *known;
+        }
+        let looks = self.0.calls.within(|py| {
+            let made = (!self.0.calls.stopped()).then(|| self.0.make.bind(py).call1((1,)));
+            let method = made.and_then(|object| method(&object.ok()?, "costs").ok());
+            method.is_none_or(|method| method.is_some())
+        });
+        // Not within: a thread that waits here for another one must not hold the interpreter.
+        *self.0.looks_at_costs.get_or_init(|| looks)
     }
 
     fn has_miniature(&self) -> bool {
@@ -99,7 +111,18 @@ impl GuestPolicy for PythonGuest {
                 return Err(interrupted());
             }
             let object = self.0.make.bind(py).call1((frames,))?;
-            PythonPolicy::new(&object, resident)
+            let policy = PythonPolicy::new(&object, resident)?;
+            // No question came before: the request has a single asymmetry.
+            let looks_at_costs = self.0.looks_at_costs.get_or_init(|| policy.costs.is_some());
+            if policy.costs.is_some() && !looks_at_costs {
+                let text = format!(
+                    "policy {} has a method costs() with {frames} frames and none with another number; give all its objects one, \
+                     or none",
+                    self.0.name
+                );
+                return Err(raise(py, Class::Policy, &text));
+            }
+            Ok(policy)
         });
         Ok(host.run(policy?))
     }
@@ -258,6 +281,12 @@ impl StoredFrames {
     }
 }
 
+/// A method of an object, if it has it.
+fn method(object: &Bound<'_, PyAny>, name: &str) -> PyResult<Option<Py<PyAny>>> {
+    let method = object.getattr_opt(name)?;
+    Ok(method.filter(|method| !method.is_none()).map(Bound::unbind))
+}
+
 /// The methods of an object, as far as it has them.
 struct PythonPolicy {
     hit: Option<Py<PyAny>>,
@@ -278,10 +307,7 @@ struct PythonPolicy {
 
 impl PythonPolicy {
     fn new(object: &Bound<'_, PyAny>, resident: ResidentFrames) -> PyResult<Self> {
-        let method = |name: &str| -> PyResult<Option<Py<PyAny>>> {
-            let method = object.getattr_opt(name)?;
-            Ok(method.filter(|method| !method.is_none()).map(Bound::unbind))
-        };
+        let method = |name: &str| method(object, name);
         let Some(victim) = method("victim")? else {
             let text = format!(
                 "policy {} has no method victim(), which returns the frame to evict",
@@ -415,6 +441,7 @@ impl Policy for PythonPolicy {
 
     fn capabilities(&self) -> Capabilities {
         let mut found = Self::CAPABILITIES;
+        found.set(Capabilities::COSTS, self.costs.is_some());
         found.set(Capabilities::CLASSES, self.page_class.is_some());
         found.set(Capabilities::EVICTS_MORE, self.evicted_with.is_some());
         found.set(Capabilities::WRITES_TOGETHER, self.cleaned_with.is_some());

@@ -6,7 +6,10 @@ use std::sync::Arc;
 
 use ebbpool_device::arrivals::Rate;
 use ebbpool_device::changing::AsymmetrySpec;
-use ebbpool_lab::{CheckpointSchedule, CountingRules, MemorySize, PolicySelection, PricingRequest};
+use ebbpool_lab::{
+    CheckpointSchedule, CompareRequest, CountingRules, MemorySize, PolicySelection, PricingRequest,
+    RequestError,
+};
 use ebbpool_sim::{AtEnd, GuestPolicy};
 use pyo3::prelude::*;
 
@@ -132,4 +135,24 @@ pub(crate) fn policies(
         names.push(String::new());
     }
     Ok((PolicySelection::lists(names), guests))
+}
+
+/// Raises an error if a policy of the caller has the name of another policy, or none. The lab checks this as well, but only when
+/// an executor has already done its part.
+#[pyfunction]
+#[pyo3(signature = (given))]
+pub(crate) fn check_policies(py: Python<'_>, given: Option<Vec<Bound<'_, PyAny>>>) -> PyResult<()> {
+    let (selection, guests) = policies(py, &Calls::new(), given)?;
+    // What is checked after the policies needs a size and a price.
+    let size = "1".parse().expect("a size");
+    let price = PricingRequest::Asymmetry("1".parse().expect("an asymmetry"));
+    let mut request = CompareRequest::new(selection, vec![size], vec![price]);
+    request.guests = guests;
+    match request.check() {
+        Err(error @ (RequestError::TwoPolicies(_) | RequestError::PolicyName(_))) => {
+            Err(lab_error(py, error.into()))
+        }
+        // Whether the others are right depends on the device.
+        _ => Ok(()),
+    }
 }

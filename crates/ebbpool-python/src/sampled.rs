@@ -62,6 +62,10 @@ impl ReferenceSupplier for SampledReferences {
         self.metadata.clone()
     }
 
+    fn base(&self) -> Option<&Source> {
+        Some(&self.source)
+    }
+
     fn key(&self) -> Option<[u8; 32]> {
         let mut hasher = blake3::Hasher::new();
         hasher.update(b"sample of pages");

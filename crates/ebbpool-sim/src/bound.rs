@@ -78,10 +78,10 @@ impl RecordedTrace {
 
     /// The distinct pages of a trace that a sweep or a search has read to its end, and the notes of its
     /// reader, if the store has them.
-    pub fn stored_size(store: &dyn ResultStore) -> Option<(u64, Vec<String>)> {
+    pub fn stored_size(source: &Source, store: &dyn ResultStore) -> Option<(u64, Vec<String>)> {
         let stored = StoredResults::new(store, None);
         let pages = stored.extent()?.distinct_pages;
-        Some((pages, stored.late_notes()))
+        Some((pages, stored.late_notes(source)))
     }
 
     /// The number of references.

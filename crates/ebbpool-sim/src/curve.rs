@@ -139,7 +139,7 @@ impl<'a> Curves<'a> {
         let usual = USUAL_RATE.max(USUAL_FEWEST_PAGES / facts.distinct_pages as f64);
         let mut notes = resolved.notes;
         notes.extend(match source.late_notes() {
-            none if none.is_empty() => stored.late_notes(),
+            none if none.is_empty() => stored.late_notes(source),
             notes => notes,
         });
         Ok(Curves {

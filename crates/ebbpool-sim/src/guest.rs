@@ -20,7 +20,8 @@ pub trait GuestPolicy: Send + Sync + fmt::Debug {
     /// The name in results.
     fn name(&self) -> &str;
 
-    /// True if costs may change its choices; otherwise one run per size serves all asymmetries.
+    /// True if costs may change its choices; otherwise one run per size serves all asymmetries, and the host refuses a policy
+    /// that asks for [costs](Capabilities::COSTS).
     fn looks_at_costs(&self) -> bool {
         true
     }
@@ -149,7 +150,10 @@ enum HostKind<'o> {
 }
 
 /// The run of a guest's policy.
-pub struct GuestEngine<'o>(EngineKind<'o>);
+pub struct GuestEngine<'o> {
+    kind: EngineKind<'o>,
+    asks_costs: bool,
+}
 
 enum EngineKind<'o> {
     Simulator(Box<dyn RunningEngine + 'o>),
@@ -162,10 +166,17 @@ impl<'o> GuestHost<'o> {
     /// Runs the policy.
     pub fn run<P: Policy + 'static>(self, policy: P) -> GuestEngine<'o> {
         let asked = policy.capabilities();
+        GuestEngine {
+            kind: self.kind_of(policy, asked),
+            asks_costs: asked.contains(Capabilities::COSTS),
+        }
+    }
+
+    fn kind_of<P: Policy + 'static>(self, policy: P, asked: Capabilities) -> EngineKind<'o> {
         if asked.intersects(Capabilities::OFFLINE) {
-            return GuestEngine(EngineKind::Refused(
+            return EngineKind::Refused(
                 "it asks for the future, of which only policies of the registry learn",
-            ));
+            );
         }
         // A caller that runs the policy elsewhere asks itself.
         let counts_erases = match &self.0 {
@@ -175,18 +186,43 @@ impl<'o> GuestHost<'o> {
             HostKind::Caller => true,
         };
         if asked.contains(Capabilities::ERASE_COUNTS) && !counts_erases {
-            return GuestEngine(EngineKind::Refused(
+            return EngineKind::Refused(
                 "it asks how often blocks were erased, which only a simulated flash device reports",
-            ));
+            );
         }
-        GuestEngine(match self.0 {
+        match self.0 {
             HostKind::Caller => EngineKind::Policy(Box::new(policy)),
             HostKind::Simulator { setup, observer } => EngineKind::Simulator(match observer {
                 None => Box::new(Engine::new(policy, NoObserver, setup)),
                 Some(observer) => Box::new(Engine::new(policy, Listener(observer), setup)),
             }),
-        })
+        }
     }
+}
+
+/// What a guest has made for a host, if the policy asks for nothing that it does not get.
+fn accepted<'o>(
+    guest: &dyn GuestPolicy,
+    frames: u32,
+    host: GuestHost<'o>,
+) -> Result<EngineKind<'o>, SimError> {
+    let made = guest.make(frames, host);
+    let made = made.map_err(|source| failed(guest, source))?;
+    if made.asks_costs && !guest.looks_at_costs() {
+        // One run would serve all asymmetries, and have the costs of the first.
+        let text = format!(
+            "its policy for {frames} frames asks for costs, and the guest states that its policies do not look at costs"
+        );
+        return Err(failed(guest, text.into()));
+    }
+    match made.kind {
+        EngineKind::Refused(why) => Err(failed(guest, why.into())),
+        kind => Ok(kind),
+    }
+}
+
+fn other_host(guest: &dyn GuestPolicy) -> SimError {
+    failed(guest, "the guest has answered another host".into())
 }
 
 /// Makes the policy of a guest for a number of frames, to run it elsewhere than in the simulator.
@@ -198,13 +234,9 @@ pub fn guest_policy(
     guest: &dyn GuestPolicy,
     frames: u32,
 ) -> Result<Box<dyn DynPolicy + Send>, SimError> {
-    let made = guest.make(frames, GuestHost(HostKind::Caller));
-    match made.map_err(|source| failed(guest, source))? {
-        GuestEngine(EngineKind::Policy(policy)) => Ok(policy),
-        GuestEngine(EngineKind::Simulator(_)) => {
-            Err(failed(guest, "the guest has answered another host".into()))
-        }
-        GuestEngine(EngineKind::Refused(why)) => Err(failed(guest, why.into())),
+    match accepted(guest, frames, GuestHost(HostKind::Caller))? {
+        EngineKind::Policy(policy) => Ok(policy),
+        EngineKind::Simulator(_) | EngineKind::Refused(_) => Err(other_host(guest)),
     }
 }
 
@@ -233,17 +265,12 @@ pub(crate) fn engine_of_guest<'o>(
 ) -> Result<Box<dyn RunningEngine + 'o>, SimError> {
     let frames = setup.frames;
     let host = GuestHost(HostKind::Simulator { setup, observer });
-    let made = guest.make(frames, host);
-    match made.map_err(|source| failed(&**guest, source))? {
-        GuestEngine(EngineKind::Simulator(engine)) => Ok(Box::new(HostedEngine {
+    match accepted(&**guest, frames, host)? {
+        EngineKind::Simulator(engine) => Ok(Box::new(HostedEngine {
             engine,
             guest: Arc::clone(guest),
         })),
-        GuestEngine(EngineKind::Policy(_)) => Err(failed(
-            &**guest,
-            "the guest has answered another host".into(),
-        )),
-        GuestEngine(EngineKind::Refused(why)) => Err(failed(&**guest, why.into())),
+        EngineKind::Policy(_) | EngineKind::Refused(_) => Err(other_host(&**guest)),
     }
 }
 

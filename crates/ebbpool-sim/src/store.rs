@@ -1,6 +1,6 @@
 //! Results stored from one sweep to the next.
 
-use ebbpool_trace::Source;
+use ebbpool_trace::{LateNote, Source};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
@@ -85,15 +85,16 @@ impl<'a> StoredResults<'a> {
         self.get("extent")
     }
 
-    /// The notes of a reader that has read the trace to its end.
-    pub(crate) fn late_notes(&self) -> Vec<String> {
-        self.get("late notes").unwrap_or_default()
+    /// The notes of a reader that has read the trace to its end, with the names that its files have in this source.
+    pub(crate) fn late_notes(&self, source: &Source) -> Vec<String> {
+        let stored: Option<Vec<LateNote>> = self.get("late notes");
+        source.labelled(&stored.unwrap_or_default())
     }
 
     /// To be called when the trace has been read to its end.
     pub(crate) fn put_extent(&self, extent: TraceExtent, source: &Source) {
         self.put("extent", &extent);
-        self.put("late notes", &source.late_notes());
+        self.put("late notes", &source.unlabelled_notes());
     }
 
     pub(crate) fn facts(&self, options: &SimOptions) -> Option<TraceFacts> {

@@ -253,7 +253,7 @@ impl Sweep {
         }
         // Only a trace that was read has notes on its lines.
         resolved.notes.extend(match source.late_notes() {
-            none if none.is_empty() => stored.late_notes(),
+            none if none.is_empty() => stored.late_notes(source),
             notes => notes,
         });
         Ok(SweepResult {
@@ -333,10 +333,10 @@ impl Sweep {
         for (policy, spec) in self.policies.iter().enumerate() {
             for (size, &frames) in frames.iter().enumerate() {
                 let all = 0..self.asymmetries.len();
-                let groups: Vec<_> = if spec.looks_at_costs() {
-                    all.map(|at| at..at + 1).collect()
-                } else {
-                    vec![all]
+                // Of a single asymmetry there is nothing to ask; a guest may have to make a policy to answer.
+                let groups: Vec<_> = match all.len() > 1 && spec.looks_at_costs() {
+                    true => all.map(|at| at..at + 1).collect(),
+                    false => vec![all],
                 };
                 plan.extend(groups.into_iter().map(|asymmetries| PlannedCell {
                     cell: SimCell {

@@ -276,6 +276,21 @@ fn the_policy_of_a_guest_runs_elsewhere() {
 }
 
 #[test]
+fn a_guest_whose_policy_asks_for_costs_that_it_does_not_declare_is_refused() {
+    let guest = || QueueGuest {
+        asks: Some(Capabilities::COSTS),
+        ..QueueGuest::default()
+    };
+    let ran =
+        run(|progress| simulate(&source(), &cells(guest()), &SimOptions::default(), progress));
+    let elsewhere = guest_policy(&guest(), 10).map(drop);
+    for refused in [ran.map(drop), elsewhere] {
+        let text = refused.expect_err("costs would be ignored").to_string();
+        assert!(text.contains("for 10 frames asks for costs"), "{text}");
+    }
+}
+
+#[test]
 fn a_guest_that_asks_for_what_no_guest_gets_is_refused() {
     for (asked, why) in [
         (Capabilities::NEXT_USES, "the future"),

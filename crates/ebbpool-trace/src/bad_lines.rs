@@ -1,29 +1,84 @@
-//! What readings of a trace leave out or find only at its end, for notes.
+//! What readings of a trace leave out or find only while reading, for notes.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use serde::{Deserialize, Serialize};
+
 use crate::error::TraceError;
 
-/// The lines left out so far: their number, and what was wrong with the first; and notes on what was found at the end.
+/// A note that arises while a trace is read, without the label of the part that it is about: the same bytes may have another name
+/// later.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LateNote {
+    /// The part, by its number in the source, then its number in that part if this is a source, and so on.
+    pub(crate) part: Vec<usize>,
+    /// The text before the label of the part.
+    pub(crate) before: String,
+    /// The text after it.
+    pub(crate) after: String,
+}
+
+/// The lines left out so far: their number, and what was wrong with the first; and the words for writes of each part.
 #[derive(Debug, Default)]
 pub(crate) struct LeftOutLines {
     count: u64,
-    first: String,
-    at_end: Vec<String>,
+    /// The part of the first line, and the error after the part's label.
+    first: (usize, String),
+    words: Vec<(usize, WordsForWrites)>,
+}
+
+/// The words in the column of writes of a part that was read, as far as it was read.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct WordsForWrites {
+    /// The column, and the words that mean a write.
+    pub(crate) expected: String,
+    /// True if a line has one of them.
+    pub(crate) is_found: bool,
+    /// Some of the others, quoted.
+    pub(crate) others: Vec<String>,
+    /// True if the part was read to its end.
+    pub(crate) is_read: bool,
+}
+
+impl WordsForWrites {
+    /// A note if lines had words, and none of them means a write.
+    fn note(&self) -> Option<String> {
+        let which = match self.is_read {
+            true => "no line",
+            false => "no line read so far",
+        };
+        (!self.is_found && !self.others.is_empty()).then(|| {
+            format!(
+                ": all references are reads, since {which} has {}; the first words there are {}",
+                self.expected,
+                self.others.join(", ")
+            )
+        })
+    }
 }
 
 impl LeftOutLines {
     /// Notes for the user.
-    pub(crate) fn notes(&self) -> Vec<String> {
-        let left_out = match self.count {
+    pub(crate) fn notes(&self) -> Vec<LateNote> {
+        let (part, error) = &self.first;
+        let before = match self.count {
             0 => None,
-            1 => Some(format!("left out 1 bad line: {}", self.first)),
-            count => Some(format!(
-                "left out {count} bad lines, the first: {}",
-                self.first
-            )),
+            1 => Some("left out 1 bad line: ".into()),
+            count => Some(format!("left out {count} bad lines, the first: ")),
         };
-        left_out.into_iter().chain(self.at_end.clone()).collect()
+        let left_out = before.map(|before| LateNote {
+            part: vec![*part],
+            before,
+            after: error.clone(),
+        });
+        let without_writes = self.words.iter().filter_map(|(part, words)| {
+            Some(LateNote {
+                part: vec![*part],
+                before: String::new(),
+                after: words.note()?,
+            })
+        });
+        left_out.into_iter().chain(without_writes).collect()
     }
 }
 
@@ -31,6 +86,8 @@ impl LeftOutLines {
 #[derive(Debug, Clone)]
 pub(crate) struct BadLines {
     allowed: u64,
+    /// The part that is read.
+    part: usize,
     count: Arc<Mutex<u64>>,
     /// The lines left out by the reading that got furthest.
     most: Arc<Mutex<LeftOutLines>>,
@@ -41,16 +98,32 @@ impl BadLines {
     pub(crate) fn new(allowed: u64, most: &Arc<Mutex<LeftOutLines>>) -> BadLines {
         BadLines {
             allowed,
+            part: 0,
             count: Arc::default(),
             most: Arc::clone(most),
         }
     }
 
-    /// Notes, once, what a reading found at the end of a part.
-    pub(crate) fn note_at_end(&self, note: String) {
+    /// The same reading, in the part with this number.
+    pub(crate) fn in_part(&self, part: usize) -> BadLines {
+        BadLines {
+            part,
+            ..self.clone()
+        }
+    }
+
+    /// Takes what a reading has found in the column of writes so far.
+    pub(crate) fn found_words(&self, words: WordsForWrites) {
         let mut most = lock(&self.most);
-        if !most.at_end.contains(&note) {
-            most.at_end.push(note);
+        match most.words.iter_mut().find(|(part, _)| *part == self.part) {
+            Some((_, known)) => {
+                known.is_found |= words.is_found;
+                known.is_read |= words.is_read;
+                if words.others.len() > known.others.len() {
+                    known.others = words.others;
+                }
+            }
+            None => most.words.push((self.part, words)),
         }
     }
 
@@ -69,7 +142,12 @@ impl BadLines {
         *count += 1;
         let mut most = lock(&self.most);
         if most.count == 0 {
-            most.first = error.to_string();
+            let text = error.to_string();
+            let after = match &error {
+                TraceError::Line { file, .. } => text.strip_prefix(file.as_str()),
+                _ => None,
+            };
+            most.first = (self.part, after.unwrap_or(&text).into());
         }
         most.count = most.count.max(*count);
         Ok(())

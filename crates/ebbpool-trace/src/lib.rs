@@ -52,6 +52,7 @@ pub mod workload;
 mod writer;
 
 pub use arrivals::RecordedArrivals;
+pub use bad_lines::LateNote;
 pub use classes::ClassNumbers;
 pub use columns::Columns;
 pub use distances::StackDistances;

@@ -8,7 +8,7 @@ use std::{fmt, fs, io};
 use ebbpool_cost::{PageProbabilities, did_you_mean, one_line};
 
 use crate::arrivals::RecordedArrivals;
-use crate::bad_lines::{BadLines, LeftOutLines, lock};
+use crate::bad_lines::{BadLines, LateNote, LeftOutLines, lock};
 use crate::concat::concat;
 use crate::content::ContentHasher;
 use crate::error::TraceError;
@@ -319,7 +319,7 @@ impl Source {
                 let (format, note) = Format::recognise(&mut stream, options.format)?;
                 let decoding = Decoding {
                     options,
-                    bad_lines: bad_lines.clone(),
+                    bad_lines: bad_lines.in_part(part),
                     columns,
                 };
                 let mut opened = format.open(stream, &decoding)?;
@@ -436,15 +436,57 @@ impl Source {
     /// Notes that arise only while reading, for standard error: bad lines that were left
     /// out, by the reading that got furthest, and a word for writes that no line has.
     pub fn late_notes(&self) -> Vec<String> {
-        let own = lock(&self.0.left_out).notes();
-        let bases = self.0.parts.iter().filter_map(|part| match &part.origin {
+        self.labelled(&self.unlabelled_notes())
+    }
+
+    /// The same without the labels of the parts, to be stored under the [key](Self::content_key) of the source.
+    pub fn unlabelled_notes(&self) -> Vec<LateNote> {
+        let mut notes = lock(&self.0.left_out).notes();
+        for number in 0..self.0.parts.len() {
+            let base = self.base(number).into_iter();
+            notes.extend(base.flat_map(Source::unlabelled_notes).map(|mut note| {
+                note.part.insert(0, number);
+                note
+            }));
+        }
+        notes
+    }
+
+    /// Notes that a source with the same key has had, with the labels of this one.
+    pub fn labelled(&self, notes: &[LateNote]) -> Vec<String> {
+        let text = |note: &LateNote| {
+            let LateNote {
+                part,
+                before,
+                after,
+            } = note;
+            format!("{before}{}{after}", self.label_of(part))
+        };
+        notes.iter().map(text).collect()
+    }
+
+    /// The source that a part is, or that its references are from.
+    fn base(&self, part: usize) -> Option<&Source> {
+        match &self.0.parts.get(part)?.origin {
             PartOrigin::Generator(named) => named.generator.base(),
             PartOrigin::Nested(source) => Some(source),
-            _ => None,
-        });
-        own.into_iter()
-            .chain(bases.flat_map(Source::late_notes))
-            .collect()
+            PartOrigin::Supplied(supplier) => supplier.base(),
+            PartOrigin::StoredTrace(_) => None,
+        }
+    }
+
+    /// The label of a part of a part, as a note names it.
+    fn label_of(&self, part: &[usize]) -> &str {
+        let Some((&number, within)) = part.split_first() else {
+            return self.label();
+        };
+        match self.base(number) {
+            Some(base) if !within.is_empty() => base.label_of(within),
+            _ => {
+                let part = self.0.parts.get(number);
+                part.map_or_else(|| self.label(), |part| &part.label)
+            }
+        }
     }
 
     /// A key of the references that this yields and of their metadata: sources with equal

@@ -3,6 +3,7 @@
 use crate::error::TraceError;
 use crate::formats::{Decode, OpenedTrace};
 use crate::reference::{Batch, Metadata, OptionalColumns, PageClasses};
+use crate::source::Source;
 
 /// References that a caller has or makes; [`Source::supplied`](crate::Source::supplied) is the trace of them.
 pub trait ReferenceSupplier: Send + Sync {
@@ -30,6 +31,11 @@ pub trait ReferenceSupplier: Send + Sync {
 
     /// The number of references, if it is known.
     fn references(&self) -> Option<u64> {
+        None
+    }
+
+    /// The trace that the references are from, if they are from one: its notes are also those of this one.
+    fn base(&self) -> Option<&Source> {
         None
     }
 

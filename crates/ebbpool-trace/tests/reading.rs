@@ -270,10 +270,64 @@ fn a_word_for_writes_that_no_line_has_is_noted_at_the_end() {
         notes[0].len() < 300 && !notes[0].contains('\x1b'),
         "{notes:?}"
     );
-    // The rest of the file may have it.
-    assert_eq!(noted("page=blk,write=op:W", Some(2)), [""; 0]);
+    // The rest of the file may have it; a limit of all lines does not show that there is no rest.
+    for limit in [2, 5] {
+        let notes = noted("page=blk,write=op:W", Some(limit));
+        let text = "w.csv: all references are reads, since no line read so far has 'W' in column 'op'; the first words";
+        assert!(notes.len() == 1 && notes[0].contains(text), "{notes:?}");
+    }
+    assert_eq!(noted("page=blk,write=op:r", Some(2)), [""; 0]);
     assert_eq!(noted("page=blk,write=op:w", None), [""; 0]);
     assert_eq!(noted("page=blk,write=op:W|w", None), [""; 0]);
+}
+
+#[test]
+fn a_word_for_writes_is_found_in_a_line_that_is_left_out() {
+    let scratch = Scratch::new();
+    let path = scratch.file("w.csv", "page,op\n1,r\nx,W\n2,r\n");
+    let with = ReadOptions {
+        bad_lines: 1,
+        ..options("page=page,write=op:W", 0)
+    };
+    let source = Source::parse_with(&path, &with).unwrap();
+    assert_eq!(read_from(&source, 9).unwrap().len(), 2);
+    let notes = source.late_notes();
+    assert!(
+        notes.len() == 1 && notes[0].starts_with("left out 1 bad line"),
+        "{notes:?}"
+    );
+}
+
+#[test]
+fn notes_that_were_stored_have_the_names_of_the_files_that_are_read() {
+    let scratch = Scratch::new();
+    let sources = ["one", "other"].map(|name| {
+        let files = [
+            scratch.file(&format!("{name}-1.csv"), "page,op\n1,r\n2,r\n"),
+            scratch.file(&format!("{name}-2.csv"), "page,op\n1,r\nx,r\n"),
+        ];
+        let with = ReadOptions {
+            bad_lines: 1,
+            ..options("page=page,write=op:W", 0)
+        };
+        let whole = Source::concat(&files, &with).unwrap();
+        Source::sequence(&[whole.clone(), whole], &ReadOptions::default())
+    });
+    assert_eq!(read_from(&sources[0], 9).unwrap().len(), 6);
+    let stored = sources[0].unlabelled_notes();
+    let (mine, others) = (sources[0].late_notes(), sources[1].labelled(&stored));
+    assert!(
+        mine.iter()
+            .any(|note| note.contains("one-1.csv: all references")),
+        "{mine:?}"
+    );
+    assert!(
+        mine.iter()
+            .any(|note| note.contains("one-2.csv, line 3: expected")),
+        "{mine:?}"
+    );
+    let renamed = mine.iter().map(|note| note.replace("one-", "other-"));
+    assert_eq!(others, renamed.collect::<Vec<_>>());
 }
 
 #[test]

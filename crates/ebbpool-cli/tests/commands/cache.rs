@@ -215,6 +215,12 @@ fn notes_on_bad_lines_are_stored_with_the_results() {
         let output = ebbpool.run(&["compare", "t.txt", "--skip-bad-lines", "1"]);
         assert!(errors(&output).contains("bad line"));
     }
+    // The same bytes, and so the same results, under another name.
+    ebbpool.file("other.txt", "R 1\nnonsense\nW 2\nR 1\n");
+    let output = ebbpool.run(&["compare", "other.txt", "--skip-bad-lines", "1"]);
+    let notes = errors(&output);
+    assert!(notes.contains("bad line: other.txt, line 2"), "{notes}");
+    assert!(!notes.contains(" t.txt"), "{notes}");
 }
 
 /// Runs the command and interrupts it when it has stored its first result.

@@ -428,7 +428,7 @@ fn every_format_holds_all_fields_of_the_same_rows() {
     }
     // The time of a policy is unknown if many policies share a pass.
     let unknown = ["references_per_second", "seconds"];
-    assert_eq!(non_null.len(), 31 - unknown.len(), "{non_null:?}");
+    assert_eq!(non_null.len(), 32 - unknown.len(), "{non_null:?}");
 }
 
 #[test]
@@ -596,7 +596,8 @@ fn asymmetries_above_1e15_are_refused_wherever_one_is_read() {
                 ratio,
             ],
         ] {
-            ebbpool.refused(command, 2, &["0 to 1e15"]);
+            let code = if ratio == file { 1 } else { 2 };
+            ebbpool.refused(command, code, &["0 to 1e15"]);
         }
     }
     for command in [
@@ -817,7 +818,7 @@ fn a_policy_under_which_the_device_fails_is_never_the_best() {
     let failures: Vec<bool> = csv
         .lines()
         .skip(1)
-        .map(|line| !line.ends_with(','))
+        .map(|line| line.contains("the device failed"))
         .collect();
     assert_eq!(failures, [true, false], "{csv}");
     compare("lru,cflru:window=1", &["--report", "r.html"]);

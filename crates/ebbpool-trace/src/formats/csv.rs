@@ -19,7 +19,7 @@ use super::lines::decimal;
 use super::requests::{ForeignRequest, LONGEST_REQUEST, PendingRequest, pages};
 use super::times::TimeUnit;
 use super::{Decode, Decoding, Encode, FormatEntry, OpenedTrace, StoredClasses, WriteTarget};
-use crate::bad_lines::BadLines;
+use crate::bad_lines::{BadLines, WordsForWrites};
 use crate::columns::{ByteColumn, Columns, PageColumns, TimeColumn, WriteColumn};
 use crate::compression::Sink;
 use crate::error::{TraceError, quoted};
@@ -209,6 +209,8 @@ struct WriteWords {
     is_found: bool,
     /// Some of the other words, for a note should none be found.
     others: Vec<Vec<u8>>,
+    /// True if a record has changed one of both since the last news.
+    is_news: bool,
 }
 
 impl WriteWords {
@@ -218,6 +220,7 @@ impl WriteWords {
     fn have(&mut self, word: &[u8]) -> bool {
         const LONGEST: usize = 64;
         let is_write = self.words.iter().any(|write| write == word);
+        self.is_news |= is_write && !self.is_found;
         self.is_found |= is_write;
         let word = &word[..word.len().min(LONGEST)];
         if !self.is_found
@@ -225,6 +228,7 @@ impl WriteWords {
             && !self.others.iter().any(|other| other == word)
         {
             self.others.push(word.to_vec());
+            self.is_news = true;
         }
         is_write
     }
@@ -419,6 +423,7 @@ impl<'a> Header<'a> {
                     words: values.into_iter().map(String::into_bytes).collect(),
                     is_found: false,
                     others: Vec::new(),
+                    is_news: false,
                 };
                 WriteField::OneOf(self.field(&column)?, words)
             }
@@ -522,24 +527,26 @@ impl PageFields {
 }
 
 impl WriteField {
-    /// A note if records had words, and none of them means a write. Upper and lower case differ.
-    fn note(&self, label: &str) -> Option<String> {
+    /// What the records so far had in the column, if there is something new. Upper and lower case differ.
+    fn news(&mut self, is_read: bool) -> Option<WordsForWrites> {
         let WriteField::OneOf(field, words) = self else {
             return None;
         };
-        if words.is_found || words.others.is_empty() {
+        if !mem::take(&mut words.is_news) && !is_read {
             return None;
         }
-        let quoted = |words: &[Vec<u8>]| {
-            let words: Vec<String> = words.iter().map(|word| quoted(word)).collect();
-            words.join(", ")
-        };
-        Some(format!(
-            "{label}: all references are reads, since no line has {} in column '{}'; the first words there are {}",
-            quoted(&words.words),
-            one_line(&field.name),
-            quoted(&words.others)
-        ))
+        let quoted =
+            |words: &[Vec<u8>]| -> Vec<String> { words.iter().map(|word| quoted(word)).collect() };
+        Some(WordsForWrites {
+            expected: format!(
+                "{} in column '{}'",
+                quoted(&words.words).join(", "),
+                one_line(&field.name)
+            ),
+            is_found: words.is_found,
+            others: quoted(&words.others),
+            is_read,
+        })
     }
 
     fn of<'a>(&mut self, record: &'a ByteRecord) -> Result<bool, BadField<'a>> {
@@ -623,8 +630,10 @@ impl CsvDecoder {
             let found = format!("{}", self.record.len());
             return Err(wrong((expected, found.as_bytes())));
         }
+        // The word for a write also counts where the page is bad and the line is left out.
+        let write = writes.of(&self.record);
         let pages = self.pages.of(&self.record).map_err(wrong)?;
-        let write = writes.of(&self.record).map_err(wrong)?;
+        let write = write.map_err(wrong)?;
         let class = match classes {
             Some(field) => field.of(&self.record).map_err(wrong)?,
             None => 0,
@@ -643,20 +652,23 @@ impl CsvDecoder {
 
 impl Decode for CsvDecoder {
     fn fill(&mut self, batch: &mut Batch, max: usize) -> Result<(), TraceError> {
+        let mut is_read = false;
         while batch.len() < max {
             if self.pending.continue_into(batch, max) {
                 continue;
             }
             if !self.next()? {
-                if let Some(note) = self.writes.note(&self.label) {
-                    self.bad_lines.note_at_end(note);
-                }
+                is_read = true;
                 break;
             }
             match self.request() {
                 Ok(request) => self.pending.begin(request),
                 Err(error) => self.bad_lines.leave_out(error)?,
             }
+        }
+        // Not only at the end, which a reading up to a limit does not reach.
+        if let Some(words) = self.writes.news(is_read) {
+            self.bad_lines.found_words(words);
         }
         Ok(())
     }

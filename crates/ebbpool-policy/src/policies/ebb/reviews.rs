@@ -86,12 +86,14 @@ impl Reviews {
     /// The frames of a group that are due for review: bit 0 is for the first one. Groups are counted from 0.
     #[inline]
     pub(super) fn due(&self, group: u32, now: u64) -> u32 {
-        let mut due = 0;
-        for (at, review) in self.groups[group as usize].0.iter().enumerate() {
-            // Without a branch, since which frames are due cannot be predicted.
-            due |= u32::from(review.wrapping_sub(now as u32) as i32 <= 0) << at;
-        }
-        due
+        const BITS: [u32; GROUP as usize] = [1, 2, 4, 8, 16, 32, 64, 128];
+        let reviews = &self.groups[group as usize].0;
+        // Without a branch, since which frames are due cannot be predicted, and such that a compiler compares all at once: a
+        // time that has passed leaves a difference without a sign.
+        let due = |(review, bit): (&u32, u32)| {
+            (!((now as u32).wrapping_sub(*review)) as i32 >> 31) as u32 & bit
+        };
+        reviews.iter().zip(BITS).map(due).sum()
     }
 
     /// Prefetches the reviews of a group.
