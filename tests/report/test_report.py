@@ -791,6 +791,17 @@ class ReportTest(unittest.TestCase):
         self.assertEqual(shown, [written_bill(1e6 * row["dollars_per_reference"]) for row in ranked])
         self.quiet()
 
+    def test_sizes_of_as_many_frames_and_equal_asymmetries_are_one(self):
+        browser = self.browser
+        # 3 % of 3,000 pages are 90.
+        again = ("--frames", "90,10%,3%", "--asymmetry", "8,1,8.0", "--policies", "lru,cflru,casa")
+        path, _ = report(self.folder.name, "again", HALF_WRITES, *again)
+        browser.open(path)
+        self.quiet()
+        self.assertEqual(len(browser.find(".map thead th")), 2)
+        self.assertEqual([head.text for head in browser.find(".map tbody th")], ["R = 1", "R = 8"])
+        self.assertEqual([field.get_attribute("aria-pressed") for field in browser.find(".best")].count("true"), 1)
+
     def test_asymmetries_that_change(self):
         browser = self.browser
         changing = ("--frames", "3%,10%", "--asymmetry", "rm1:base=25,8,rm2", "--policies", "lru,cflru,casa")
