@@ -15,6 +15,7 @@ __all__ = [
     "bound",
     "build_identity",
     "canonical_policies",
+    "check_policies",
     "compare",
     "curve",
     "device_json",

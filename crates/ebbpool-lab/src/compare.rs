@@ -76,9 +76,10 @@ impl CompareRequest {
     ///
     /// # Errors
     ///
-    /// [`RequestError::BoundOnDevice`], [`RequestError::BoundOfChanges`], and, if there is no device, the errors
+    /// [`RequestError::RateWithoutDevice`], [`RequestError::BoundOnDevice`], [`RequestError::BoundOfChanges`], and, if there is no device, the errors
     /// of [`PolicySelection::resolve`].
     pub fn check(&self) -> Result<(), RequestError> {
+        self.counting.check(&self.pricing)?;
         let mut on_device = false;
         for pricing in &self.pricing {
             match pricing {
