@@ -61,6 +61,18 @@ def text_or_none(item: Any) -> str | None:
     return None if item is None else str(item)
 
 
+def a_text(name: str, item: Any) -> str:
+    """A text, which the native half reads."""
+    if not isinstance(item, str):
+        raise UsageError(f"{name}=: {item!r} is not a text")
+    return item
+
+
+def text_if_given(name: str, item: Any) -> str | None:
+    """The same, or None."""
+    return None if item is None else a_text(name, item)
+
+
 def whole(name: str, item: Any, least: int = 0) -> int:
     """A whole number."""
     if isinstance(item, bool) or not hasattr(item, "__index__") or item.__index__() < least:
@@ -76,7 +88,7 @@ def counting(
         raise UsageError(f"warmup=: {warmup!r} is neither a number of references nor per cent as a text, such as '10%'")
     return {
         "warmup": str(warmup),
-        "at_end": at_end,
+        "at_end": a_text("at_end", at_end),
         "cluster_size": whole("cluster_size", cluster_size, 1),
         "rate": None if rate is None else number("rate", rate),
         "checkpoints": text_or_none(checkpoints),

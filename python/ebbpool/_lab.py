@@ -7,7 +7,7 @@ from collections.abc import MutableMapping, Sequence
 from typing import Any
 
 from . import _ebbpool
-from ._arguments import a_list, counting, number, numbers, shown, sizes, text_or_none, threads_or_none
+from ._arguments import a_list, a_text, counting, number, numbers, shown, sizes, text_if_given, text_or_none, threads_or_none
 from ._comparison import Comparison, Curve, Run
 from ._errors import UsageError
 from ._executor import bound_with, compare_with, curve_with
@@ -83,13 +83,11 @@ def compare(
         "policies": policies_of(policies),
         "frames": sizes("frames", frames),
         "asymmetry": numbers("asymmetry", asymmetry),
-        "device": device,
+        "device": text_if_given("device", device),
         "counting": counting(warmup, at_end, cluster_size, rate, checkpoints),
         "bound": bool(bound),
         "report": bool(report),
     }
-    if rate is not None and device is None:
-        raise UsageError("rate=: references arrive at a device; give device=")
     threads = threads_or_none(threads)
     results = results_of(cache)
     with shown(progress, traces[0].name) as show:
@@ -128,13 +126,15 @@ def run(
     (size,) = _one(sizes("frames", frames), "frames")
     with shown(progress, one.name) as show:
         if not isinstance(policy, str):
+            if not (callable(policy) or hasattr(policy, "_addresses")):
+                raise UsageError(f"policy=: {policy!r} is neither a name nor a class of policies; give one of them")
             if events or series:
                 raise UsageError("events=, series=: only policies by name record them")
             request = {
                 "policies": policies_of([policy]),
                 "frames": [size],
                 "asymmetry": asymmetries,
-                "device": device,
+                "device": text_if_given("device", device),
                 "counting": count,
                 "bound": False,
                 "report": False,
@@ -147,7 +147,7 @@ def run(
             "policy": policy,
             "frames": size,
             "asymmetry": asymmetries,
-            "device": device,
+            "device": text_if_given("device", device),
             "counting": count,
             "events": bool(events),
             "series": bool(series),
@@ -199,18 +199,18 @@ def curve(
     [('lru', 50), ('lru', 100), ('cflru', 50), ('cflru', 100)]
     """
     one = trace_of(trace)
-    policy, _, size = baseline.rpartition("@")
+    policy, _, size = a_text("baseline", baseline).rpartition("@")
     clean = None if clean_pools is None else _one(sizes("clean_pools", clean_pools), "clean_pools")[0]
     request = {
         "policies": policies_of(policies),
         "frames": sizes("frames", frames),
         "asymmetry": number("asymmetry", asymmetry),
-        "sample": None if sample is None else float(sample),
-        "target": target,
+        "sample": None if sample is None else float(number("sample", sample)),
+        "target": text_if_given("target", target),
         "baseline": (policy.strip() or "lru", size),
         "clean_pools": clean,
         "warmup": str(warmup),
-        "at_end": at_end,
+        "at_end": a_text("at_end", at_end),
         "checkpoints": text_or_none(checkpoints),
         "report": bool(report),
     }
@@ -242,7 +242,7 @@ def bound(
     True
     """
     one = trace_of(trace)
-    arguments = (sizes("frames", frames), numbers("asymmetry", asymmetry), at_end)
+    arguments = (sizes("frames", frames), numbers("asymmetry", asymmetry), a_text("at_end", at_end))
     results = results_of(cache)
     threads = threads_or_none(threads)
     with shown(progress, one.name) as show:

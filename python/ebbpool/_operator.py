@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from . import _ebbpool
-from ._arguments import counting, number, numbers, path_of, shown, sizes, text_or_none, threads_or_none, whole
+from ._arguments import a_text, counting, number, numbers, path_of, shown, sizes, text_if_given, text_or_none, threads_or_none, whole
 from ._comparison import write_page
 from ._errors import EbbpoolError, UsageError
 from ._executor import reproduce_with
@@ -131,14 +131,14 @@ def advise(
     one = trace_of(trace)
     request = {
         "asymmetry": [] if asymmetry is None else numbers("asymmetry", [asymmetry]),
-        "device": device,
-        "server": server,
-        "now": now,
+        "device": text_if_given("device", device),
+        "server": text_if_given("server", server),
+        "now": text_if_given("now", now),
         "frames": None if frames is None else _one(sizes("frames", frames), "frames")[0],
-        "budget": budget,
-        "duration": duration,
+        "budget": text_if_given("budget", budget),
+        "duration": text_if_given("duration", duration),
         "writes_per_day": text_or_none(writes_per_day),
-        "life": life,
+        "life": text_if_given("life", life),
         "facts": None if facts is None else Path(facts).read_text(encoding="utf-8"),
         "counting": counting(warmup, at_end, 16, rate, checkpoints),
     }
@@ -242,7 +242,7 @@ def replay(
         "file": None if file is None else path_of(file),
         "create": bool(create),
         "overwrite": bool(overwrite),
-        "engine": engine,
+        "engine": a_text("engine", engine),
         "direct": bool(direct),
         "page_size": None if page_size is None else whole("page_size", page_size, 1),
         "asymmetry": None if asymmetry is None else number("asymmetry", asymmetry),

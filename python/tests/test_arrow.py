@@ -146,3 +146,12 @@ def test_an_error_names_the_row_of_the_value() -> None:
         for ask in (ebbpool.Trace(trace).key, ebbpool.Trace(trace).info):
             with pytest.raises(ebbpool.TraceError, match="row 280001.*-1 is not a class; classes are whole numbers"):
                 ask()
+
+
+def test_whole_numbers_are_signed_so_that_differences_may_be_below_zero() -> None:
+    pyarrow = pytest.importorskip("pyarrow")
+    compute = pytest.importorskip("pyarrow.compute")
+    table = pyarrow.table(ebbpool.compare("zipf:pages=500,refs=5000", ["lru", "ebb"], [10, 50], 8))
+    assert table.schema.field("writes").type == pyarrow.int64()
+    writes = table["writes"]
+    assert compute.min(compute.subtract(writes, writes[0])).as_py() < 0

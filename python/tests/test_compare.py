@@ -319,3 +319,24 @@ def test_a_catalogue_has_policies_devices_and_generators(command: Any) -> None:
     assert json.loads(ebbpool.devices().to_json()) == devices
     assert dict(ebbpool.device("flash-136")) == command("devices", "flash-136")
     assert "zipf" in ebbpool.generators().to_dict()["generator"]
+
+
+def test_an_argument_that_is_no_text_is_named() -> None:
+    trace, wrong = "zipf:pages=100,refs=1000", 5
+    calls: dict[str, Any] = {
+        "device": lambda: ebbpool.compare(trace, "lru", 10, device=wrong),
+        "at_end": lambda: ebbpool.compare(trace, "lru", 10, 8, at_end=wrong),
+        "target": lambda: ebbpool.curve(trace, "lru", target=wrong),
+        "baseline": lambda: ebbpool.curve(trace, "lru", baseline=wrong),
+        "now": lambda: ebbpool.advise(trace, now=wrong),
+        "engine": lambda: ebbpool.replay(trace, "lru", 10, engine=wrong),
+    }
+    for name, call in calls.items():
+        with pytest.raises(ebbpool.UsageError, match=f"{name}=: 5 is not a text"):
+            call()
+
+
+def test_a_rate_is_for_a_device() -> None:
+    for call in (ebbpool.compare, ebbpool.run):
+        with pytest.raises(ebbpool.UsageError, match="references arrive at a rate only where a device .* rate= with device="):
+            call("zipf:pages=100,refs=1000", "lru", 10, asymmetry=8, rate=1000)

@@ -95,3 +95,27 @@ def test_a_simulation_in_a_thread_leaves_signals_to_the_main_thread() -> None:
     thread.start()
     thread.join()
     assert len(answers[0]) == 1
+
+
+def test_ctrl_c_stops_a_slow_stream_of_the_caller() -> None:
+    pyarrow = pytest.importorskip("pyarrow")
+    schema = pyarrow.schema([("page", pyarrow.uint64()), ("write", pyarrow.bool_())])
+    supplied = 0
+
+    def stream() -> Any:
+        def batches() -> Any:
+            nonlocal supplied
+            for _ in range(400):
+                supplied += 1
+                time.sleep(0.02)
+                yield pyarrow.record_batch([pyarrow.array([1, 2]).cast("uint64"), pyarrow.array([True, False])], schema=schema)
+
+        return pyarrow.RecordBatchReader.from_batches(schema, batches())
+
+    timer = threading.Timer(0.3, lambda: os.kill(os.getpid(), signal.SIGINT))
+    timer.start()
+    with pytest.raises(KeyboardInterrupt):
+        ebbpool.compare(stream, "lru", 10, 8, cache=False)
+    timer.join()
+    # The work ended long before the stream.
+    assert supplied < 400

@@ -180,6 +180,18 @@ def test_impossible_companions_end_the_run() -> None:
         def cleaned_with(self, frame: int) -> list[int]:
             return [99]
 
+    class Nothing(Lru):
+        def evicted_with(self, frame: int) -> Any:
+            return None
+
+    class Set(Lru):
+        def cleaned_with(self, frame: int) -> Any:
+            return {frame}
+
+    with pytest.raises(ebbpool.PolicyError, match=r"evicted_with\(\) returned None at reference \d+, with 10 frames; .* a list"):
+        ebbpool.compare(TRACE, Nothing, 10, 8)
+    with pytest.raises(ebbpool.PolicyError, match=r"cleaned_with\(\) returned \{\d\} at reference"):
+        ebbpool.compare(TRACE, Set, 10, 8)
     with pytest.raises(ebbpool.PolicyError, match=r"evicted_with\(\) returned"):
         ebbpool.compare(TRACE, Itself, 10, 8)
     with pytest.raises(ebbpool.PolicyError, match=r"cleaned_with\(\) returned 99"):
@@ -231,6 +243,11 @@ def test_wrong_policies_are_refused() -> None:
         ebbpool.compare(TRACE, "nope", 10, 8)
     with pytest.raises(ebbpool.UsageError, match="events="):
         ebbpool.run(TRACE, Lru, 10, events=True)
+    wrong: Any = ["lru"]
+    with pytest.raises(ebbpool.UsageError, match=r"policy=: \['lru'\] is neither a name nor a class"):
+        ebbpool.run(TRACE, wrong, 10)
+    with pytest.raises(ebbpool.UsageError, match="baseline=: unknown policy 'python-lru'.*; a baseline is a policy by name"):
+        ebbpool.curve(TRACE, Lru, frames=[10], target="writes -10%", baseline="python-lru@50")
 
 
 def named(name: Any) -> Any:

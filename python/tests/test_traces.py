@@ -78,7 +78,7 @@ def test_results_are_tables_for_others() -> None:
     pyarrow = pytest.importorskip("pyarrow")
     answer = ebbpool.compare("zipf:pages=100,refs=2000", ["lru", "ebb"], [10, 20], 8)
     frames = pl.DataFrame(answer)
-    assert frames["frames"].dtype == pl.UInt64 and frames["cost"].dtype == pl.Float64
+    assert frames["frames"].dtype == pl.Int64 and frames["cost"].dtype == pl.Float64
     assert frames.equals(answer.to_polars())
     assert pyarrow.table(answer).num_rows == 4
     assert duckdb.sql("select count(*) from answer where policy = 'ebb'").fetchall() == [(2,)]

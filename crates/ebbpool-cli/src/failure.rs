@@ -108,6 +108,7 @@ pub(crate) fn lab_hint(error: &LabError) -> &'static str {
         RequestError::NoEraseCounts { .. } => {
             "; name a simulated device, such as --device flash:slc-mt29f4g08aaa"
         }
+        RequestError::RateWithoutDevice => "; use --rate with --device",
         RequestError::BoundOnDevice => "; use --bound without --device, with --asymmetry",
         RequestError::BoundOfChanges(_) => " of --asymmetry",
         RequestError::AsymmetryOfDevice => {

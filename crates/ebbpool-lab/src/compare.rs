@@ -76,8 +76,9 @@ impl CompareRequest {
     ///
     /// # Errors
     ///
-    /// [`RequestError::NoSize`], [`RequestError::NoPrice`], [`RequestError::BoundOnDevice`],
-    /// [`RequestError::BoundOfChanges`], and, if there is no device, the errors of [`PolicySelection::resolve`].
+    /// [`RequestError::NoSize`], [`RequestError::NoPrice`], [`RequestError::RateWithoutDevice`],
+    /// [`RequestError::BoundOnDevice`], [`RequestError::BoundOfChanges`], and, if there is no device, the errors of
+    /// [`PolicySelection::resolve`].
     pub fn check(&self) -> Result<(), RequestError> {
         if self.sizes.is_empty() {
             return Err(RequestError::NoSize);
@@ -85,6 +86,7 @@ impl CompareRequest {
         if self.pricing.is_empty() {
             return Err(RequestError::NoPrice);
         }
+        self.counting.check(&self.pricing)?;
         let mut on_device = false;
         for pricing in &self.pricing {
             match pricing {

@@ -143,6 +143,9 @@ pub enum RequestError {
         /// The device, or the model in its place.
         device: String,
     },
+    /// A rate of references and no device.
+    #[error("references arrive at a rate only where a device serves them")]
+    RateWithoutDevice,
     /// The request asks for a bound on a device.
     #[error("a bound needs a constant cost of a write, which a device does not have")]
     BoundOnDevice,

@@ -14,7 +14,7 @@ use ebbpool_sim::{
 use ebbpool_trace::{Metadata, Source};
 
 use crate::checkpoints::CheckpointSchedule;
-use crate::error::LabError;
+use crate::error::{LabError, RequestError};
 use crate::lab::Lab;
 use crate::memory_size::MemorySize;
 use crate::pricing::{Pricing, PricingRequest};
@@ -54,6 +54,18 @@ impl Default for CountingRules {
 
 impl CountingRules {
     /// The options of a simulation of the trace, without the warm-up.
+    /// Refuses a rate where no device serves the references.
+    pub(crate) fn check<'p>(
+        &self,
+        pricing: impl IntoIterator<Item = &'p PricingRequest>,
+    ) -> Result<(), RequestError> {
+        let is_device = |pricing: &PricingRequest| matches!(pricing, PricingRequest::Device { .. });
+        match self.rate.is_some() && !pricing.into_iter().any(is_device) {
+            true => Err(RequestError::RateWithoutDevice),
+            false => Ok(()),
+        }
+    }
+
     pub(crate) fn options(&self, threads: usize, source: &Source) -> Result<SimOptions, LabError> {
         let per_second = self.rate.map(|rate| rate.per_second());
         let checkpoints = self.checkpoints;
@@ -162,7 +174,8 @@ impl Lab<'_> {
     ) -> Result<(RunOutcome, RunRecording<W>), LabError> {
         // The policy is parsed first: an unknown name must not waste the time to read a long trace.
         let parsed: Result<ebbpool_policy::PolicySpec, _> = request.policy.parse();
-        parsed.map_err(crate::error::RequestError::from)?;
+        parsed.map_err(RequestError::from)?;
+        request.counting.check([&request.pricing])?;
         let start = Instant::now();
         let reader = source.open()?;
         self.notes(reader.notes());

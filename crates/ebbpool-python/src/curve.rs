@@ -7,6 +7,7 @@ use ebbpool_lab::report;
 use ebbpool_lab::{
     BoundRequest, BoundResult, CurveRequest, CurveStudy, Lab, MemorySize, Target, schema,
 };
+use ebbpool_policy::PolicySpec;
 use ebbpool_trace::output::OutputFile;
 use pyo3::prelude::*;
 
@@ -109,6 +110,10 @@ impl CurveArguments<'_> {
         request.sizes = sizes(py, &self.frames)?;
         request.sample = self.sample;
         request.target = target.transpose()?;
+        if let Err(error) = policy.parse::<PolicySpec>() {
+            let text = format!("{error}; a baseline is a policy by name, never one of the caller");
+            return Err(wrong(py, "baseline", text));
+        }
         request.baseline = (policy.clone(), parsed(py, "baseline", size)?);
         request.clean_pools = clean_pools.transpose()?;
         request.warmup = self

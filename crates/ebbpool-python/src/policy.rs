@@ -209,6 +209,16 @@ impl ResidentFrames {
         self.put_failure(text.into());
     }
 
+    /// Stores that the policy returned something else than a list of frames.
+    #[cold]
+    fn refuse_companions(&mut self, method: &str, returned: &str) {
+        let text = format!(
+            "{method}() returned {returned} {}; it must return a list of frames, which may be empty",
+            self.position()
+        );
+        self.put_failure(text.into());
+    }
+
     /// A frame that holds a page which may be evicted: until the failed pass ends, or in place of a page that a thread has
     /// pinned.
     #[cold]
@@ -353,9 +363,19 @@ impl PythonPolicy {
             return;
         }
         let frames = self.calls.within(|py| {
-            let frames = method.bind(py).call1((victim,));
-            let frames = frames.and_then(|frames| frames.extract::<Vec<Frame>>());
-            frames.map_err(|error| resident.fail(py, error)).ok()
+            let frames = match method.bind(py).call1((victim,)) {
+                Ok(frames) => frames,
+                Err(error) => {
+                    resident.fail(py, error);
+                    return None;
+                }
+            };
+            let numbers = frames.extract::<Vec<Frame>>().ok();
+            if numbers.is_none() {
+                let text = frames.repr().map(|text| text.to_string());
+                resident.refuse_companions(name, &text.unwrap_or_default());
+            }
+            numbers
         });
         for frame in frames.into_iter().flatten().take(max) {
             if frame == victim || !resident.is_resident(frame) || to.contains(&frame) {

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
 
 use arrow_array::RecordBatch;
 use ebbpool_arrow::{ColumnNames, RowProblem, TraceColumns};
@@ -186,6 +187,9 @@ impl ReferenceStream for BatchStream {
     }
 }
 
+/// After this time the references of a slow stream go on, however few they are: the work can stop only between batches.
+const LONGEST_FILL: Duration = Duration::from_millis(50);
+
 /// A function of the caller that returns a new Arrow stream each time.
 pub(crate) struct StreamReferences {
     pub(crate) label: String,
@@ -252,7 +256,8 @@ struct ReaderStream {
 
 impl ReferenceStream for ReaderStream {
     fn fill(&mut self, batch: &mut Batch, max: usize) -> Result<(), TraceError> {
-        while batch.len() < max {
+        let start = Instant::now();
+        while batch.len() < max && (batch.is_empty() || start.elapsed() < LONGEST_FILL) {
             let Some(current) = &self.current else {
                 let Some(next) = self.reader.next() else {
                     break;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use arrow_array::{
-    Array, ArrayRef, BooleanArray, Float64Array, RecordBatch, StringArray, UInt64Array,
+    Array, ArrayRef, BooleanArray, Float64Array, Int64Array, RecordBatch, StringArray, UInt64Array,
 };
 use arrow_schema::{ArrowError, DataType, Field, Schema, SchemaRef};
 use ebbpool_lab::schema::{FieldType, FieldValue, ResultRow};
@@ -37,9 +37,12 @@ impl Table {
                         _ => None,
                     })))
                 }
+                // As in the command's Parquet. Differences of columns may be below 0.
                 FieldType::Whole => {
-                    Arc::new(UInt64Array::from_iter(values.map(|value| match value {
-                        Some(FieldValue::Whole(number)) => Some(*number),
+                    Arc::new(Int64Array::from_iter(values.map(|value| match value {
+                        Some(FieldValue::Whole(number)) => {
+                            Some(i64::try_from(*number).unwrap_or(i64::MAX))
+                        }
                         _ => None,
                     })))
                 }
@@ -134,10 +137,19 @@ type TablePart<'py> = (String, String, bool, Bound<'py, PyList>);
 fn kind_of(found: &DataType) -> &'static str {
     match found {
         DataType::Utf8 => "text",
-        DataType::UInt64 => "whole",
+        DataType::Int64 | DataType::UInt64 => "whole",
         DataType::Boolean => "truth",
         _ => "real",
     }
+}
+
+/// A column of whole numbers. Only numbers that have no room in signed ones, such as those of pages, are unsigned.
+fn whole_numbers(values: &Bound<'_, PyList>) -> PyResult<ArrayRef> {
+    if let Ok(numbers) = values.extract::<Vec<Option<i64>>>() {
+        return Ok(Arc::new(Int64Array::from(numbers)));
+    }
+    let numbers = values.extract::<Vec<Option<u64>>>()?;
+    Ok(Arc::new(UInt64Array::from(numbers)))
 }
 
 /// The table of which [`Table::parts`] has given the parts.
@@ -146,7 +158,7 @@ pub(crate) fn table_of_parts(py: Python<'_>, parts: Vec<TablePart<'_>>) -> PyRes
     let columns = parts.into_iter().map(|(name, kind, nullable, values)| {
         let column: ArrayRef = match kind.as_str() {
             "text" => Arc::new(StringArray::from(values.extract::<Vec<Option<String>>>()?)),
-            "whole" => Arc::new(UInt64Array::from(values.extract::<Vec<Option<u64>>>()?)),
+            "whole" => whole_numbers(&values)?,
             "truth" => Arc::new(BooleanArray::from(values.extract::<Vec<Option<bool>>>()?)),
             _ => Arc::new(Float64Array::from(values.extract::<Vec<Option<f64>>>()?)),
         };
@@ -165,6 +177,9 @@ fn value<'py>(py: Python<'py>, column: &ArrayRef, row: usize) -> PyResult<Bound<
     if let Some(texts) = any.downcast_ref::<StringArray>() {
         return Ok(texts.value(row).into_pyobject(py)?.into_any());
     }
+    if let Some(numbers) = any.downcast_ref::<Int64Array>() {
+        return Ok(numbers.value(row).into_pyobject(py)?.into_any());
+    }
     if let Some(numbers) = any.downcast_ref::<UInt64Array>() {
         return Ok(numbers.value(row).into_pyobject(py)?.into_any());
     }
@@ -177,7 +192,7 @@ fn value<'py>(py: Python<'py>, column: &ArrayRef, row: usize) -> PyResult<Bound<
     }
 }
 
-/// A table of columns of Python values: texts, truths, whole numbers from 0 up, or else numbers.
+/// A table of columns of Python values: texts, truths, whole numbers, or else numbers.
 #[pyfunction]
 pub(crate) fn table(py: Python<'_>, columns: Vec<(String, Bound<'_, PyList>)>) -> PyResult<Table> {
     let columns = columns.into_iter().map(|(name, values)| {
@@ -190,8 +205,8 @@ pub(crate) fn table(py: Python<'_>, columns: Vec<(String, Bound<'_, PyList>)>) -
             Arc::new(StringArray::from(values.extract::<Vec<Option<String>>>()?))
         } else if present.iter().all(|value| value.is_instance_of::<PyBool>()) {
             Arc::new(BooleanArray::from(values.extract::<Vec<Option<bool>>>()?))
-        } else if let Ok(numbers) = values.extract::<Vec<Option<u64>>>() {
-            Arc::new(UInt64Array::from(numbers))
+        } else if let Ok(numbers) = whole_numbers(&values) {
+            numbers
         } else {
             Arc::new(Float64Array::from(values.extract::<Vec<Option<f64>>>()?))
         };

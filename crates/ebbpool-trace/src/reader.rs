@@ -70,7 +70,7 @@ impl Reader {
     }
 
     /// Clears `batch` and fills it with the next `max` references (1 if `max` is 0), fewer
-    /// only at the end. False, with an empty batch, if there are no more.
+    /// only at the end and where a [supplier](crate::ReferenceSupplier) is slow. False, with an empty batch, if there are no more.
     ///
     /// # Errors
     ///

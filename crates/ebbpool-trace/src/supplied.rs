@@ -1,5 +1,7 @@
 //! References that a caller supplies: arrays in memory, or a stream that can be started again.
 
+use std::time::{Duration, Instant};
+
 use crate::error::TraceError;
 use crate::formats::{Decode, OpenedTrace};
 use crate::reference::{Batch, Metadata, OptionalColumns, PageClasses};
@@ -90,15 +92,20 @@ impl SuppliedDecoder {
     }
 }
 
+/// After this time the references of a slow supplier go on, however few they are.
+const LONGEST_FILL: Duration = Duration::from_millis(50);
+
 impl Decode for SuppliedDecoder {
-    /// Fills the batch up to `max`, as other decoders do, also where the caller supplies less at a time.
+    /// Fills the batch up to `max`, as other decoders do, also where the caller supplies less at a time; but not longer than
+    /// [`LONGEST_FILL`], because the work can stop only between batches.
     fn fill(&mut self, batch: &mut Batch, max: usize) -> Result<(), TraceError> {
         self.0.fill(batch, max)?;
         if batch.is_empty() {
             return Ok(());
         }
+        let start = Instant::now();
         let mut piece = Batch::new();
-        while batch.len() < max {
+        while batch.len() < max && start.elapsed() < LONGEST_FILL {
             self.0.fill(&mut piece, max - batch.len())?;
             if piece.is_empty() {
                 break;

@@ -551,20 +551,9 @@ fn extreme_asymmetries_are_printed_with_an_exponent() {
     for label in ["R = 1e15 ", "R = 1e-9 "] {
         assert!(compared.contains(label), "no {label}: {compared}");
     }
-    let run = [
-        "run",
-        zipf,
-        "--frames",
-        "30",
-        "--policy",
-        "lru",
-        "--asymmetry",
-    ];
-    let curve = ["curve", zipf, "--policies", "lru", "--asymmetry"];
-    let bound = ["bound", zipf, "--frames", "30", "--asymmetry"];
-    for command in [&run[..], &curve, &bound] {
+    for command in AT_AN_ASYMMETRY {
         for ratio in ["1e15", "1e-9"] {
-            let text = ebbpool.stdout(&[command, &[ratio]].concat());
+            let text = ebbpool.stdout(&at_an_asymmetry(command, zipf, ratio));
             assert!(text.contains(ratio), "{command:?}: {text}");
             let longest = text.lines().map(|line| line.chars().count()).max();
             assert!(
@@ -575,6 +564,20 @@ fn extreme_asymmetries_are_printed_with_an_exponent() {
     }
 }
 
+/// Commands about a trace at one asymmetry.
+const AT_AN_ASYMMETRY: [&str; 3] = [
+    "run --frames 30 --policy lru",
+    "curve --policies lru",
+    "bound --frames 30",
+];
+
+fn at_an_asymmetry<'a>(command: &'a str, trace: &'a str, ratio: &'a str) -> Vec<&'a str> {
+    command
+        .split(' ')
+        .chain([trace, "--asymmetry", ratio])
+        .collect()
+}
+
 /// With larger ones bills would not be finite: tables had `inf`, and JSON null.
 #[test]
 fn asymmetries_above_1e15_are_refused_wherever_one_is_read() {
@@ -582,29 +585,15 @@ fn asymmetries_above_1e15_are_refused_wherever_one_is_read() {
     let zipf = "zipf:pages=300,refs=6000";
     let changes = ebbpool.file("changes.csv", "0,4\n3000,2e15\n");
     let file = format!("file:{changes}");
+    let compare = "compare --frames 30";
     for ratio in ["1e308", "1.1e15", "rm1:base=1e16", "rm2:base=1e16", &file] {
-        for command in [
-            &["compare", zipf, "--frames", "30", "--asymmetry", ratio][..],
-            &[
-                "run",
-                zipf,
-                "--frames",
-                "30",
-                "--policy",
-                "lru",
-                "--asymmetry",
-                ratio,
-            ],
-        ] {
+        for command in [compare, AT_AN_ASYMMETRY[0]] {
             let code = if ratio == file { 1 } else { 2 };
-            ebbpool.refused(command, code, &["0 to 1e15"]);
+            ebbpool.refused(&at_an_asymmetry(command, zipf, ratio), code, &["0 to 1e15"]);
         }
     }
-    for command in [
-        &["curve", zipf, "--policies", "lru", "--asymmetry", "1e308"][..],
-        &["bound", zipf, "--frames", "30", "--asymmetry", "1e308"],
-    ] {
-        ebbpool.refused(command, 2, &["0 to 1e15"]);
+    for command in &AT_AN_ASYMMETRY[1..] {
+        ebbpool.refused(&at_an_asymmetry(command, zipf, "1e308"), 2, &["0 to 1e15"]);
     }
 }
 
