@@ -109,7 +109,7 @@ class Comparison(Table):
 
         * `policy`: the one that pays in the fewest of the cells in which another pays nothing, and of those with as few the
           one with the least `cost`
-        * `cost`: the geometric mean of its bills in the cells in which every policy pays; each trace counts as much as any other
+        * `cost`: the geometric mean of its bills in the cells in which every online policy pays; each trace counts as much as any other
         * `above_least`: its largest bill over the least of the same cell, less 1; infinite if another pays nothing there
         * `cells`: all cells; sizes of as many frames, equal prices and equal traces count once
         * `free_cells`: those of them in which the least bill is 0

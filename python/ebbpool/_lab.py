@@ -78,11 +78,13 @@ def compare(
     """
     traces = traces_of(trace)
     if asymmetry is None:
-        asymmetry = () if device is not None else (1, 8, 32, 128)
+        asymmetries = numbers("asymmetry", () if device is not None else (1, 8, 32, 128))
+    elif not (asymmetries := numbers("asymmetry", asymmetry)):
+        raise UsageError("asymmetry=: the list is empty; name some, such as 32")
     request = {
         "policies": policies_of(policies),
         "frames": sizes("frames", frames),
-        "asymmetry": numbers("asymmetry", asymmetry),
+        "asymmetry": asymmetries,
         "device": text_if_given("device", device),
         "counting": counting(warmup, at_end, cluster_size, rate, checkpoints),
         "bound": bool(bound),

@@ -239,6 +239,8 @@ def test_wrong_policies_are_refused() -> None:
         ebbpool.compare(TRACE, [Lru, Lru], 10, 8)
     with pytest.raises(ebbpool.UsageError, match="policies=.*the list is empty"):
         ebbpool.compare(TRACE, [], 10, 8)
+    with pytest.raises(ebbpool.UsageError, match="asymmetry=.*the list is empty"):
+        ebbpool.compare(TRACE, "lru", 10, [])
     with pytest.raises(ebbpool.UsageError, match="policies=: unknown policy 'nope'"):
         ebbpool.compare(TRACE, "nope", 10, 8)
     with pytest.raises(ebbpool.UsageError, match="events="):
@@ -284,9 +286,22 @@ def test_a_policy_has_no_name_of_all_registered_policies(call: Any) -> None:
 
 @pytest.mark.parametrize("call", ALL_WITH_POLICIES)
 def test_a_name_is_a_line_of_text(call: Any) -> None:
-    for name in ("", " ", "two\nlines", "\x1b[31mred"):
+    for name in ("", " ", "two\nlines", "\x1b[31mred", "lru ", "lru\u200b", "\u202eurl", "a\u2028b"):
         with pytest.raises(ebbpool.UsageError, match="policies=: .* is no name of a policy"):
             call([named(name)])
+
+
+def test_objects_of_one_asymmetry_need_not_agree_about_costs() -> None:
+    class Large(Lru):
+        def __init__(self, frames: int) -> None:
+            super().__init__(frames)
+            if frames > 30:
+                self.costs = lambda read, write: None
+
+    for frames in ([20, 50], [50, 20]):
+        assert len(ebbpool.compare(TRACE, Large, frames, 8, cache=False)) == 2
+    with pytest.raises(ebbpool.PolicyError, match=r"costs\(\) with 50 frames and none with another number"):
+        ebbpool.compare(TRACE, Large, [20, 50], [1, 8], cache=False)
 
 
 def test_a_policy_has_no_name_of_an_experiments_own_policy() -> None:

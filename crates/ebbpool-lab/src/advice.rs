@@ -112,7 +112,7 @@ pub fn advice(comparison: &Comparison) -> Option<String> {
         free if best.above_free == 0 => {
             format!("; the average leaves out {free} in which it costs nothing")
         }
-        free => format!("; the average leaves out {free} in which another costs nothing"),
+        free => format!("; the average leaves out {free} in which the least bill is 0"),
     };
     let baseline = comparison.policies.iter().position(|it| it == BASELINE);
     let is_as_good = |baseline: &usize| {
@@ -148,9 +148,13 @@ pub(crate) fn above_the_best(best: &BestPolicy) -> String {
     match (best.above_free, most) {
         (0, 1.0) => "the best of each".into(),
         (0, _) => format!("{distance} each"),
-        (some, _) if best.above_least.is_empty() => format!("another costs nothing in {some}"),
-        (some, 1.0) => format!("another costs nothing in {some}, the best of each other one"),
-        (some, _) => format!("another costs nothing in {some}, {distance} the others"),
+        (some, _) if best.above_least.is_empty() => {
+            format!("another costs nothing in {some} of them")
+        }
+        (some, 1.0) => {
+            format!("another costs nothing in {some} of them, the best of each other one")
+        }
+        (some, _) => format!("another costs nothing in {some} of them, {distance} the others"),
     }
 }
 
@@ -263,7 +267,7 @@ mod tests {
         );
         assert_eq!(
             with([[0.0, 0.5], [0.5, 0.0], [0.4, 0.0]]),
-            "over all 2 sizes s3-fifo is the one to take: another costs nothing in 1"
+            "over all 2 sizes s3-fifo is the one to take: another costs nothing in 1 of them"
         );
     }
 }

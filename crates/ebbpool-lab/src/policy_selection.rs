@@ -131,7 +131,7 @@ pub fn check_names(
     let mut names: HashSet<String> = others.into_iter().collect();
     for guest in guests {
         let name = guest.name();
-        if name.trim().is_empty() || name.contains(char::is_control) {
+        if name.is_empty() || name.trim() != name || name.contains(is_invisible) {
             return Err(RequestError::PolicyName(name.into()));
         }
         if !names.insert(name.into()) {
@@ -139,4 +139,12 @@ pub fn check_names(
         }
     }
     Ok(())
+}
+
+/// True for characters that make a name look like another one, like none or like two lines: control characters, separators of lines,
+/// and those that change the direction of text or have no width.
+fn is_invisible(character: char) -> bool {
+    character.is_control()
+        || matches!(character, '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
+            | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}')
 }

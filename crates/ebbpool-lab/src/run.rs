@@ -53,7 +53,6 @@ impl Default for CountingRules {
 }
 
 impl CountingRules {
-    /// The options of a simulation of the trace, without the warm-up.
     /// Refuses a rate where no device serves the references.
     pub(crate) fn check<'p>(
         &self,
@@ -66,6 +65,7 @@ impl CountingRules {
         }
     }
 
+    /// The options of a simulation of the trace, without the warm-up.
     pub(crate) fn options(&self, threads: usize, source: &Source) -> Result<SimOptions, LabError> {
         let per_second = self.rate.map(|rate| rate.per_second());
         let checkpoints = self.checkpoints;

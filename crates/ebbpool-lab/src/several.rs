@@ -245,10 +245,16 @@ impl Summary {
         let bills = bills.judged();
         let (repeated, own): (Vec<&TraceGroup>, Vec<&TraceGroup>) =
             groups.iter().partition(|group| group.repeats.is_some());
-        let units = Units::of(&own, &bills, comparisons.len());
-        if units.traces() < 2 {
+        let has_cells = |trace: usize| cells.iter().any(|cell| cell.trace == trace);
+        let traces = (0..comparisons.len()).filter(|&trace| has_cells(trace));
+        if traces.count() < 2 || bills.paid.is_empty() {
             return None;
         }
+        let compared = own.iter().copied();
+        let compared: Vec<&TraceGroup> = compared
+            .filter(|group| group.members.clone().any(has_cells))
+            .collect();
+        let units = Units::of(&own, &bills, comparisons.len());
         let best = bills.best()?;
         let names: Vec<&str> = policies
             .iter()
@@ -262,7 +268,7 @@ impl Summary {
             rows: rows(&names, &best, &bills, &units, comparisons),
             rivals: bills.rivals.iter().map(|&at| names[at].into()).collect(),
             knows_nothing: bills.rivals.iter().any(|&at| online[at]),
-            over: over(first, &units.groups),
+            over: over(comparisons, &compared),
             resampled: units.resampled,
             repeats: repeated.iter().filter_map(name).collect(),
             left_out: best.free as u64,
@@ -365,8 +371,8 @@ impl Summary {
                 "the means leave out {cells} in which the least bill is 0"
             ));
         }
-        let first = self.rows.first().filter(|row| row.worst > 1.0);
-        notes.extend(first.map(|row| {
+        let best = self.rows.iter().find(|row| row.policy == self.best_name);
+        notes.extend(best.filter(|row| row.worst > 1.0).map(|row| {
             format!(
                 "{} is farthest above the best at {}",
                 row.policy, row.worst_at
@@ -465,11 +471,6 @@ impl<'a> Units<'a> {
         }
     }
 
-    /// The traces that have cells.
-    fn traces(&self) -> usize {
-        self.cells.iter().filter(|cells| !cells.is_empty()).count()
-    }
-
     fn of_trace(&self, trace: usize, figure: &impl Fn(usize) -> f64) -> Option<f64> {
         let figures: Vec<f64> = self.cells[trace].iter().map(|&cell| figure(cell)).collect();
         (!figures.is_empty()).then(|| average(&figures))
@@ -565,7 +566,7 @@ fn rows(
 }
 
 /// What was compared, in words.
-fn over(comparison: &Comparison, groups: &[&TraceGroup]) -> String {
+fn over(comparisons: &[Comparison], groups: &[&TraceGroup]) -> String {
     let mut parts = vec![count(groups.len(), "trace", "traces")];
     let seeded = groups
         .iter()
@@ -576,18 +577,16 @@ fn over(comparison: &Comparison, groups: &[&TraceGroup]) -> String {
         all if all == groups.len() => parts.push(format!("{} seeds", seeds(groups))),
         some => parts.push(format!("{} seeds of {some} of them", seeds(groups))),
     }
-    parts.push(count(distinct_sizes(comparison).len(), "size", "sizes"));
-    if comparison
-        .pricings
-        .iter()
-        .all(|price| price.device_name.is_none())
-    {
-        parts.push(count(
-            distinct_prices(comparison).len(),
-            "asymmetry",
-            "asymmetries",
-        ));
-    }
+    // Of a small trace several sizes may be one.
+    let members = groups.iter().flat_map(|group| group.members.clone());
+    let sizes = members.filter_map(|trace| Some(distinct_sizes(comparisons.get(trace)?).len()));
+    parts.push(count(sizes.max().unwrap_or(0), "size", "sizes"));
+    let first = comparisons.first();
+    let asked = first.filter(|it| it.pricings.iter().all(|price| price.device_name.is_none()));
+    parts.extend(asked.map(|comparison| {
+        let prices = distinct_prices(comparison).len();
+        count(prices, "asymmetry", "asymmetries")
+    }));
     let last = parts.pop().unwrap_or_default();
     format!("{} and {last}", parts.join(", "))
 }

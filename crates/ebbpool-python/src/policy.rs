@@ -112,9 +112,8 @@ impl GuestPolicy for PythonGuest {
             }
             let object = self.0.make.bind(py).call1((frames,))?;
             let policy = PythonPolicy::new(&object, resident)?;
-            // No question came before: the request has a single asymmetry.
-            let looks_at_costs = self.0.looks_at_costs.get_or_init(|| policy.costs.is_some());
-            if policy.costs.is_some() && !looks_at_costs {
+            // If no question came before, the request has a single asymmetry, which suits all objects.
+            if policy.costs.is_some() && !self.0.looks_at_costs.get_or_init(|| true) {
                 let text = format!(
                     "policy {} has a method costs() with {frames} frames and none with another number; give all its objects one, \
                      or none",

@@ -211,7 +211,9 @@ impl Decoder {
     }
 
     fn next(&mut self) -> Result<Option<DecodedChunk>, SimError> {
-        if !self.reader.next_batch(&mut self.batch, CHUNK)? {
+        // A chunk without references lets the receiver stop while many are skipped.
+        let skips = self.reader.skip_some(&mut self.batch)?;
+        if !skips && !self.reader.next_batch(&mut self.batch, CHUNK)? {
             return Ok(None);
         }
         let mut new_pages = Vec::new();

@@ -1,10 +1,13 @@
 //! Several traces as one, in order.
 
+use std::time::Instant;
+
 use crate::classes::CommonClasses;
 use crate::error::TraceError;
 use crate::formats::{Decode, OpenedTrace};
 use crate::reference::{Batch, Metadata, PageClasses, RequestDetail};
 use crate::ring::Ring;
+use crate::supplied::LONGEST_FILL;
 
 /// Opens the part with the given number.
 pub(crate) type OpenPart = Box<dyn Fn(usize) -> Result<OpenedTrace, TraceError> + Send>;
@@ -169,8 +172,9 @@ impl ConcatenatedRequests {
 
 impl Decode for ConcatenatedParts {
     fn fill(&mut self, batch: &mut Batch, max: usize) -> Result<(), TraceError> {
+        let start = Instant::now();
         let mut piece = Batch::new();
-        while batch.len() < max {
+        while batch.len() < max && (batch.is_empty() || start.elapsed() < LONGEST_FILL) {
             self.current.fill(&mut piece, max - batch.len())?;
             if piece.is_empty() {
                 if self.number + 1 == self.parts {

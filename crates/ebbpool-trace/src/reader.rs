@@ -1,11 +1,13 @@
 //! Reading a trace from its first reference to its last.
 
 use std::fmt;
+use std::time::Instant;
 
 use crate::error::TraceError;
 use crate::formats::{Decode, OpenedTrace};
 use crate::read_options::ReadOptions;
 use crate::reference::{Batch, Metadata, PageClasses};
+use crate::supplied::LONGEST_FILL;
 
 /// Streams a trace's references.
 pub struct Reader {
@@ -90,25 +92,49 @@ impl Reader {
         filled.map(|()| !self.ended)
     }
 
-    fn fill(&mut self, batch: &mut Batch, max: usize) -> Result<(), TraceError> {
+    /// Skips references of those that the options leave out, for a short time, clearing `batch`. True if some are left, so that
+    /// the caller may stop; [`next_batch`](Self::next_batch) skips all that are left.
+    ///
+    /// # Errors
+    ///
+    /// As of `next_batch`.
+    pub fn skip_some(&mut self, batch: &mut Batch) -> Result<bool, TraceError> {
+        let start = Instant::now();
+        batch.clear();
+        while self.to_skip > 0 && !self.ended && self.limit != Some(0) {
+            if start.elapsed() >= LONGEST_FILL {
+                return Ok(true);
+            }
+            let skipped = self.skip_at_once(batch);
+            self.ended = !matches!(skipped, Ok(true));
+            skipped?;
+        }
+        Ok(false)
+    }
+
+    /// False if there are no more references.
+    fn skip_at_once(&mut self, batch: &mut Batch) -> Result<bool, TraceError> {
         const SKIPPED_AT_ONCE: usize = 1 << 14;
-        let most = |references: u64, most: usize| {
-            usize::try_from(references).map_or(most, |references| references.min(most))
-        };
+        let skipped = self
+            .decoder
+            .fill(batch, at_most(self.to_skip, SKIPPED_AT_ONCE));
+        self.to_skip -= batch.len() as u64;
+        let has_more = !batch.is_empty();
+        batch.clear();
+        skipped.map(|()| has_more)
+    }
+
+    fn fill(&mut self, batch: &mut Batch, max: usize) -> Result<(), TraceError> {
         let left = self.limit.map_or(u64::MAX, |limit| limit - self.returned);
         if left == 0 {
             return Ok(());
         }
         while self.to_skip > 0 {
-            self.decoder
-                .fill(batch, most(self.to_skip, SKIPPED_AT_ONCE))?;
-            if batch.is_empty() {
+            if !self.skip_at_once(batch)? {
                 return Ok(());
             }
-            self.to_skip -= batch.len() as u64;
-            batch.clear();
         }
-        self.decoder.fill(batch, most(left, max))
+        self.decoder.fill(batch, at_most(left, max))
     }
 
     /// The share of the trace read so far, 0 to 1, by rows or by bytes of the (compressed)
@@ -123,6 +149,10 @@ impl Reader {
             None => decoded,
         }
     }
+}
+
+fn at_most(references: u64, most: usize) -> usize {
+    usize::try_from(references).map_or(most, |references| references.min(most))
 }
 
 impl From<Reader> for OpenedTrace {

@@ -93,17 +93,17 @@ impl SuppliedDecoder {
 }
 
 /// After this time the references of a slow supplier go on, however few they are.
-const LONGEST_FILL: Duration = Duration::from_millis(50);
+pub(crate) const LONGEST_FILL: Duration = Duration::from_millis(50);
 
 impl Decode for SuppliedDecoder {
     /// Fills the batch up to `max`, as other decoders do, also where the caller supplies less at a time; but not longer than
     /// [`LONGEST_FILL`], because the work can stop only between batches.
     fn fill(&mut self, batch: &mut Batch, max: usize) -> Result<(), TraceError> {
+        let start = Instant::now();
         self.0.fill(batch, max)?;
         if batch.is_empty() {
             return Ok(());
         }
-        let start = Instant::now();
         let mut piece = Batch::new();
         while batch.len() < max && start.elapsed() < LONGEST_FILL {
             self.0.fill(&mut piece, max - batch.len())?;
@@ -236,6 +236,76 @@ mod tests {
         assert_eq!(source.label(), "ascending");
         assert_eq!(source.formats().expect("no file"), [None]);
         assert!(source.files().is_empty());
+    }
+
+    /// A batch of one reference takes 20 ms.
+    struct Slow(u64);
+
+    impl ReferenceSupplier for Slow {
+        fn open(&self) -> Result<Box<dyn ReferenceStream>, TraceError> {
+            Ok(Box::new(Slow(self.0)))
+        }
+
+        fn references(&self) -> Option<u64> {
+            None
+        }
+
+        fn key(&self) -> Option<[u8; 32]> {
+            None
+        }
+    }
+
+    impl ReferenceStream for Slow {
+        fn fill(&mut self, batch: &mut Batch, _: usize) -> Result<(), TraceError> {
+            if self.0 > 0 {
+                self.0 -= 1;
+                std::thread::sleep(Duration::from_millis(20));
+                batch.push(self.0, false);
+            }
+            Ok(())
+        }
+
+        fn progress(&self) -> f64 {
+            0.0
+        }
+    }
+
+    /// The work can stop between batches, also in a sequence of traces and while references are skipped.
+    #[test]
+    fn slow_references_go_on_a_few_at_a_time() {
+        let slow = || Source::supplied("slow", Arc::new(Slow(20)), &ReadOptions::default());
+        let fast = source(3, None, &ReadOptions::default());
+        let all = |first: &Source, second: &Source| {
+            let parts = [first.clone(), second.clone()];
+            Source::sequence(&parts, &ReadOptions::default())
+        };
+        for source in [slow(), all(&fast, &slow()), all(&slow(), &fast)] {
+            let mut reader = source.open().expect("it opens");
+            let (mut batch, mut references) = (Batch::new(), 0);
+            while reader.next_batch(&mut batch, 1000).expect("references") {
+                assert!(batch.len() <= 10, "{}", batch.len());
+                references += batch.len();
+            }
+            assert!([20, 23].contains(&references));
+        }
+        let options = ReadOptions {
+            skip: 18,
+            ..ReadOptions::default()
+        };
+        let skipping = Source::supplied("slow", Arc::new(Slow(20)), &options);
+        let mut reader = skipping.open().expect("it opens");
+        let (mut batch, mut pauses) = (Batch::new(), 0);
+        while reader.skip_some(&mut batch).expect("references") {
+            assert!(batch.is_empty());
+            pauses += 1;
+        }
+        assert!((3..19).contains(&pauses), "{pauses}");
+        assert!(reader.next_batch(&mut batch, 1).expect("references"));
+        assert_eq!(batch.pages, [1]);
+        let mut reader = skipping.open().expect("it opens");
+        assert!(reader.skip_some(&mut batch).expect("references"));
+        assert!(reader.next_batch(&mut batch, 1).expect("references"));
+        assert_eq!(batch.pages, [1]);
     }
 
     #[test]

@@ -50,6 +50,43 @@ fn what_changed_and_by_how_much_is_said_of_two_comparisons() {
     assert!(same.starts_with(&expected), "{same}");
 }
 
+/// The version before had `asymmetry_changes` only in results whose asymmetry changes.
+#[test]
+fn results_of_a_version_that_left_out_a_key_are_compared() {
+    let ebbpool = Ebbpool::in_scratch();
+    for asymmetries in ["rm1,8", "8,rm1", "rm1,8,rm2"] {
+        let text = ebbpool.stdout(&[
+            "compare",
+            "zipf:pages=300,refs=6000",
+            "--policies",
+            "lru,ebb",
+            "--frames",
+            "10",
+            "--format",
+            "json",
+            "--asymmetry",
+            asymmetries,
+        ]);
+        ebbpool.file("new.json", &text);
+        let new: Vec<Value> = serde_json::from_str(&text).expect("JSON");
+        let mut old = new.clone();
+        for row in old.iter_mut().filter_map(Value::as_object_mut) {
+            row.retain(|name, value| name != "asymmetry_changes" || !value.is_null());
+        }
+        assert_ne!(old, new);
+        ebbpool.file("old.json", Value::from(old).to_string());
+        for files in [
+            ["old.json", "old.json"],
+            ["old.json", "new.json"],
+            ["new.json", "old.json"],
+        ] {
+            let same = ebbpool.stdout(&["diff", files[0], files[1]]);
+            let expected = format!("none of {} results changed\n", new.len());
+            assert!(same.starts_with(&expected), "{files:?}: {same}");
+        }
+    }
+}
+
 #[test]
 fn another_trace_is_compared_policy_by_policy() {
     let ebbpool = Ebbpool::in_scratch();

@@ -160,7 +160,12 @@ impl ResultFile {
     fn check_rows(&mut self) -> Result<(), DiffError> {
         let keys = self.keys();
         let of_first = self.rows.first().cloned().unwrap_or_default();
-        let required: Vec<&str> = self.schema.result().required().collect();
+        let declared = self.schema.result();
+        // A field that may be null is left out by versions that had it only where it was not.
+        let required = declared
+            .required()
+            .filter(|name| !declared.field(name).may_be_null());
+        let required: Vec<&str> = required.collect();
         for (number, row) in (1..).zip(&self.rows) {
             let missing = keys.iter().find(|name| {
                 let needed = required.contains(&name.as_str()) && of_first.contains_key(*name);
