@@ -741,7 +741,7 @@ mod tests {
             .map(|source| lab.compare(source, &request));
         let all: Vec<Comparison> = all.collect::<Result<_, _>>().expect("results");
         let summary = Summary::of(&all, &set.groups).expect("a summary");
-        assert_eq!(summary.over, "4 traces, 2 sizes and 1 asymmetry");
+        assert_eq!(summary.over, "5 traces, 2 sizes and 1 asymmetry");
         assert_eq!((summary.left_out, summary.repeats.len()), (3, 1));
         assert_eq!(summary.rows[0].cells, 10);
         assert_eq!(summary.resampled, None);

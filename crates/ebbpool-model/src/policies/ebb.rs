@@ -85,7 +85,7 @@ struct Resident {
 }
 
 /// A value and, of equal ones, the time of the last reference.
-type Rank = (u32, u32);
+type Rank = (u32, u64);
 
 struct Ghost {
     page: u64,
@@ -424,13 +424,13 @@ impl Ebb {
     /// Of equals the longest unreferenced is evicted first.
     fn rank_of_ebb(&self, history: &History, dirty: bool) -> Rank {
         let value = self.value(history, dirty);
-        (value.to_bits(), history.referenced_at as u32)
+        (value.to_bits(), history.referenced_at)
     }
 
     fn rank_of_lru(&self, history: &History) -> Rank {
         let age = self.now - history.referenced_at;
         let value = 1.0 / (1 + age) as f32;
-        (value.to_bits(), history.referenced_at as u32)
+        (value.to_bits(), history.referenced_at)
     }
 
     /// The resident page was referenced: the miniatures are, too.
@@ -489,7 +489,7 @@ impl Ebb {
             let is_full = self.candidates.len() == self.parameters.pool.min(self.m / 2).max(1);
             let weakest = (0..self.candidates.len()).max_by_key(|at| self.candidates[*at].1);
             let weakest = weakest.filter(|_| is_full);
-            let limit = weakest.map_or((f32::INFINITY.to_bits(), u32::MAX), |at| {
+            let limit = weakest.map_or((f32::INFINITY.to_bits(), u64::MAX), |at| {
                 self.candidates[at].1
             });
             let rank = self.rank(slot);
@@ -507,14 +507,25 @@ impl Ebb {
     }
 
     /// A page of three times the limit is not compared until its age has doubled, or for four references for each
-    /// frame, one of twice the limit until half of that time has passed.
+    /// frame, one of twice the limit until half of that time has passed; but for half as long, and so on, if it will be worth
+    /// less than the limit by then.
     fn put_off(&mut self, slot: usize, value: f32, limit: f32) {
         let (now, frames) = (self.now, self.m as u64);
-        let resident = self.resident_at(slot);
-        let age = (now - resident.history.referenced_at).min(4 * frames);
+        let history = self.resident_at(slot).history;
+        let age = (now - history.referenced_at).min(4 * frames);
         let excess = (value / limit - 1.0) / 2.0;
         let share = if excess > 0.0 { excess.min(1.0) } else { 0.0 };
-        resident.review = now + ((age as f32 * share) as u64).min(1 << 30);
+        let mut wait = ((age as f32 * share) as u64).min(1 << 30);
+        while wait > 0 {
+            self.now = now + wait;
+            let then = f32::from_bits(self.rank(slot).0);
+            if then >= limit {
+                break;
+            }
+            wait /= 2;
+        }
+        self.now = now;
+        self.resident_at(slot).review = now + wait;
     }
 }
 

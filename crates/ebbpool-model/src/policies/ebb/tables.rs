@@ -75,9 +75,9 @@ pub(super) fn rounded_down(age: u64) -> u64 {
 struct Buckets(Vec<u64>);
 
 impl Buckets {
-    /// The first bucket ends with the half doubling that has age m / 32.
+    /// The first bucket ends with the half doubling that has age m / 1024.
     fn new(m: usize) -> Buckets {
-        let first = half_doubling(m as u64 / 32).min(HALVES - BUCKETS);
+        let first = half_doubling(m as u64 / 1024).min(HALVES - BUCKETS);
         let later = &HALF_DOUBLINGS[first + 1..=first + BUCKETS];
         Buckets([&[0], later].concat())
     }
@@ -313,7 +313,7 @@ mod tests {
         assert_eq!(buckets, [0, 1, 2, 2, 3, 3, 4, 4, 5, 5, 6, 7]);
         assert_eq!((few.width(1), few.width(4), few.width(6)), (1.0, 4.0, 8.0));
         // Age 3 is in the third half doubling.
-        let more = Buckets::new(100);
+        let more = Buckets::new(3200);
         assert_eq!(
             [0, 3, 4, 5, 6, 9, 10].map(|age| more.of(age)),
             [0, 0, 1, 1, 2, 2, 3]

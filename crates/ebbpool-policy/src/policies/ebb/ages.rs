@@ -4,8 +4,9 @@
 pub(super) const HALF_DOUBLINGS: usize = 56;
 /// The buckets of ages in the tables of a pool.
 pub(super) const BUCKETS: usize = 32;
-/// Ages of less than one reference for that many frames share a bucket: pages so young are hardly ever the victim.
-const FRAMES_PER_REFERENCE: u32 = 32;
+/// Ages of less than one reference for that many frames share a bucket. Somewhat older pages may well be the right victim, if
+/// those of their kind are referenced again at once or not at all.
+const FRAMES_PER_REFERENCE: u32 = 1024;
 
 /// The half doubling of an age: each holds half a doubling of `age + 2`, so 0, 1, 2 to 3, 4 to 5, 6 to 9.
 ///
@@ -23,8 +24,8 @@ pub(super) fn start(half_doubling: usize) -> u64 {
     ((2 + (half_doubling as u64 & 1)) << (half_doubling / 2)) - 2
 }
 
-/// The buckets of ages in a pool of some size: half a doubling each, from one reference for 32 frames to some 2000 references a
-/// frame. The first and the last one also hold what is younger and older.
+/// The buckets of ages in a pool of some size: half a doubling each, from one reference for 1024 frames to some 60 references
+/// a frame. The first and the last one also hold what is younger and older.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct AgeBuckets {
     /// The half doubling that ends with the first bucket.
@@ -91,7 +92,7 @@ mod tests {
             assert_eq!(buckets.bucket(u64::MAX / 4), BUCKETS - 1);
         }
         let buckets = AgeBuckets::new(16_384);
-        assert_eq!((buckets.bucket(700), buckets.bucket(1000)), (0, 1));
-        assert_eq!((buckets.width(0), buckets.width(1)), (766, 256));
+        assert_eq!((buckets.bucket(21), buckets.bucket(22)), (0, 1));
+        assert_eq!((buckets.width(0), buckets.width(1)), (22, 8));
     }
 }

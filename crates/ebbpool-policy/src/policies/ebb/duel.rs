@@ -280,7 +280,7 @@ mod tests {
         for (now, page) in (1..).zip(pages) {
             let history = History::new(now);
             let record = PageRecord { page, history };
-            let values = learned.values(now, asymmetry);
+            let values = learned.values(now, 0, asymmetry);
             duel.reference(
                 &record,
                 Access::from_write(page % 2 == 0),

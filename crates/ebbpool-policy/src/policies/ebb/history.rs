@@ -177,10 +177,16 @@ impl History {
         self.referenced_at
     }
 
-    /// Moves the clock from `now` to `then`, and shortens ages that are longer than `most` after that.
-    pub(super) fn advance(&mut self, now: u64, then: u64, most: u64) {
-        let of = |age: u64| then.wrapping_sub(most.min(age + (then - now))) as u32;
-        (self.referenced_at, self.written_at) = (of(self.age(now)), of(self.age_of_write(now)));
+    /// Moves the clock from `now` to `then`. Of an age that is longer than `long` after that a quarter of the excess remains, so
+    /// that pages stay in order.
+    pub(super) fn advance(&mut self, now: u64, then: u64, long: u64) {
+        let moved = |age: u64| {
+            let age = age + (then - now);
+            let excess = age.saturating_sub(long);
+            then.wrapping_sub(age - excess + excess / 4) as u32
+        };
+        let (age, age_of_write) = (self.age(now), self.age_of_write(now));
+        (self.referenced_at, self.written_at) = (moved(age), moved(age_of_write));
     }
 
     /// The row of the tables of references to which the wait since the last reference belongs.
@@ -340,28 +346,21 @@ mod tests {
     }
 
     #[test]
-    fn ages_outlive_the_wrapping_of_the_clock_and_are_shortened() {
+    fn ages_outlive_the_wrapping_of_the_clock_and_are_shortened_in_order() {
         let now = (1 << 32) - 5;
         let mut history = History::new(now);
         history.written(now + 3);
+        let ages = |history: &History, now| (history.age(now), history.age_of_write(now));
+        assert_eq!(ages(&history, now + 9), (9, 6));
+        history.advance(now + 9, now + 9, 5);
+        assert_eq!(ages(&history, now + 9), (6, 5));
+        history.advance(now + 9, now + 109, 66);
+        assert_eq!(ages(&history, now + 109), (76, 75));
+        history.advance(now + 109, 1 << 33, 1 << 40);
+        let gap = (1 << 33) - now - 109;
         assert_eq!(
-            (history.age(now + 9), history.age_of_write(now + 9)),
-            (9, 6)
-        );
-        history.advance(now + 9, now + 9, 7);
-        assert_eq!(
-            (history.age(now + 9), history.age_of_write(now + 9)),
-            (7, 6)
-        );
-        history.advance(now + 9, now + 1000, 998);
-        assert_eq!(
-            (history.age(now + 1000), history.age_of_write(now + 1000)),
-            (998, 997)
-        );
-        history.advance(now + 1000, 1 << 60, 100);
-        assert_eq!(
-            (history.age(1 << 60), history.age_of_write(1 << 60)),
-            (100, 100)
+            ages(&history, 1 << 33),
+            ((76 + gap) % (1 << 32), (75 + gap) % (1 << 32))
         );
     }
 }

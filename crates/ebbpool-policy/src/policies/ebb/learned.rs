@@ -146,8 +146,12 @@ impl WaitStatistics {
 
     /// The values of pages as learned so far.
     #[inline]
-    pub(super) fn values(&self, now: u64, asymmetry: f32) -> PageValues<'_> {
+    ///
+    /// Of equal values the page referenced last has the higher rank; `since` is a time at most 2^31 references before or after
+    /// any last reference.
+    pub(super) fn values(&self, now: u64, since: u64, asymmetry: f32) -> PageValues<'_> {
         PageValues {
+            ranks_from: (since as u32).wrapping_sub(1 << 31),
             references: self.references.all(),
             writes: self.writes.all(),
             ages: self.ages,
@@ -217,6 +221,8 @@ pub(super) struct PageValues<'a> {
     writes: &'a [RowDensities],
     ages: AgeBuckets,
     now: u64,
+    /// The time from which ranks count, modulo 2^32.
+    ranks_from: u32,
     /// R for a clean and a dirty page.
     asymmetry: [f32; 2],
     leader: Leader,
@@ -235,10 +241,25 @@ impl PageValues<'_> {
         self.now
     }
 
+    /// The values of pages that are not referenced until that many references later.
+    #[inline]
+    pub(super) fn later(self, references: u64) -> Self {
+        PageValues {
+            now: self.now + references,
+            ..self
+        }
+    }
+
     /// The value of the page, such that of equals the one referenced last has the higher one.
     #[inline]
     pub(super) fn ranked(&self, history: &History) -> PageValue {
-        PageValue::new(self.of(history), history.referenced_at())
+        self.rank(self.of(history), history)
+    }
+
+    /// The same of a page of that value.
+    #[inline]
+    pub(super) fn rank(&self, value: f32, history: &History) -> PageValue {
+        PageValue::new(value, history.referenced_at().wrapping_sub(self.ranks_from))
     }
 
     /// The saving of keeping the page per reference, in page reads.

@@ -73,14 +73,19 @@ impl Reviews {
         self.set(frame, now as u32);
     }
 
-    /// Sets the next review of a page of the given age, in references, the value of which was found to be `value` while
-    /// a victim had to have less than `limit`.
+    /// Sets the time of the frame's next review.
     #[inline]
-    pub(super) fn put_off(&mut self, frame: Frame, value: f32, limit: f32, age: u64, now: u64) {
+    pub(super) fn put_off(&mut self, frame: Frame, until: u64) {
+        self.set(frame, until as u32);
+    }
+
+    /// The longest time, in references, until the next review of a page of the given age, the value of which was found to be
+    /// `value` while a victim had to have less than `limit`.
+    #[inline]
+    pub(super) fn wait(&self, value: f32, limit: f32, age: u64) -> u64 {
         let excess = (value / limit - 1.0) / (CERTAIN - 1.0);
         // As a whole number, what is not a number (0 / 0) becomes 0.
-        let wait = (age.min(self.longest) as f32 * excess.clamp(0.0, 1.0)) as u64;
-        self.set(frame, (now + wait) as u32);
+        (age.min(self.longest) as f32 * excess.clamp(0.0, 1.0)) as u64
     }
 
     /// The frames of a group that are due for review: bit 0 is for the first one. Groups are counted from 0.
@@ -107,12 +112,23 @@ impl Reviews {
 mod tests {
     use super::*;
 
+    /// Puts the review of a page off, the value, limit and age of which are given.
+    fn put(reviews: &mut Reviews, frame: Frame, (value, limit, age): (f32, f32, u64), now: u64) {
+        let wait = reviews.wait(value, limit, age);
+        reviews.put_off(frame, now + wait);
+    }
+
     #[test]
     fn pages_are_reviewed_the_sooner_the_nearer_their_values_are_to_the_limit() {
         let mut reviews = Reviews::new(200);
         let limits = [f32::INFINITY, 6.0, 5.0, 4.0, 3.0, 2.0, 1.0, 0.0];
         for frame in 0..43 {
-            reviews.put_off(frame, 6.0, limits[frame as usize % 8], 100, 1000);
+            put(
+                &mut reviews,
+                frame,
+                (6.0, limits[frame as usize % 8], 100),
+                1000,
+            );
         }
         let waits = [0, 0, 10, 25, 50, 100, 100, 100];
         for now in 1000..1102 {
@@ -122,15 +138,15 @@ mod tests {
                 assert_eq!(due == 1, is_due, "{frame} at {now}");
             }
         }
-        reviews.put_off(0, 0.0, 0.0, 100, 1000);
+        put(&mut reviews, 0, (0.0, 0.0, 100), 1000);
         assert_eq!(reviews.due(0, 1000) & 1, 1);
     }
 
     #[test]
     fn no_page_is_passed_over_for_more_than_four_references_for_each_frame() {
         let mut reviews = Reviews::new(50);
-        reviews.put_off(0, 6.0, 1.0, 1_000_000, 1000);
-        reviews.put_off(1, 6.0, 4.0, 1_000_000, 1000);
+        put(&mut reviews, 0, (6.0, 1.0, 1_000_000), 1000);
+        put(&mut reviews, 1, (6.0, 4.0, 1_000_000), 1000);
         let due = [1000, 1049, 1050, 1199, 1200].map(|now| reviews.due(0, now) & 3);
         assert_eq!(due, [0, 0, 2, 2, 3]);
     }
@@ -139,7 +155,7 @@ mod tests {
     fn reviews_outlive_the_wrapping_of_the_clock() {
         let mut reviews = Reviews::new(16);
         let now = u64::from(u32::MAX) - 5;
-        reviews.put_off(0, 3.0, 1.0, 10, now);
+        put(&mut reviews, 0, (3.0, 1.0, 10), now);
         reviews.admit(1, now);
         assert_eq!(reviews.due(0, now + 9) & 3, 2);
         assert_eq!(reviews.due(0, now + 10) & 3, 3);
@@ -149,7 +165,7 @@ mod tests {
     fn all_are_due_after_half_as_many_searches_as_there_are_frames() {
         let mut reviews = Reviews::new(8);
         for at in 0..20 {
-            reviews.put_off(3, 3.0, 1.0, 1000, 100);
+            put(&mut reviews, 3, (3.0, 1.0, 1000), 100);
             reviews.end_search(100);
             assert_eq!(reviews.due(0, 100) & 8 != 0, at % 5 == 4, "search {at}");
         }
