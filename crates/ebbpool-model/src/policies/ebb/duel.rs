@@ -84,7 +84,7 @@ impl Duel {
         if self.lru_leads {
             self.lru_leads = more >= 0.0;
         } else {
-            self.lru_leads = more > 0.01 * self.bill_of_lru + 1.5 * self.squares.sqrt();
+            self.lru_leads = more > 0.02 * self.bill_of_lru + 2.0 * self.squares.sqrt();
         }
     }
 }

@@ -15,9 +15,10 @@ const MOST_FRAMES: u32 = 128;
 /// Bills fade to 1/e in this number of events per frame of a miniature, and in no fewer than the least.
 const MEMORY: f64 = 4.0;
 const LEAST_MEMORY: f64 = 64.0;
-/// LRU leads when ebb costs more by this share of LRU's bill, and by this number of standard deviations of the difference.
-const MARGIN: f64 = 0.01;
-const DEVIATIONS: f64 = 1.5;
+/// LRU leads when ebb costs more by this share of LRU's bill, and by this number of standard deviations of the difference. With
+/// 1 % and 1.5, LRU led by chance where a loop nearly fills the pool, and cost 14 times as much as others.
+const MARGIN: f64 = 0.02;
+const DEVIATIONS: f64 = 2.0;
 /// Chains of records by their pages' hashes.
 const CHAINS: usize = 256;
 /// The end of a chain.
@@ -343,8 +344,8 @@ mod tests {
             duel.charge(1.0, 0.0);
             events += 1;
         }
-        // Of e events 1 % of a bill of about 367 - e and 1.5 times the root of e: 8.
-        assert!((8..10).contains(&events), "{events}");
+        // Of e events 2 % of a bill of about 367 - e and 2 times the root of e: 15.
+        assert!((15..18).contains(&events), "{events}");
         while duel.leader() == Leader::Lru {
             duel.charge(0.0, 1.0);
             events -= 1;
