@@ -54,10 +54,7 @@ fn plain() -> String {
             let _ = writeln!(
                 text,
                 "    {}={}  {} ({})",
-                param.name,
-                param.default,
-                param.about,
-                param.kind.range()
+                param.name, param.default, param.about, param.kind
             );
         }
     }
@@ -83,11 +80,7 @@ fn explanation(spec: &PolicySpec) -> String {
         };
         let _ = writeln!(text, "  {}={value} ({default})", param.name);
         fold(&mut text, param.about, "      ");
-        fold(
-            &mut text,
-            &format!("Takes {}.", param.kind.range()),
-            "      ",
-        );
+        fold(&mut text, &format!("Takes {}.", param.kind), "      ");
     }
     for (alias, preset) in entry.aliases {
         let line = format!("{alias} is {}:{preset}.", entry.name);
@@ -180,10 +173,7 @@ lru on the samples; figures on this page are those of the paper named.\n",
             let _ = writeln!(
                 text,
                 "| `{}` | `{}` | {} | {} |",
-                param.name,
-                param.default,
-                param.kind.range(),
-                param.about
+                param.name, param.default, param.kind, param.about
             );
         }
     }

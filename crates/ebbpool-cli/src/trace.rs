@@ -7,7 +7,7 @@ use std::path::Path;
 use std::slice;
 use std::sync::atomic::Ordering;
 
-use ebbpool_cost::one_line;
+use ebbpool_cost::{one_line, spec};
 use ebbpool_lab::numbers::pages_and_bytes;
 use ebbpool_sim::SimError;
 use ebbpool_trace::stats::{
@@ -307,18 +307,7 @@ fn generate(args: &GenerateArgs) -> Result<(), Failure> {
     let mut text = String::new();
     for generator in generators() {
         let _ = writeln!(text, "{}\n    {}", generator.name, generator.summary);
-        for parameter in generator.parameters {
-            let default = if parameter.is_required() {
-                "must be given".to_string()
-            } else {
-                format!("default: {}", parameter.default)
-            };
-            let _ = writeln!(
-                text,
-                "    {:<13}{}\n{:17}{} [{default}]",
-                parameter.name, parameter.description, "", parameter.kind
-            );
-        }
+        text += &spec::describe(generator.parameters);
     }
     io::stdout().write_all(text.as_bytes())?;
     Ok(())

@@ -2,8 +2,8 @@
 //! spelled.
 //!
 //! Every other crate of Ebbpool counts costs in these types, passes them to a policy by the one conversion
-//! into [`Costs`], and splits specifications such as `cfdc:window=0.5,cluster=64` by one
-//! [grammar](spec); what the parameters of a policy, a generator or a device mean is in their crates.
+//! into [`Costs`], and reads specifications such as `cfdc:window=0.5,cluster=64` by one
+//! [grammar](spec); which parameters a policy, a generator or a device has is in their crates.
 
 mod asymmetry;
 mod costs;

@@ -17,7 +17,8 @@ use std::str::FromStr;
 
 use serde::Serialize;
 
-use ebbpool_cost::Asymmetry;
+use ebbpool_cost::spec::{self, Parameter, Whole};
+use ebbpool_cost::{Asymmetry, one_line};
 
 /// References of an epoch in the papers.
 const PAPERS_EPOCH: u64 = 5000;
@@ -237,7 +238,7 @@ impl FromStr for AsymmetrySpec {
         Spec::parse(text)
             .map(AsymmetrySpec)
             .map_err(|problem| NotAnAsymmetrySpec {
-                text: text.into(),
+                text: one_line(text),
                 problem,
             })
     }
@@ -246,100 +247,107 @@ impl FromStr for AsymmetrySpec {
 impl Spec {
     /// Parses a trimmed text; the error says what is wrong.
     fn parse(text: &str) -> Result<Self, String> {
-        let (name, parameters) = text.split_once(':').unwrap_or((text, ""));
+        let (name, given) = text.split_once(':').unwrap_or((text, ""));
         let model = match name {
             "rm1" => Model::Rm1,
             "rm2" => Model::Rm2(Rm2Reading::Literal),
-            "file" if parameters.is_empty() => {
+            "file" if given.is_empty() => {
                 return Err("the path is missing, as in file:changes.csv".into());
             }
-            "file" => return Ok(Spec::File(parameters.into())),
+            "file" => return Ok(Spec::File(given.into())),
             _ => {
                 let asymmetry = text.parse().map_err(|_| SPELLINGS.to_string())?;
                 return Ok(Spec::Constant(asymmetry));
             }
         };
-        let mut settings = ModelSettings::new(model);
-        for item in parameters.split(',').filter(|_| text.contains(':')) {
-            let (key, value) = item.split_once('=').unwrap_or((item, ""));
-            let (key, value) = (key.trim(), value.trim());
-            if settings.set(name, key, value)? {
-                return Err(format!("{key} is given twice"));
-            }
-        }
-        if let Some(reading) = settings.reading {
-            settings.model = Model::Rm2(reading);
+        let parameters = model.parameters();
+        let given = spec::assignments(given, parameters);
+        let given = given.map_err(|error| format!("{name}: {error}"))?;
+        let (mut model, mut base, mut epoch, mut epochs) = (model, None, PAPERS_EPOCH, None);
+        for (at, value) in given {
+            let parameter = &parameters[at];
+            let read = match (parameter.name, parameter.kind) {
+                ("base", _) => value.parse().map(|read| base = Some(read)).ok(),
+                ("epoch", ModelKind::Whole(whole)) => whole.number(value).map(|read| epoch = read),
+                ("epochs", ModelKind::Whole(whole)) => {
+                    whole.number(value).map(|read| epochs = Some(read))
+                }
+                ("reading", _) => Rm2Reading::of_word(value).map(|read| model = Model::Rm2(read)),
+                _ => None,
+            };
+            read.ok_or_else(|| format!("{name}: {}", parameter.refuse(value)))?;
         }
         Ok(Spec::Model {
-            model: settings.model,
-            base: settings.base,
-            epoch: settings.epoch.unwrap_or(PAPERS_EPOCH),
-            epochs: settings.epochs,
+            model,
+            base,
+            epoch,
+            epochs,
         })
     }
 }
 
-/// The parameters of a model as far as they are given.
-struct ModelSettings {
-    model: Model,
-    base: Option<Asymmetry>,
-    epoch: Option<u64>,
-    epochs: Option<u64>,
-    reading: Option<Rm2Reading>,
+/// The values that a parameter of a model takes.
+#[derive(Clone, Copy, Debug)]
+enum ModelKind {
+    Asymmetry,
+    Whole(Whole),
+    Word(&'static [&'static str]),
 }
 
-impl ModelSettings {
-    fn new(model: Model) -> Self {
-        ModelSettings {
-            model,
-            base: None,
-            epoch: None,
-            epochs: None,
-            reading: None,
+impl fmt::Display for ModelKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ModelKind::Asymmetry => f.write_str("a number from 0 to 1e15"),
+            ModelKind::Whole(whole) => whole.fmt(f),
+            ModelKind::Word(words) => f.write_str(&spec::alternatives(words)),
         }
     }
+}
 
-    /// Sets a parameter of the model called `name`; true if it was set before.
-    fn set(&mut self, name: &str, key: &str, value: &str) -> Result<bool, String> {
-        Ok(match (key, self.model) {
-            ("base", _) => {
-                let number = value.parse::<Asymmetry>();
-                let number = number.map_err(|error| format!("base: {error}"))?;
-                self.base.replace(number).is_some()
-            }
-            ("epoch", _) => self.epoch.replace(positive(key, value)?).is_some(),
-            ("epochs", _) => self.epochs.replace(positive(key, value)?).is_some(),
-            ("reading", Model::Rm2(_)) => {
-                let read = match value {
-                    "literal" => Rm2Reading::Literal,
-                    "absolute" => Rm2Reading::Absolute,
-                    _ => {
-                        return Err(format!(
-                            "reading is '{value}', and must be literal or absolute"
-                        ));
-                    }
-                };
-                self.reading.replace(read).is_some()
-            }
-            _ => {
-                let parameters = match self.model {
-                    Model::Rm1 => "base, epoch and epochs",
-                    Model::Rm2(_) => "base, epoch, epochs and reading",
-                };
-                return Err(format!(
-                    "{name} has no parameter '{key}'; it has {parameters}"
-                ));
-            }
-        })
+/// The parameters of RM2, and before the last one those of RM1.
+static PARAMETERS: [Parameter<ModelKind>; 4] = [
+    Parameter {
+        name: "base",
+        kind: ModelKind::Asymmetry,
+        default: "the device's, or 32",
+        about: "R in epoch 0",
+    },
+    Parameter {
+        name: "epoch",
+        kind: ModelKind::Whole(Whole::new(1, u64::MAX)),
+        default: "5000",
+        about: "references of an epoch",
+    },
+    Parameter {
+        name: "epochs",
+        kind: ModelKind::Whole(Whole::new(1, u64::MAX)),
+        default: "no end",
+        about: "the number of epochs, the last of which does not end",
+    },
+    Parameter {
+        name: "reading",
+        kind: ModelKind::Word(&["literal", "absolute"]),
+        default: "literal",
+        about: "whether R in odd epochs is 0.95 of that in even ones, or 0.95",
+    },
+];
+
+impl Model {
+    fn parameters(self) -> &'static [Parameter<ModelKind>] {
+        match self {
+            Model::Rm1 => &PARAMETERS[..3],
+            Model::Rm2(_) => &PARAMETERS,
+        }
     }
 }
 
-fn positive(key: &str, value: &str) -> Result<u64, String> {
-    match value.parse::<u64>() {
-        Ok(number) if number > 0 => Ok(number),
-        _ => Err(format!(
-            "{key} is '{value}', and must be a whole number from 1 up"
-        )),
+impl Rm2Reading {
+    fn of_word(word: &str) -> Option<Self> {
+        match word {
+            "literal" => Some(Rm2Reading::Literal),
+            "absolute" => Some(Rm2Reading::Absolute),
+            _ => None,
+        }
     }
 }
 

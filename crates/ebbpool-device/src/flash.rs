@@ -35,7 +35,7 @@ use crate::energy::DieSeconds;
 
 pub use chips::{Chip, chips};
 pub use cleaning::CleaningKind;
-pub use config::{ConfigError, FlashConfig, Precondition};
+pub use config::{ConfigError, FlashConfig, Precondition, describe_parameters};
 pub use ftl::{LayerKind, Merges};
 pub use geometry::{Geometry, MAX_PHYSICAL};
 pub use nand::{CountsByCause, NandCause, NandObserver};

@@ -80,16 +80,19 @@ fn errors_name_the_remedy() {
             "flash:znand,log_block=4",
             &["did you mean 'log_blocks'?", "precondition"],
         ),
-        ("flash:znand,blocks", &["'blocks' is not key=value"]),
+        (
+            "flash:znand,blocks",
+            &["'blocks' is not of the form NAME=VALUE"],
+        ),
         ("flash:znand,rho=1.5", &["rho=1.5", "above 0"]),
-        ("flash:znand,rho=0.8,rho=0.9", &["'rho' is set twice"]),
+        ("flash:znand,rho=0.8,rho=0.9", &["'rho' is given twice"]),
         ("flash:znand,gc=lru", &["d-choices", "ee-greedy"]),
         ("flash:znand,wl=static", &["static:N"]),
         (
             "flash:znand,pages_per_block=0",
-            &["pages_per_block=0", "from 1 up"],
+            &["pages_per_block=0", "from 1 to 268435456"],
         ),
-        ("flash:znand,blocks=4294967295", &["that can be simulated"]),
+        ("flash:znand,blocks=4294967295", &["from 1 to 268435456"]),
         ("flash:znand,rho=1", &["nothing to clean"]),
         (
             "flash:znand,ftl=fast,log_blocks=1",

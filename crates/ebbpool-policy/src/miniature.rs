@@ -2,6 +2,7 @@
 //! does over all pages (Waldspurger et al. 2017).
 
 use ebbpool_cost::Decimal;
+use ebbpool_cost::spec::Whole;
 
 use crate::registry;
 use crate::spec::{ParameterKind, PolicyParameter, PolicySpec, Value};
@@ -76,7 +77,7 @@ fn scaled_down(param: &PolicyParameter, value: &Value, share: f64) -> Option<Val
     match value {
         Value::Whole(number) if NUMBERS.contains(&param.name) => {
             let (least, most) = match param.kind {
-                ParameterKind::Whole { min, max, .. } => (min.max(1), max),
+                ParameterKind::Whole(Whole { min, max, .. }) => (min.max(1), max),
                 _ => (1, u64::MAX),
             };
             let scaled = (*number as f64 * share).round() as u64;

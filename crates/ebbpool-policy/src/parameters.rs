@@ -4,6 +4,7 @@
 use std::fmt::Debug;
 
 use ebbpool_cost::Decimal;
+use ebbpool_cost::spec::Whole;
 
 use crate::spec::{ParameterKind, PolicySpec, Value};
 
@@ -57,7 +58,7 @@ macro_rules! parameters {
             fn default() -> Self {
                 $crate::parameters::PolicyConfig::from_values(|name| {
                     let param = Self::PARAMS.iter().find(|param| param.name == name)?;
-                    param.default_value()
+                    $crate::spec::default_value(param)
                 })
             }
         }
@@ -230,5 +231,5 @@ pub(crate) const fn one_of<T: Words>() -> ParameterKind {
 
 /// The kind of a parameter that takes whole numbers from `min` to `max`.
 pub(crate) const fn whole(min: u64, max: u64) -> ParameterKind {
-    ParameterKind::Whole { min, max, or: None }
+    ParameterKind::Whole(Whole::new(min, max))
 }

@@ -201,6 +201,8 @@ pub fn boxed(spec: &PolicySpec, frames: u32) -> Box<dyn DynPolicy + Send> {
 
 #[cfg(test)]
 mod tests {
+    use ebbpool_cost::spec::Whole;
+
     use super::*;
     use crate::spec::{ParameterKind, Value};
 
@@ -211,7 +213,7 @@ mod tests {
         assert_eq!(P::Config::default(), P::Config::from_spec(&spec));
         for largest in [false, true] {
             let end = spec.clone().with_values(&|param, _| match param.kind {
-                ParameterKind::Whole { min, max, .. } => {
+                ParameterKind::Whole(Whole { min, max, .. }) => {
                     Some(Value::Whole(if largest { max } else { min }))
                 }
                 _ => None,

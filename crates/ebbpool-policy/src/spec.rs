@@ -4,8 +4,8 @@
 use std::fmt;
 use std::str::FromStr;
 
-use ebbpool_cost::spec::{self, Malformed};
-use ebbpool_cost::{Decimal, did_you_mean, one_line};
+use ebbpool_cost::spec::{self, Parameter, ParameterError, Whole, WholeOrWord};
+use ebbpool_cost::{Decimal, did_you_mean};
 
 use crate::policy::Capabilities;
 use crate::registry;
@@ -73,24 +73,7 @@ impl MemoryUse {
 }
 
 /// A parameter of a policy.
-#[derive(Debug)]
-pub struct PolicyParameter {
-    /// Its name.
-    pub name: &'static str,
-    /// The values it takes.
-    pub kind: ParameterKind,
-    /// The value where none is given.
-    pub default: &'static str,
-    /// What it does.
-    pub about: &'static str,
-}
-
-impl PolicyParameter {
-    /// The value where none is given; `None` if the parameter does not take its own default.
-    pub(crate) fn default_value(&self) -> Option<Value> {
-        self.kind.parse(self.default).ok()
-    }
-}
+pub type PolicyParameter = Parameter<ParameterKind>;
 
 /// The values a parameter takes.
 #[derive(Debug)]
@@ -101,15 +84,8 @@ pub enum ParameterKind {
     Percent,
     /// A share of the frames (per cent sign or decimal point) or a bare number of pages.
     ShareOrPages,
-    /// A whole number between two bounds, or the word if there is one.
-    Whole {
-        /// The least number.
-        min: u64,
-        /// The largest number.
-        max: u64,
-        /// A word that may stand in place of the number.
-        or: Option<&'static str>,
-    },
+    /// Whole numbers, or a word if there is one.
+    Whole(Whole),
     /// One of these words.
     Word(&'static [&'static str]),
     /// Another policy, in parentheses if it has parameters.
@@ -129,11 +105,7 @@ pub enum ParameterKind {
 /// The write-clustering parameter of TC sections 4.5 and 5.1, shared by many policies.
 pub const CLUSTER: PolicyParameter = PolicyParameter {
     name: "cluster",
-    kind: ParameterKind::Whole {
-        min: 0,
-        max: MAX_PAGES,
-        or: Some("auto"),
-    },
+    kind: ParameterKind::Whole(Whole::new(0, MAX_PAGES).or("auto")),
     default: "0",
     about: "pages per write cluster; 0 is off, auto the device's erase block",
 };
@@ -149,11 +121,7 @@ pub const WINDOW: PolicyParameter = PolicyParameter {
 /// The block parameter of policies that group pages by the device's erase blocks.
 pub const BLOCK: PolicyParameter = PolicyParameter {
     name: "block",
-    kind: ParameterKind::Whole {
-        min: 1,
-        max: MAX_PAGES,
-        or: None,
-    },
+    kind: ParameterKind::Whole(Whole::new(1, MAX_PAGES)),
     default: "64",
     about: "pages per erase block (PPE: 16)",
 };
@@ -197,8 +165,8 @@ impl Value {
 
 /// Why a value was refused.
 enum Refusal {
-    /// It is not one of these.
-    OutOfRange(String),
+    /// It is not in the range.
+    OutOfRange,
     /// It is a policy, and refused as such.
     Policy(SpecError),
 }
@@ -215,29 +183,20 @@ impl ParameterKind {
                 .filter(|share| !share.exceeds_one() && !share.is_zero())
                 .map(Value::Decimal),
             ParameterKind::ShareOrPages if text.contains(['%', '.']) => {
-                return ParameterKind::Share
-                    .parse(text)
-                    .map_err(|_| Refusal::OutOfRange(self.range()));
+                return ParameterKind::Share.parse(text);
             }
-            ParameterKind::ShareOrPages => text.parse().ok().map(Value::Whole),
-            ParameterKind::Whole { min, max, or } => match or {
-                Some(word) if *word == text => Some(Value::Word(word)),
-                _ => text
-                    .parse()
-                    .ok()
-                    .filter(|number| (min..=max).contains(&number))
-                    .map(Value::Whole),
-            },
-            ParameterKind::Word(words) => words
-                .iter()
-                .find(|word| **word == text)
-                .map(|word| Value::Word(word)),
+            ParameterKind::ShareOrPages => Whole::new(0, u64::MAX).number(text).map(Value::Whole),
+            ParameterKind::Whole(whole) => whole.read(text).map(|value| match value {
+                WholeOrWord::Number(number) => Value::Whole(number),
+                WholeOrWord::Word(word) => Value::Word(word),
+            }),
+            ParameterKind::Word(words) => spec::word(words, text).map(Value::Word),
             ParameterKind::Policy { serves } => return self.parse_policy(text, *serves),
             ParameterKind::Policies { most, serves } => {
                 return self.parse_policies(text, *most, *serves);
             }
         };
-        value.ok_or_else(|| Refusal::OutOfRange(self.range()))
+        value.ok_or(Refusal::OutOfRange)
     }
 
     fn parse_policy(&self, text: &str, serves: Capabilities) -> Result<Value, Refusal> {
@@ -257,7 +216,7 @@ impl ParameterKind {
             .collect::<Result<Vec<_>, _>>()?;
         match (1..=most).contains(&specs.len()) {
             true => Ok(Value::Policies(specs)),
-            false => Err(Refusal::OutOfRange(self.range())),
+            false => Err(Refusal::OutOfRange),
         }
     }
 
@@ -266,7 +225,7 @@ impl ParameterKind {
         match spec::inside_parentheses(text) {
             Ok(Some(inside)) => Ok(inside),
             Ok(None) if !text.contains([':', '(', ')']) => Ok(text),
-            _ => Err(Refusal::OutOfRange(self.range())),
+            _ => Err(Refusal::OutOfRange),
         }
     }
 
@@ -274,31 +233,9 @@ impl ParameterKind {
         // Checked before the rest is parsed, so that no text makes this function recurse deeply.
         let (name, _) = spec::split_name(text);
         if named(name).is_some_and(|(entry, _)| !entry.can_be_wrapped(serves)) {
-            return Err(Refusal::OutOfRange(self.range()));
+            return Err(Refusal::OutOfRange);
         }
         text.parse().map_err(Refusal::Policy)
-    }
-
-    /// The values allowed, in words.
-    pub fn range(&self) -> String {
-        match self {
-            ParameterKind::Share => "0 to 1, or 0% to 100%".into(),
-            ParameterKind::Percent => "above 0% to 100%".into(),
-            ParameterKind::ShareOrPages => {
-                "0% to 100% (or 0.0 to 1.0) of the frames, or a number of pages".into()
-            }
-            ParameterKind::Whole { min, max, or } => {
-                let or = or.map(|word| format!(", or {word}")).unwrap_or_default();
-                format!("{min} to {max}{or}")
-            }
-            ParameterKind::Word(words) => words.join(" or "),
-            ParameterKind::Policy { .. } => {
-                "a policy that wraps none itself and is not that of a server, in parentheses if it has parameters".into()
-            }
-            ParameterKind::Policies { most, .. } => format!(
-                "1 to {most} online policies that wrap none themselves, are not those of servers and ask for no erase counts, in parentheses"
-            ),
-        }
     }
 
     fn spell(&self, value: &Value) -> String {
@@ -319,6 +256,33 @@ impl ParameterKind {
             }
         }
     }
+}
+
+/// The values allowed, in words.
+impl fmt::Display for ParameterKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ParameterKind::Share => f.write_str("0 to 1, or 0% to 100%"),
+            ParameterKind::Percent => f.write_str("above 0% to 100%"),
+            ParameterKind::ShareOrPages => {
+                f.write_str("0% to 100% (or 0.0 to 1.0) of the frames, or a number of pages")
+            }
+            ParameterKind::Whole(whole) => whole.fmt(f),
+            ParameterKind::Word(words) => f.write_str(&spec::alternatives(words)),
+            ParameterKind::Policy { .. } => f.write_str(
+                "a policy that wraps none itself and is not that of a server, in parentheses if it has parameters",
+            ),
+            ParameterKind::Policies { most, .. } => write!(
+                f,
+                "1 to {most} online policies that wrap none themselves, are not those of servers and ask for no erase counts, in parentheses"
+            ),
+        }
+    }
+}
+
+/// The value where none is given; `None` if the parameter does not take its own default.
+pub(crate) fn default_value(parameter: &PolicyParameter) -> Option<Value> {
+    parameter.kind.parse(parameter.default).ok()
 }
 
 impl PolicyEntry {
@@ -386,27 +350,13 @@ pub enum SpecError {
         /// The names of all policies.
         all: String,
     },
-    /// The policy has no such parameter.
-    #[error("policy {policy} has no parameter '{name}'{alternatives}")]
-    UnknownParam {
+    /// Its parameters are refused.
+    #[error("policy {policy}: {error}")]
+    Parameter {
         /// The policy.
         policy: &'static str,
-        /// The parameter's name as given.
-        name: String,
-        /// The most similar parameter, and all parameters with their ranges.
-        alternatives: String,
-    },
-    /// The value is out of range or not of the parameter's kind.
-    #[error("policy {policy}: {param}={value} is out of range; {param} takes {range}")]
-    BadValue {
-        /// The policy.
-        policy: &'static str,
-        /// The parameter.
-        param: &'static str,
-        /// The value as given.
-        value: String,
-        /// The values it takes.
-        range: String,
+        /// Why they are refused.
+        error: ParameterError,
     },
     /// The policy that a parameter names is refused.
     #[error("policy {policy}: {param}: {error}")]
@@ -417,20 +367,6 @@ pub enum SpecError {
         param: &'static str,
         /// Why it is refused.
         error: Box<SpecError>,
-    },
-    /// Not of the form name:param=value,…
-    #[error("'{text}' is not of the form POLICY:PARAMETER=VALUE,…")]
-    Malformed {
-        /// The text.
-        text: String,
-    },
-    /// A parameter was given twice.
-    #[error("policy {policy}: {param} is given twice")]
-    Twice {
-        /// The policy.
-        policy: &'static str,
-        /// The parameter.
-        param: &'static str,
     },
 }
 
@@ -443,7 +379,7 @@ impl PolicySpec {
     /// `entry` with all parameters at their defaults.
     pub fn of(entry: &'static PolicyEntry) -> Self {
         let default = |param: &PolicyParameter| {
-            let value = param.default_value();
+            let value = default_value(param);
             debug_assert!(value.is_some(), "{}: {}", entry.name, param.name);
             value.unwrap_or(Value::Whole(0))
         };
@@ -543,38 +479,13 @@ impl PolicySpec {
         self
     }
 
-    fn set(&mut self, assignments: &str, given: &mut Vec<&'static str>) -> Result<(), SpecError> {
-        let malformed = |malformed| SpecError::Malformed {
-            text: match malformed {
-                Malformed::NotAPair(part) => one_line(part),
-                Malformed::Parentheses => one_line(assignments),
-            },
-        };
-        for part in spec::parts(assignments).map_err(malformed)? {
-            let (name, value) = spec::pair(part).map_err(malformed)?;
-            let policy = self.entry.name;
-            let Some(at) = self.entry.params.iter().position(|p| p.name == name) else {
-                return Err(SpecError::UnknownParam {
-                    policy,
-                    name: name.into(),
-                    alternatives: list_params(self.entry, name),
-                });
-            };
+    fn set(&mut self, assignments: &str) -> Result<(), SpecError> {
+        let policy = self.entry.name;
+        let refused = |error| SpecError::Parameter { policy, error };
+        for (at, value) in spec::assignments(assignments, self.entry.params).map_err(refused)? {
             let param = &self.entry.params[at];
-            if given.contains(&param.name) {
-                return Err(SpecError::Twice {
-                    policy,
-                    param: param.name,
-                });
-            }
-            given.push(param.name);
             self.values[at] = param.kind.parse(value).map_err(|refusal| match refusal {
-                Refusal::OutOfRange(range) => SpecError::BadValue {
-                    policy,
-                    param: param.name,
-                    value: value.into(),
-                    range,
-                },
+                Refusal::OutOfRange => refused(param.refuse(value)),
                 Refusal::Policy(error) => SpecError::Wrapped {
                     policy,
                     param: param.name,
@@ -586,19 +497,6 @@ impl PolicySpec {
     }
 }
 
-fn list_params(entry: &PolicyEntry, name: &str) -> String {
-    if entry.params.is_empty() {
-        return "; it has none".into();
-    }
-    let list: Vec<String> = entry
-        .params
-        .iter()
-        .map(|param| format!("{}={} ({})", param.name, param.default, param.kind.range()))
-        .collect();
-    let suggestion = did_you_mean(name, entry.params.iter().map(|param| param.name));
-    format!("{suggestion}; its parameters are: {}", list.join(", "))
-}
-
 impl FromStr for PolicySpec {
     type Err = SpecError;
 
@@ -606,13 +504,8 @@ impl FromStr for PolicySpec {
         let (name, assignments) = spec::split_name(text);
         if let Some((entry, preset)) = named(name) {
             let mut spec = PolicySpec::of(entry);
-            let mut given = Vec::new();
-            if !preset.is_empty() {
-                spec.set(preset, &mut given)?;
-            }
-            if let Some(assignments) = assignments {
-                spec.set(assignments, &mut given)?;
-            }
+            // What an alias presets is given, and cannot be given again.
+            spec.set(&[preset, assignments.unwrap_or("")].join(","))?;
             return Ok(spec);
         }
         let names = || {
@@ -686,6 +579,7 @@ mod tests {
     fn canonical_spelling_leaves_defaults_out() {
         for (text, spelled) in [
             ("cflru:window=50%", "cflru"),
+            ("cflru:", "cflru"),
             ("cflru:window=.250", "cflru:window=0.25"),
             ("cfdc:cluster=16,window=0.5", "cfdc:cluster=16"),
             ("fd-exact", "fd-buffer:cost=exact"),
@@ -720,13 +614,15 @@ mod tests {
         assert!(message("lur").contains("did you mean 'lru'?"));
         assert!(message("cflru:windwo=1").contains("did you mean 'window'?"));
         assert!(message("cflru:window=1.5").contains("0 to 1"));
-        assert!(message("fd-buffer:interval=0").contains("1 to "));
+        assert!(message("fd-buffer:interval=0").contains("a whole number from 1 to "));
         assert!(message("fd-exact:cost=paper").contains("given twice"));
-        assert!(message("cflru:").contains("form"));
-        assert!(message("belady:x=1").contains("it has none"));
+        assert!(message("cflru:window").contains("'window' is not of the form NAME=VALUE"));
+        assert!(message("belady:x=1").contains("it takes no parameters"));
         assert!(!message("").contains("did you mean"));
         assert!(message("ace:policy=lur").contains("policy ace: policy: unknown policy 'lur'"));
-        assert!(message("ace:policy=(cflru:window=2)").contains("cflru: window=2 is out of range"));
+        assert!(
+            message("ace:policy=(cflru:window=2)").contains("cflru: window=2: expected 0 to 1")
+        );
         assert!(message("ace:policy=cflru:window=1").contains("in parentheses"));
         for (depth, auto, ace) in [
             (
@@ -734,7 +630,11 @@ mod tests {
                 "that wrap none themselves",
                 "a policy that wraps none itself",
             ),
-            (100_000, "is not of the form", "is not of the form"),
+            (
+                100_000,
+                "nested more than 8 deep",
+                "nested more than 8 deep",
+            ),
         ] {
             let nested = "auto:experts=(".repeat(depth) + "lru" + &")".repeat(depth);
             assert!(message(&nested).contains(auto));
@@ -750,7 +650,6 @@ mod tests {
         for text in [
             "",
             ":",
-            "cflru:window",
             "lru:cluster=-1",
             "cfdc:keys=then",
             "ace:policy=",

@@ -25,6 +25,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use allocation_counter::measure;
+use ebbpool_cost::spec::Whole;
 use ebbpool_policy::registry::{self, RegisteredPolicy};
 use ebbpool_policy::{
     Access, BackgroundWrite, Capabilities, Clustered, Costs, DynPolicy, Frame, MAX_PAGES,
@@ -114,7 +115,7 @@ fn value(param: &PolicyParameter) -> BoxedStrategy<String> {
             Just(u64::MAX.to_string()),
         ]
         .boxed(),
-        ParameterKind::Whole { min, max, or } => {
+        ParameterKind::Whole(Whole { min, max, or }) => {
             let near = max.min(min.saturating_add(64));
             let number = prop_oneof![Just(min), Just(max), min..=near, min..=max];
             let number = number.prop_map(|number| number.to_string());

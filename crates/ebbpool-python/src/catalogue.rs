@@ -42,7 +42,7 @@ pub(crate) fn policy_json(py: Python<'_>, policy: &str) -> PyResult<String> {
             "value": spec.spelled(parameter.name),
             "default": parameter.default,
             "about": parameter.about,
-            "values": parameter.kind.range(),
+            "values": parameter.kind.to_string(),
         })
     });
     let aliases = entry.aliases.iter().map(|(alias, preset)| {
@@ -103,7 +103,7 @@ pub(crate) fn generators_json(py: Python<'_>) -> PyResult<String> {
             json!({
                 "name": parameter.name,
                 "default": parameter.default,
-                "about": parameter.description,
+                "about": parameter.about,
                 "values": parameter.kind.to_string(),
             })
         });

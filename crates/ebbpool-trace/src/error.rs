@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::io;
 
 use ebbpool_cost::one_line;
+use ebbpool_cost::spec::ParameterError;
 
 use crate::workload::WorkloadError;
 
@@ -265,29 +266,13 @@ pub enum TraceError {
         /// Names of all generators.
         generators: String,
     },
-    /// A parameter that the generator does not have, or a malformed one.
-    #[error("{spec}: {problem}; {generator} takes {parameters}")]
+    /// The parameters of a generator are refused.
+    #[error("{spec}: {error}")]
     Parameter {
         /// The whole argument.
         spec: String,
-        /// What is wrong, with the nearest parameter.
-        problem: String,
-        /// The generator's name.
-        generator: &'static str,
-        /// All its parameters with ranges and defaults.
-        parameters: String,
-    },
-    /// A parameter's value out of its range.
-    #[error("{spec}: {parameter}={value}: expected {expected}")]
-    Value {
-        /// The whole argument.
-        spec: String,
-        /// The parameter.
-        parameter: &'static str,
-        /// The value as given.
-        value: String,
-        /// The range.
-        expected: String,
+        /// Why they are refused.
+        error: ParameterError,
     },
     /// A file whose name and content disagree.
     #[error("{file}: its name says {name}, but its content is {content}; {remedy}")]
@@ -355,7 +340,6 @@ impl TraceError {
             TraceError::FormatName { .. }
                 | TraceError::Generator { .. }
                 | TraceError::Parameter { .. }
-                | TraceError::Value { .. }
                 | TraceError::Mapping { .. }
                 | TraceError::NoPageSize { .. }
                 | TraceError::OnlyRead { .. }

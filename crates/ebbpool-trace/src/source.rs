@@ -67,7 +67,7 @@ impl Source {
     ///
     /// [`TraceError::NotFound`], [`TraceError::Directory`] and
     /// [`TraceError::Io`] for files, [`TraceError::Generator`],
-    /// [`TraceError::Parameter`] and [`TraceError::Value`] for generators.
+    /// [`TraceError::Parameter`] for generators.
     pub fn parse(arg: &str, format: Option<Format>) -> Result<Source, TraceError> {
         let options = ReadOptions {
             format,

@@ -181,7 +181,7 @@ fn bad_parameters() {
         ),
         (
             "tpcc:scale=5",
-            "unknown parameter 'scale'; tpcc takes warehouses",
+            "unknown parameter 'scale'; it takes warehouses",
         ),
         (
             "tpcb:scale=10001",
@@ -189,7 +189,7 @@ fn bad_parameters() {
         ),
         (
             "tpcb:page-size=8193",
-            "page-size=8193: expected 4096 or 8192 or 16384 or 32768",
+            "page-size=8193: expected 4096, 8192, 16384 or 32768",
         ),
         (
             "tpcb:clients=0",

@@ -3,7 +3,7 @@
 use clap::{Args, Subcommand};
 use ebbpool_cost::BytesPerDay;
 use ebbpool_device::arrivals::Rate;
-use ebbpool_device::flash::FlashConfig;
+use ebbpool_device::flash::{self, FlashConfig};
 
 #[cfg(unix)]
 use crate::measure::args::MeasureArgs;
@@ -18,11 +18,13 @@ pub(crate) struct DeviceArgs {
 #[derive(Subcommand)]
 pub(crate) enum DeviceCommand {
     /// Send a trace's reads and writes to a device, without a buffer
-    #[command(after_help = "\
+    #[command(after_help = format!("\
+Parameters of a device, as in flash:tlc-mqsim,blocks=256,ftl=fast:
+{}
 Examples:
   ebbpool device replay my.parquet --device flash:slc-mt29f4g08aaa,blocks=256
   ebbpool device replay my.txt --device flash:tlc-mqsim,ftl=fast --format json
-  ebbpool device replay my.txt --device flash:qlc-3d-2024 --bytes-per-day 10GB")]
+  ebbpool device replay my.txt --device flash:qlc-3d-2024 --bytes-per-day 10GB", flash::describe_parameters()))]
     Replay(Box<DeviceReplayArgs>),
     /// Measure a real device: random and sequential reads and writes, queue depths and batches
     #[cfg(unix)]
@@ -39,8 +41,7 @@ pub(crate) struct DeviceReplayArgs {
     /// A trace: a file, - for standard input, or a generator; several with --concat
     #[arg(value_name = "TRACE", required = true)]
     pub(crate) traces: Vec<String>,
-    /// The device: flash:PROFILE[,key=value…], keys blocks pages_per_block page_size rho ftl gc
-    /// frontiers wl log_blocks bus precondition; PROFILE is a chip's name or a TOML file
+    /// The device: flash:PROFILE[,PARAMETER=VALUE…]; PROFILE is a chip's name or a TOML file
     #[arg(long, value_name = "flash:…")]
     pub(crate) device: FlashConfig,
     /// Bytes that the host writes per day, such as 10GB, or per period, as in 2MB/s, to compute the lifetime in

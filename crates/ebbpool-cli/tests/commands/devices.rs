@@ -122,7 +122,7 @@ fn impossible_flash_devices_are_refused() {
         ("flash:none", "slc-mt29f4g08aaa"),
         (
             "flash:slc-mt29f4g08aaa,blocks=100000000000",
-            "at most 268435456",
+            "from 1 to 268435456",
         ),
     ] {
         ebbpool.refused(&["device", "replay", zipf, "--device", device], 2, &[words]);

@@ -304,7 +304,7 @@ fn generators_are_listed_and_written() {
         for parameter in info.parameters {
             let line = list.lines().any(|line| {
                 let mut words = line.split_whitespace();
-                words.next() == Some(parameter.name) && line.ends_with(parameter.description)
+                words.next() == Some(parameter.name) && line.ends_with(parameter.about)
             });
             assert!(line, "{} of {}", parameter.name, info.name);
         }

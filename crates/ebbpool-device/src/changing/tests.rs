@@ -96,12 +96,14 @@ fn errors_name_the_accepted_spellings() {
         ("rm1:base=1e16", "a number from 0 to 1e15"),
         ("rm3", "rm1 or rm2"),
         ("file:", "the path is missing"),
-        ("rm1:", "no parameter ''"),
-        ("rm1:reading=literal", "it has base, epoch and epochs"),
-        ("rm2:reading=other", "must be literal or absolute"),
-        ("rm1:epoch=0", "from 1 up"),
-        ("rm1:epochs=x", "from 1 up"),
-        ("rm1:base=NaN", "'NaN' is not an asymmetry"),
+        (
+            "rm1:reading=literal",
+            "rm1: unknown parameter 'reading'; it takes base (a number from 0 to 1e15; default the device's, or 32), epoch",
+        ),
+        ("rm2:reading=other", "expected literal or absolute"),
+        ("rm1:epoch=0", "a whole number from 1 to"),
+        ("rm1:epochs=x", "a whole number from 1 to"),
+        ("rm1:base=NaN", "base=NaN: expected a number"),
         ("rm1:base=1,base=2", "given twice"),
     ] {
         assert!(refused(text).contains(words), "{text}: {}", refused(text));

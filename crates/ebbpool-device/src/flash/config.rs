@@ -3,14 +3,14 @@
 use std::fmt;
 use std::str::FromStr;
 
-use ebbpool_cost::{ByteSize, did_you_mean};
+use ebbpool_cost::ByteSize;
+use ebbpool_cost::spec::{self, Parameter, ParameterError, Whole};
 
 use super::chips::{Chip, Timing};
 use super::cleaning::CleaningKind;
 use super::ftl::{LayerKind, dftl_entries_per_page};
 use super::geometry::{Geometry, MAX_PHYSICAL};
 use super::wear::WearLevelling;
-use crate::text::list;
 
 /// What is wrong with a device's name or settings.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -41,32 +41,9 @@ pub enum ConfigError {
         /// What is wrong with it.
         problem: String,
     },
-    /// A part that is not `key=value`.
-    #[error("'{0}' is not key=value; the keys are {keys}", keys = list(&key_names()))]
-    NotAPair(String),
-    /// No such key.
-    #[error("a flash device has no setting '{key}'{hint}; the keys are {available}")]
-    UnknownKey {
-        /// The key as given.
-        key: String,
-        /// A similar key, or nothing.
-        hint: String,
-        /// The keys that exist.
-        available: String,
-    },
-    /// A key that is given twice.
-    #[error("'{0}' is set twice; leave one of them out")]
-    Twice(String),
-    /// A value that the key does not take.
-    #[error("{key}={value}: {key} is {range}")]
-    BadValue {
-        /// The key.
-        key: &'static str,
-        /// The value given.
-        value: String,
-        /// The values that the key takes.
-        range: &'static str,
-    },
+    /// Its parameters are refused.
+    #[error("a flash device: {0}")]
+    Parameter(#[from] ParameterError),
     /// Settings that cannot go together, or a chip that cannot work.
     #[error("{0}")]
     Impossible(String),
@@ -121,60 +98,142 @@ pub struct FlashConfig {
     pub channels: u32,
 }
 
-/// A key with the values it takes.
-struct FlashSetting {
+/// The values that a parameter of a device takes.
+#[derive(Clone, Copy, Debug)]
+enum SettingKind {
+    Whole(Whole),
+    Word(&'static [&'static str]),
+    /// What [`FlashConfig::set`] reads, in words.
+    Other(&'static str),
+}
+
+impl fmt::Display for SettingKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            SettingKind::Whole(whole) => whole.fmt(f),
+            SettingKind::Word(words) => f.write_str(&spec::alternatives(words)),
+            SettingKind::Other(range) => f.write_str(range),
+        }
+    }
+}
+
+const fn parameter(
     name: &'static str,
-    range: &'static str,
+    kind: SettingKind,
+    default: &'static str,
+    about: &'static str,
+) -> Parameter<SettingKind> {
+    Parameter {
+        name,
+        kind,
+        default,
+        about,
+    }
 }
 
-const fn key(name: &'static str, range: &'static str) -> FlashSetting {
-    FlashSetting { name, range }
+const fn whole(min: u64, max: u64) -> SettingKind {
+    SettingKind::Whole(Whole::new(min, max))
 }
 
-const KEYS: [FlashSetting; 15] = [
-    key(
+/// What `log_blocks` takes; `fast` needs two.
+const LOG_BLOCKS: Whole = Whole::new(1, u32::MAX as u64);
+/// What `wl=static` takes.
+const GAP: Whole = Whole::new(0, u32::MAX as u64);
+
+const OF_THE_CHIP: &str = "the chip's";
+const RHO: &str = "a number above 0 and below 1 (or 1 for block, bast and fast)";
+
+static PARAMETERS: [Parameter<SettingKind>; 15] = [
+    parameter(
         "blocks",
-        "a whole number from 1 up, at most 268435456, the page numbers that can be simulated",
+        whole(1, MAX_PHYSICAL),
+        OF_THE_CHIP,
+        "erase blocks",
     ),
-    key(
+    parameter(
         "pages_per_block",
-        "a whole number from 1 up, at most 268435456, the page numbers that can be simulated",
+        whole(1, MAX_PHYSICAL),
+        OF_THE_CHIP,
+        "pages of an erase block",
     ),
-    key(
+    parameter(
         "page_size",
-        "a number of bytes from 1 to 4294967295, with or without a unit, as in 2k",
+        SettingKind::Other("1 to 4294967295 bytes, with or without a unit, as in 2k"),
+        OF_THE_CHIP,
+        "bytes of a page",
     ),
-    key(
+    parameter(
         "rho",
-        "a number above 0 and below 1 (1 is allowed for block, bast and fast)",
+        SettingKind::Other(RHO),
+        "0.8",
+        "logical pages over physical pages in rotation",
     ),
-    key("ftl", "page, dftl, block, bast or fast"),
-    key(
+    parameter(
+        "ftl",
+        SettingKind::Word(&LAYER_NAMES),
+        "page",
+        "translation layer",
+    ),
+    parameter(
         "gc",
-        "greedy, fifo, random, d-choices, cost-benefit or ee-greedy",
+        SettingKind::Word(&CLEANING_NAMES),
+        "greedy",
+        "how the block to clean is chosen, for ftl=page and dftl",
     ),
-    key("d", "a whole number from 1 to 1000000"),
-    key("frontiers", "1 or 2"),
-    key(
+    parameter(
+        "d",
+        whole(1, 1_000_000),
+        "10",
+        "blocks that gc=d-choices draws",
+    ),
+    parameter(
+        "frontiers",
+        whole(1, 2),
+        "1",
+        "open blocks, for ftl=page and dftl; with 2, cleaned data have their own",
+    ),
+    parameter(
         "wl",
-        "none, dynamic or static:N with the difference in erases that is tolerated",
+        SettingKind::Other("none, dynamic or static:N, N the difference in erases tolerated"),
+        "none",
+        "how erases are spread",
     ),
-    key(
+    parameter(
         "log_blocks",
-        "a whole number from 1 up, for fast from 2 up, at most 4294967295",
+        SettingKind::Other("a whole number from 1, for fast from 2, to 4294967295"),
+        "32",
+        "log blocks of bast and fast",
     ),
-    key(
+    parameter(
         "cmt",
-        "a whole number of mapping entries from 1 up, at most 4294967295, or all",
+        SettingKind::Whole(Whole::new(1, u32::MAX as u64).or("all")),
+        "32768",
+        "mapping entries that dftl holds in memory",
     ),
-    key("bus", "include or ignore"),
-    key("precondition", "none, full or steady"),
-    key("dies", "a whole number from 1 to 4096"),
-    key("channels", "a whole number from 1 to 4096"),
+    parameter(
+        "bus",
+        SettingKind::Word(&BUS_NAMES),
+        "ignore",
+        "whether transfers over the bus take time",
+    ),
+    parameter(
+        "precondition",
+        SettingKind::Word(&PRECONDITION_NAMES),
+        "none",
+        "pages at first: unmapped, written once, or until write amplification settled",
+    ),
+    parameter("dies", whole(1, 4096), "1", "dies that work at a time"),
+    parameter(
+        "channels",
+        whole(1, 4096),
+        "1",
+        "channels to which dies are attached in turn",
+    ),
 ];
 
-fn key_names() -> Vec<&'static str> {
-    KEYS.iter().map(|key| key.name).collect()
+/// The parameters of a device, each on two lines: what it does, then its range and its default.
+pub fn describe_parameters() -> String {
+    spec::describe(&PARAMETERS)
 }
 
 /// Each layer with its spelling in a name.
@@ -203,15 +262,30 @@ const PRECONDITIONS: [(&str, Precondition); 3] = [
     ("steady", Precondition::Steady),
 ];
 
+/// Whether the bus counts, with its spelling in a name.
+const BUS: [(&str, bool); 2] = [("include", true), ("ignore", false)];
+
+static LAYER_NAMES: [&str; 5] = names(&LAYERS);
+static CLEANING_NAMES: [&str; 6] = names(&CLEANING);
+static PRECONDITION_NAMES: [&str; 3] = names(&PRECONDITIONS);
+static BUS_NAMES: [&str; 2] = names(&BUS);
+
+const fn names<T, const N: usize>(table: &[(&'static str, T); N]) -> [&'static str; N] {
+    let mut names = [""; N];
+    let mut at = 0;
+    while at < N {
+        names[at] = table[at].0;
+        at += 1;
+    }
+    names
+}
+
 /// Erased blocks that a page-mapped layer reserves for cleaning, so that it always has a block to copy to.
 const RESERVE: u32 = 2;
 /// The same, for layers that rewrite pages of the mapping table while they clean a block.
 const RESERVE_WITH_MAP: u32 = 4;
 /// Mapping entries that DFTL holds in memory by default: 128 KiB of them.
 const CACHED_ENTRIES: u32 = 32 * 1024;
-
-/// The most blocks, and the most pages of a block: the page numbers that a device may span.
-const MOST_PAGE_NUMBERS: u32 = MAX_PHYSICAL as u32;
 
 fn named<T: Copy>(table: &[(&str, T)], word: &str) -> Option<T> {
     let found = table.iter().find(|(name, _)| *name == word);
@@ -223,8 +297,8 @@ fn word_of<T: PartialEq>(table: &[(&'static str, T)], value: &T) -> &'static str
     found.map_or("", |&(name, _)| name)
 }
 
-fn whole(text: &str, least: u32, most: u32) -> Option<u32> {
-    text.parse().ok().filter(|n| (least..=most).contains(n))
+fn number(text: &str, range: Whole) -> Option<u32> {
+    range.number(text)?.try_into().ok()
 }
 
 impl FlashConfig {
@@ -260,12 +334,14 @@ impl FlashConfig {
         &self.chip
     }
 
-    fn set(&mut self, key: &FlashSetting, text: &str) -> Result<(), ConfigError> {
-        let set = match key.name {
-            "blocks" => whole(text, 1, MOST_PAGE_NUMBERS).map(|n| self.blocks = n),
-            "pages_per_block" => {
-                whole(text, 1, MOST_PAGE_NUMBERS).map(|n| self.pages_per_block = n)
-            }
+    fn set(&mut self, parameter: &Parameter<SettingKind>, text: &str) -> Result<(), ConfigError> {
+        let whole = || match parameter.kind {
+            SettingKind::Whole(whole) => number(text, whole),
+            _ => None,
+        };
+        let set = match parameter.name {
+            "blocks" => whole().map(|n| self.blocks = n),
+            "pages_per_block" => whole().map(|n| self.pages_per_block = n),
             "page_size" => {
                 let size = text.parse().map(ByteSize::bytes).ok();
                 let size = size.and_then(|size| u32::try_from(size).ok());
@@ -279,32 +355,28 @@ impl FlashConfig {
             }
             "ftl" => named(&LAYERS, text).map(|layer| self.layer = layer),
             "gc" => named(&CLEANING, text).map(|cleaning| self.cleaning = cleaning),
-            "d" => whole(text, 1, 1_000_000).map(|n| self.choices = n),
-            "frontiers" => whole(text, 1, 2).map(|n| self.frontiers = n),
+            "d" => whole().map(|n| self.choices = n),
+            "frontiers" => whole().map(|n| self.frontiers = n),
             "wl" => match (text, text.strip_prefix("static:")) {
                 ("none", _) => Some(WearLevelling::None),
                 ("dynamic", _) => Some(WearLevelling::Dynamic),
-                (_, Some(gap)) => whole(gap, 0, u32::MAX).map(WearLevelling::Static),
+                (_, Some(gap)) => number(gap, GAP).map(WearLevelling::Static),
                 _ => None,
             }
             .map(|wear| self.wear = wear),
-            "log_blocks" => whole(text, 1, u32::MAX).map(|n| self.log_blocks = n),
+            "log_blocks" => number(text, LOG_BLOCKS).map(|n| self.log_blocks = n),
             "cmt" => match text {
                 "all" => Some(None),
-                _ => whole(text, 1, u32::MAX).map(Some),
+                _ => whole().map(Some),
             }
             .map(|entries| self.cached_entries = entries),
-            "bus" => named(&[("include", true), ("ignore", false)], text).map(|bus| self.bus = bus),
+            "bus" => named(&BUS, text).map(|bus| self.bus = bus),
             "precondition" => named(&PRECONDITIONS, text).map(|state| self.precondition = state),
-            "dies" => whole(text, 1, 4096).map(|n| self.dies = n),
-            "channels" => whole(text, 1, 4096).map(|n| self.channels = n),
+            "dies" => whole().map(|n| self.dies = n),
+            "channels" => whole().map(|n| self.channels = n),
             _ => None,
         };
-        set.ok_or_else(|| ConfigError::BadValue {
-            key: key.name,
-            value: text.into(),
-            range: key.range,
-        })
+        set.ok_or_else(|| parameter.refuse(text).into())
     }
 
     /// Settings in canonical spelling.
@@ -325,7 +397,7 @@ impl FlashConfig {
             ("wl", self.wear.to_string()),
             ("log_blocks", self.log_blocks.to_string()),
             ("cmt", cached),
-            ("bus", if self.bus { "include" } else { "ignore" }.into()),
+            ("bus", word_of(&BUS, &self.bus).into()),
             (
                 "precondition",
                 word_of(&PRECONDITIONS, &self.precondition).into(),
@@ -476,7 +548,7 @@ impl FlashConfig {
             ));
         }
         if self.rho.is_nan() || self.rho <= 0.0 || self.rho > 1.0 {
-            return impossible(format!("rho={}: rho is {}", self.rho, KEYS[3].range));
+            return impossible(format!("rho={}: expected {RHO}", self.rho));
         }
         if self.is_page_mapped() && self.rho >= 1.0 {
             return impossible(
@@ -555,25 +627,10 @@ impl FromStr for FlashConfig {
         let rest = text
             .strip_prefix("flash:")
             .ok_or_else(|| ConfigError::NotFlash(text.into()))?;
-        let mut parts = rest.split(',');
-        let mut config = Self::of_chip(parts.next().unwrap_or_default().trim())?;
-        let mut seen: Vec<&str> = Vec::new();
-        for part in parts {
-            let (name, value) = part
-                .split_once('=')
-                .map(|(name, value)| (name.trim(), value.trim()))
-                .ok_or_else(|| ConfigError::NotAPair(part.into()))?;
-            let key = KEYS.iter().find(|key| key.name == name);
-            let key = key.ok_or_else(|| ConfigError::UnknownKey {
-                key: name.into(),
-                hint: did_you_mean(name, key_names()),
-                available: list(&key_names()),
-            })?;
-            if seen.contains(&name) {
-                return Err(ConfigError::Twice(name.into()));
-            }
-            seen.push(name);
-            config.set(key, value)?;
+        let (profile, assignments) = rest.split_once(',').unwrap_or((rest, ""));
+        let mut config = Self::of_chip(profile.trim())?;
+        for (at, value) in spec::assignments(assignments, &PARAMETERS)? {
+            config.set(&PARAMETERS[at], value)?;
         }
         config.check()?;
         Ok(config)
@@ -586,5 +643,23 @@ impl fmt::Display for FlashConfig {
         write!(f, "flash:{}", self.profile)?;
         let mut changed = self.changed_settings().into_iter();
         changed.try_for_each(|(key, value)| write!(f, ",{key}={value}"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_parameter_at_its_default_changes_nothing() {
+        let config = FlashConfig::of_chip("slc-mt29f4g08aaa").unwrap();
+        for parameter in &PARAMETERS {
+            if parameter.default == OF_THE_CHIP {
+                continue;
+            }
+            let mut same = config.clone();
+            same.set(parameter, parameter.default).unwrap();
+            assert_eq!(same, config, "{}", parameter.name);
+        }
     }
 }

@@ -3,6 +3,7 @@
 use std::hint::black_box;
 
 use ebbpool_cost::Decimal;
+use ebbpool_cost::spec::Whole;
 
 pub use crate::clusters::PriorityUpdate;
 use crate::clusters::{Clusters, KEYS};
@@ -40,11 +41,7 @@ parameters! {
     pub struct CfdcConfig {
         window: Decimal = WINDOW,
         cluster: Option<u64> = {
-            kind: ParameterKind::Whole {
-                min: 0,
-                max: MAX_PAGES,
-                or: Some("auto"),
-            },
+            kind: ParameterKind::Whole(Whole::new(0, MAX_PAGES).or("auto")),
             default: "64",
             about: "pages per cluster; 0 keeps the dirty pages in one LRU list (then it is cflru)",
         },

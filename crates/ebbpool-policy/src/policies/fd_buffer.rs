@@ -1,6 +1,7 @@
 //! FD-Buffer: clean and dirty pools whose sizes a cost model adapts.
 
 use ebbpool_cost::Decimal;
+use ebbpool_cost::spec::Whole;
 use prefetch_index::prefetch_index;
 
 pub use super::pools::PoolPolicy;
@@ -42,11 +43,7 @@ parameters! {
     /// The parameters of [`FdBuffer`].
     pub struct FdBufferConfig {
         interval: Option<u64> = {
-            kind: ParameterKind::Whole {
-                min: 1,
-                max: 1_000_000_000,
-                or: Some("auto"),
-            },
+            kind: ParameterKind::Whole(Whole::new(1, 1_000_000_000).or("auto")),
             default: "5000",
             about: "references between two runs of the policy advisor; auto: as many as justify its computing time",
         },

@@ -2,7 +2,8 @@
 
 use std::fmt;
 
-use ebbpool_cost::{ByteSize, Decimal, did_you_mean, one_line, spec};
+use ebbpool_cost::spec::{self, Parameter, ParameterError, Whole};
+use ebbpool_cost::{ByteSize, Decimal, one_line};
 
 use super::GeneratorInfo;
 use super::random::Chance;
@@ -11,21 +12,22 @@ use crate::read_options::ReadOptions;
 use crate::source::Source;
 use crate::workload::WorkloadError;
 
-/// The default of a parameter that has none.
-pub(super) const REQUIRED: &str = "none: it must be given";
-
 /// Any whole number.
-pub(super) const WORD: ArgumentKind = ArgumentKind::Integer {
-    min: 0,
-    max: u64::MAX,
-};
+pub(super) const WORD: ArgumentKind = whole(0, u64::MAX);
+/// `true` or `false`.
+pub(super) const BOOLEAN: ArgumentKind = ArgumentKind::Word(&["true", "false"]);
+
+/// Whole numbers from `min` to `max`.
+pub(super) const fn whole(min: u64, max: u64) -> ArgumentKind {
+    ArgumentKind::Whole(Whole::new(min, max))
+}
 
 /// Most generators' share of writes.
 pub(super) const WRITE: GeneratorParameter = GeneratorParameter {
     name: "write",
     kind: ArgumentKind::Decimal { max: 1 },
     default: "0.3",
-    description: "share of references that write",
+    about: "share of references that write",
 };
 
 /// Every generator's seed.
@@ -33,49 +35,25 @@ pub(super) const SEED: GeneratorParameter = GeneratorParameter {
     name: "seed",
     kind: WORD,
     default: "1",
-    description: "another seed, another trace of the same kind",
+    about: "another seed, another trace of the same kind",
 };
 
 /// A parameter of a generator.
-#[derive(Debug, Clone, Copy)]
-pub struct GeneratorParameter {
-    /// The word before the equals sign.
-    pub name: &'static str,
-    /// The kind of its values.
-    pub kind: ArgumentKind,
-    /// The value if it is left out, or a description where that depends on other parameters.
-    pub default: &'static str,
-    /// A description of a few words.
-    pub description: &'static str,
-}
-
-impl GeneratorParameter {
-    /// True if there is no default.
-    pub fn is_required(&self) -> bool {
-        self.default == REQUIRED
-    }
-}
+pub type GeneratorParameter = Parameter<ArgumentKind>;
 
 /// The values that a parameter takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ArgumentKind {
-    /// A whole number, both ends included.
-    Integer {
-        /// The lowest.
-        min: u64,
-        /// The highest.
-        max: u64,
-    },
+    /// Whole numbers.
+    Whole(Whole),
     /// A decimal number such as `0.4` with up to 15 digits, both ends included,
     /// from 0.
     Decimal {
         /// The highest.
         max: u32,
     },
-    /// `true` or `false`.
-    Boolean,
     /// One of these words.
-    Choice(&'static [&'static str]),
+    Word(&'static [&'static str]),
     /// One of these numbers of bytes, with or without a unit, such as `8192` or `8k`.
     PageSize(&'static [u64]),
     /// Two decimal numbers `A/B`: a share A of the references is to a share B of the pages.
@@ -88,16 +66,13 @@ impl fmt::Display for ArgumentKind {
     /// The range in words, as in "a whole number from 1 to 9".
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            ArgumentKind::Integer { min, max: u64::MAX } => {
-                write!(formatter, "a whole number from {min} to 2^64-1")
-            }
-            ArgumentKind::Integer { min, max } => write!(formatter, "a whole number from {min} to {max}"),
+            ArgumentKind::Whole(whole) => whole.fmt(formatter),
             ArgumentKind::Decimal { max } => write!(formatter, "a decimal number from 0 to {max}"),
-            ArgumentKind::Boolean => formatter.write_str("true or false"),
-            ArgumentKind::Choice(words) => formatter.write_str(&words.join(" or ")),
+            ArgumentKind::Word(words) => formatter.write_str(&spec::alternatives(words)),
             ArgumentKind::PageSize(sizes) => {
                 let sizes: Vec<String> = sizes.iter().map(u64::to_string).collect();
-                write!(formatter, "{} bytes, or with a unit, as in 8k", sizes.join(" or "))
+                let sizes: Vec<&str> = sizes.iter().map(String::as_str).collect();
+                write!(formatter, "{} bytes, or with a unit, as in 8k", spec::alternatives(&sizes))
             }
             ArgumentKind::Skew => formatter.write_str(
                 "two decimal numbers between 0 and 1, the first not below the second, as in 0.8/0.2",
@@ -127,37 +102,15 @@ impl<'a> Arguments<'a> {
         reading: &'a ReadOptions,
     ) -> Result<Arguments<'a>, TraceError> {
         let spec = one_line(spec);
-        let mut given: Vec<(&'static GeneratorParameter, &'a str)> = Vec::new();
-        let refuse = |problem: String| TraceError::Parameter {
-            spec: spec.clone(),
-            problem: one_line(&problem),
-            generator: info.name,
-            parameters: describe(info),
+        let given = match spec::assignments(text, info.parameters) {
+            Ok(given) => given.into_iter(),
+            Err(error) => return Err(TraceError::Parameter { spec, error }),
         };
-        let items = spec::parts(text)
-            .map_err(|_| refuse("its parentheses do not match, or stand too deep".to_owned()))?;
-        for item in items {
-            if item.is_empty() {
-                continue;
-            }
-            let Some((name, value)) = item.split_once('=') else {
-                return Err(refuse(format!("'{item}' is not of the form name=value")));
-            };
-            let (name, value) = (name.trim(), value.trim());
-            let parameters = info.parameters;
-            let Some(parameter) = parameters.iter().find(|parameter| parameter.name == name) else {
-                let nearest = did_you_mean(name, parameters.iter().map(|other| other.name));
-                return Err(refuse(format!("unknown parameter '{name}'{nearest}")));
-            };
-            if given.iter().any(|(earlier, _)| earlier.name == name) {
-                return Err(refuse(format!("'{name}' is given twice")));
-            }
-            given.push((parameter, value));
-        }
+        let given = given.map(|(at, value)| (&info.parameters[at], value));
         Ok(Arguments {
             spec,
             info,
-            given,
+            given: given.collect(),
             reading,
         })
     }
@@ -172,15 +125,13 @@ impl<'a> Arguments<'a> {
                 .find(|(other, _)| other.name == parameter.name);
             let text = given.map_or(parameter.default, |&(_, text)| text);
             let value = match parameter.kind {
-                ArgumentKind::Integer { .. } => {
-                    text.parse().ok().map(|value: u64| value.to_string())
-                }
+                ArgumentKind::Whole(whole) => whole.number(text).map(|value| value.to_string()),
                 ArgumentKind::Decimal { .. } => Decimal::plain(text).ok().map(canonical_decimal),
                 ArgumentKind::Skew => skew(text).map(|(a, b)| format!("{a}/{b}")),
                 ArgumentKind::PageSize(sizes) => {
                     page_size(text, sizes).map(|size| size.to_string())
                 }
-                ArgumentKind::Boolean | ArgumentKind::Choice(_) => None,
+                ArgumentKind::Word(_) => None,
                 ArgumentKind::Trace => Some("trace".to_owned()),
             };
             format!(
@@ -223,8 +174,7 @@ impl<'a> Arguments<'a> {
 
     /// A trace among the arguments with each of this many seeds, in parentheses; `None` if it is no generator.
     fn seeds_of_trace(&self, text: &str, count: u64) -> Result<Option<Vec<String>>, TraceError> {
-        let inner = text.strip_prefix('(').and_then(|it| it.strip_suffix(')'));
-        let inner = inner.unwrap_or(text);
+        let inner = inside_parentheses(text).unwrap_or(text);
         if !Source::parse_with(inner, self.reading)?.is_generator() {
             return Ok(None);
         }
@@ -233,15 +183,11 @@ impl<'a> Arguments<'a> {
         Ok(Some(specs.collect()))
     }
 
-    /// The value of an integer parameter or its default.
+    /// The value of a whole number or its default.
     pub(super) fn integer(&self, name: &str) -> Result<u64, TraceError> {
-        self.read(name, |text, kind| {
-            let ArgumentKind::Integer { min, max } = kind else {
-                return None;
-            };
-            let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-            let value: u64 = digits.then(|| text.parse().ok())??;
-            (min..=max).contains(&value).then_some(value)
+        self.read(name, |text, kind| match kind {
+            ArgumentKind::Whole(whole) => whole.number(text),
+            _ => None,
         })
     }
 
@@ -261,18 +207,16 @@ impl<'a> Arguments<'a> {
         Ok(Chance::new(digits, unit))
     }
 
-    /// The value of a boolean parameter or its default.
+    /// The value of [`BOOLEAN`] or its default.
     pub(super) fn boolean(&self, name: &str) -> Result<bool, TraceError> {
-        self.read(name, |text, _| text.parse().ok())
+        Ok(self.choice(name)? == "true")
     }
 
     /// The value of a parameter that takes one of some words, or its default.
     pub(super) fn choice(&self, name: &str) -> Result<&'static str, TraceError> {
-        self.read(name, |text, kind| {
-            let ArgumentKind::Choice(words) = kind else {
-                return None;
-            };
-            words.iter().copied().find(|&word| word == text)
+        self.read(name, |text, kind| match kind {
+            ArgumentKind::Word(words) => spec::word(words, text),
+            _ => None,
         })
     }
 
@@ -299,27 +243,18 @@ impl<'a> Arguments<'a> {
             .iter()
             .find(|(parameter, _)| parameter.name == name);
         let Some(&(parameter, text)) = given else {
-            return Err(TraceError::Parameter {
-                spec: self.spec.clone(),
-                problem: format!("{name} is missing"),
-                generator: self.info.name,
-                parameters: describe(self.info),
-            });
+            return Err(self.refuse(ParameterError::Missing {
+                name: self.parameter(name).name,
+                takes: spec::takes(self.info.parameters),
+            }));
         };
-        let inner = match text
-            .strip_prefix('(')
-            .and_then(|text| text.strip_suffix(')'))
-        {
+        let inner = match inside_parentheses(text) {
             Some(inner) => inner,
-            None if text.contains(':') && text.contains('=') => {
-                return Err(TraceError::Value {
-                    spec: self.spec.clone(),
-                    parameter: parameter.name,
-                    value: one_line(text),
-                    expected: format!("parentheses around it, as in {name}=({})", one_line(text)),
-                });
+            _ if text.contains(':') && text.contains('=') => {
+                let range = format!("parentheses around it, as in {name}=({})", one_line(text));
+                return Err(self.refuse_value(parameter.name, text, range));
             }
-            None => text,
+            _ => text,
         };
         let reading = ReadOptions {
             skip: 0,
@@ -340,16 +275,29 @@ impl<'a> Arguments<'a> {
     /// The error of a value that does not suit the other values.
     pub(super) fn refuse_value(
         &self,
-        parameter: &'static str,
-        value: u64,
-        expected: String,
+        name: &'static str,
+        value: &str,
+        range: String,
     ) -> TraceError {
-        TraceError::Value {
+        self.refuse(ParameterError::Value {
+            name,
+            value: one_line(value),
+            range,
+        })
+    }
+
+    fn refuse(&self, error: ParameterError) -> TraceError {
+        TraceError::Parameter {
             spec: self.spec.clone(),
-            parameter,
-            value: value.to_string(),
-            expected,
+            error,
         }
+    }
+
+    /// The generator's parameter of that name.
+    fn parameter(&self, name: &str) -> &'static GeneratorParameter {
+        let mut parameters = self.info.parameters.iter();
+        let named = parameters.find(|parameter| parameter.name == name);
+        named.unwrap_or_else(|| unreachable!("{name} is a parameter of {}", self.info.name))
     }
 
     /// True if the user gave this parameter.
@@ -371,22 +319,17 @@ impl<'a> Arguments<'a> {
         let (parameter, text) = match given {
             Some(&(parameter, text)) => (parameter, text),
             None => {
-                let parameter = self
-                    .info
-                    .parameters
-                    .iter()
-                    .find(|parameter| parameter.name == name)
-                    .unwrap_or_else(|| unreachable!("{} asks for its own parameters", name));
+                let parameter = self.parameter(name);
                 (parameter, parameter.default)
             }
         };
-        read(text, parameter.kind).ok_or_else(|| TraceError::Value {
-            spec: self.spec.clone(),
-            parameter: parameter.name,
-            value: one_line(text),
-            expected: parameter.kind.to_string(),
-        })
+        read(text, parameter.kind).ok_or_else(|| self.refuse(parameter.refuse(text)))
     }
+}
+
+/// The text inside the parentheses around a trace, with its spaces, since a file's name may begin or end with one.
+fn inside_parentheses(text: &str) -> Option<&str> {
+    text.strip_prefix('(').and_then(|it| it.strip_suffix(')'))
 }
 
 /// The bytes that `text` states, if they are one of `sizes`.
@@ -406,23 +349,6 @@ pub(crate) fn skew(text: &str) -> Option<(Decimal, Decimal)> {
         && u128::from(part) * u128::from(whole) <= u128::from(share) * u128::from(unit)
         && share < whole;
     ordered.then_some((references, pages))
-}
-
-/// All parameters on one line, with ranges and defaults.
-fn describe(info: &GeneratorInfo) -> String {
-    let each: Vec<String> = info
-        .parameters
-        .iter()
-        .map(
-            |GeneratorParameter {
-                 name,
-                 kind,
-                 default,
-                 ..
-             }| format!("{name} ({kind}; default {default})"),
-        )
-        .collect();
-    each.join(", ")
 }
 
 /// The canonical spelling of a decimal number: `3e-1`.
@@ -505,10 +431,9 @@ mod tests {
                 }
                 let name = parameter.name;
                 let valid = match parameter.kind {
-                    ArgumentKind::Integer { .. } => arguments.integer(name).is_ok(),
+                    ArgumentKind::Whole(_) => arguments.integer(name).is_ok(),
                     ArgumentKind::Decimal { .. } => arguments.decimal(name).is_ok(),
-                    ArgumentKind::Boolean => arguments.boolean(name).is_ok(),
-                    ArgumentKind::Choice(_) => arguments.choice(name).is_ok(),
+                    ArgumentKind::Word(_) => arguments.choice(name).is_ok(),
                     ArgumentKind::PageSize(_) => arguments.page_size(name).is_ok(),
                     ArgumentKind::Skew => arguments.skew(name).is_ok(),
                     ArgumentKind::Trace => arguments.trace(name).is_ok(),

@@ -10,7 +10,7 @@ mod layout;
 
 use std::sync::{Mutex, PoisonError};
 
-use super::arguments::{ArgumentKind, Arguments, GeneratorParameter, SEED};
+use super::arguments::{ArgumentKind, Arguments, BOOLEAN, GeneratorParameter, SEED, whole};
 use super::{Generator, GeneratorEntry, GeneratorInfo};
 use crate::error::TraceError;
 use crate::formats::{Decode, OpenedTrace};
@@ -21,10 +21,7 @@ use crate::workload::{
 use layout::{TreeLayout, leaf_cell, most_inline_cell};
 
 /// Far below 2^64, so that sums of a few such numbers stay below it too.
-const MANY: ArgumentKind = ArgumentKind::Integer {
-    min: 0,
-    max: 1_000_000_000_000_000_000,
-};
+const MANY: ArgumentKind = whole(0, 1_000_000_000_000_000_000);
 
 pub(super) static ENTRY: GeneratorEntry = GeneratorEntry {
     info: GeneratorInfo {
@@ -34,87 +31,81 @@ pub(super) static ENTRY: GeneratorEntry = GeneratorEntry {
         parameters: &[
             GeneratorParameter {
                 name: "records",
-                kind: ArgumentKind::Integer {
-                    min: 1,
-                    max: MOST_RECORDS,
-                },
+                kind: whole(1, MOST_RECORDS),
                 default: "1000000",
-                description: "records of the database",
+                about: "records of the database",
             },
             GeneratorParameter {
                 name: "key",
-                kind: ArgumentKind::Integer { min: 1, max: 8 },
+                kind: whole(1, 8),
                 default: "4",
-                description: "bytes of a key",
+                about: "bytes of a key",
             },
             GeneratorParameter {
                 name: "value",
-                kind: ArgumentKind::Integer {
-                    min: 0,
-                    max: 1 << 15,
-                },
+                kind: whole(0, 1 << 15),
                 default: "256",
-                description: "bytes of a value",
+                about: "bytes of a value",
             },
             GeneratorParameter {
                 name: "page-size",
                 kind: ArgumentKind::PageSize(&[512, 1024, 2048, 4096, 8192, 16384, 32768]),
                 default: "4096",
-                description: "bytes of a page",
+                about: "bytes of a page",
             },
             GeneratorParameter {
                 name: "fill",
                 kind: ArgumentKind::Decimal { max: 1 },
                 default: "0.5",
-                description: "share of a node that is filled when the records are loaded",
+                about: "share of a node that is filled when the records are loaded",
             },
             GeneratorParameter {
                 name: "queries",
                 kind: MANY,
                 default: "100000",
-                description: "point queries",
+                about: "point queries",
             },
             GeneratorParameter {
                 name: "updates",
                 kind: MANY,
                 default: "100000",
-                description: "point updates",
+                about: "point updates",
             },
             GeneratorParameter {
                 name: "scans",
                 kind: MANY,
                 default: "200",
-                description: "range queries",
+                about: "range queries",
             },
             GeneratorParameter {
                 name: "scan-updates",
                 kind: MANY,
                 default: "200",
-                description: "range updates",
+                about: "range updates",
             },
             GeneratorParameter {
                 name: "intensity",
                 kind: ArgumentKind::Decimal { max: 1 },
                 default: "as the four before say",
-                description: "share of the operations that are updates, of as many point operations and scans",
+                about: "share of the operations that are updates, of as many point operations and scans",
             },
             GeneratorParameter {
                 name: "length",
                 kind: MANY,
                 default: "256",
-                description: "records of a range; one that reaches the last record ends there",
+                about: "records of a range; one that reaches the last record ends there",
             },
             GeneratorParameter {
                 name: "skew",
                 kind: ArgumentKind::Skew,
                 default: "0.8/0.2",
-                description: "share of the point operations that goes to that share of the records",
+                about: "share of the point operations that goes to that share of the records",
             },
             GeneratorParameter {
                 name: "scattered",
-                kind: ArgumentKind::Boolean,
+                kind: BOOLEAN,
                 default: "false",
-                description: "popular records lie anywhere; otherwise record 0 is the most popular and its neighbours are next",
+                about: "popular records lie anywhere; otherwise record 0 is the most popular and its neighbours are next",
             },
             SEED,
         ],
@@ -141,7 +132,7 @@ fn build(arguments: &Arguments) -> Result<Box<dyn Generator>, TraceError> {
         let most = most - leaf_cell(key, 0);
         return Err(arguments.refuse_value(
             "value",
-            value,
+            &value.to_string(),
             format!(
                 "at most {most} bytes: longer ones are not stored in leaves of {page_size} bytes"
             ),

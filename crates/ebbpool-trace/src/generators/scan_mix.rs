@@ -5,7 +5,7 @@
 //! spread evenly, over 10,000 further pages. Without its scans the trace is what
 //! `zipf` generates from the same arguments.
 
-use super::arguments::{ArgumentKind, Arguments, GeneratorParameter, SEED, WRITE};
+use super::arguments::{ArgumentKind, Arguments, BOOLEAN, GeneratorParameter, SEED, WRITE, whole};
 use super::random::{Chance, Random};
 use super::zipf::{ALPHA, MOST_PAGES, Zipf};
 use super::{Generator, GeneratorEntry, GeneratorInfo, RandomGenerator, References};
@@ -26,75 +26,72 @@ pub(super) static ENTRY: GeneratorEntry = GeneratorEntry {
         parameters: &[
             GeneratorParameter {
                 name: "pages",
-                kind: ArgumentKind::Integer {
-                    min: 1,
-                    max: MOST_PAGES,
-                },
+                kind: whole(1, MOST_PAGES),
                 default: "40000",
-                description: "pages that the zipf references go to, numbered from 0",
+                about: "pages that the zipf references go to, numbered from 0",
             },
             GeneratorParameter {
                 name: "refs",
-                kind: ArgumentKind::Integer { min: 0, max: MANY },
+                kind: whole(0, MANY),
                 default: "100000",
-                description: "zipf references; those of the scans come on top",
+                about: "zipf references; those of the scans come on top",
             },
             GeneratorParameter {
                 name: "read-alpha",
                 kind: ALPHA,
                 default: "1",
-                description: "skew of the zipf reads, 0 is uniform",
+                about: "skew of the zipf reads, 0 is uniform",
             },
             GeneratorParameter {
                 name: "write-alpha",
                 kind: ALPHA,
                 default: "read-alpha",
-                description: "skew of the zipf writes, 0 is uniform",
+                about: "skew of the zipf writes, 0 is uniform",
             },
             GeneratorParameter {
-                description: "share of the zipf references that write",
+                about: "share of the zipf references that write",
                 ..WRITE
             },
             GeneratorParameter {
                 name: "shared",
-                kind: ArgumentKind::Boolean,
+                kind: BOOLEAN,
                 default: "false",
-                description: "zipf reads and writes rank the pages alike",
+                about: "zipf reads and writes rank the pages alike",
             },
             GeneratorParameter {
                 name: "scans",
-                kind: ArgumentKind::Integer { min: 0, max: SOME },
+                kind: whole(0, SOME),
                 default: "50",
-                description: "number of scans",
+                about: "number of scans",
             },
             GeneratorParameter {
                 name: "scan-length",
-                kind: ArgumentKind::Integer { min: 0, max: SOME },
+                kind: whole(0, SOME),
                 default: "1000",
-                description: "references of each scan",
+                about: "references of each scan",
             },
             GeneratorParameter {
                 name: "scan-first",
-                kind: ArgumentKind::Integer { min: 0, max: MANY },
+                kind: whole(0, MANY),
                 default: "pages",
-                description: "first page of the scanned area",
+                about: "first page of the scanned area",
             },
             GeneratorParameter {
                 name: "scan-pages",
-                kind: ArgumentKind::Integer { min: 1, max: MANY },
+                kind: whole(1, MANY),
                 default: "10000",
-                description: "pages of the scanned area; a scan that reaches its end goes on at its first page",
+                about: "pages of the scanned area; a scan that reaches its end goes on at its first page",
             },
             GeneratorParameter {
                 name: "scan-start",
-                kind: ArgumentKind::Choice(&["random", "next", "first"]),
+                kind: ArgumentKind::Word(&["random", "next", "first"]),
                 default: "random",
-                description: "a scan begins anywhere in the area, behind the scan before, or at the area's first page",
+                about: "a scan begins anywhere in the area, behind the scan before, or at the area's first page",
             },
             GeneratorParameter {
                 name: "scan-write",
                 default: "0",
-                description: "share of the scans' references that write",
+                about: "share of the scans' references that write",
                 ..WRITE
             },
             SEED,

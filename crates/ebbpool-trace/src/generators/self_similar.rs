@@ -10,7 +10,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use ebbpool_cost::{Decimal, PageProbabilities};
 
 use super::alias::{AliasTable, page_probabilities};
-use super::arguments::{ArgumentKind, Arguments, GeneratorParameter, SEED, WORD, WRITE};
+use super::arguments::{
+    ArgumentKind, Arguments, BOOLEAN, GeneratorParameter, SEED, WORD, WRITE, whole,
+};
 use super::power::{ln_of_fraction, power_step};
 use super::random::{Chance, Random};
 use super::zipf::MOST_PAGES;
@@ -26,31 +28,28 @@ pub(super) static ENTRY: GeneratorEntry = GeneratorEntry {
         parameters: &[
             GeneratorParameter {
                 name: "pages",
-                kind: ArgumentKind::Integer {
-                    min: 1,
-                    max: MOST_PAGES,
-                },
+                kind: whole(1, MOST_PAGES),
                 default: "10000",
-                description: "pages of the database, numbered from 0",
+                about: "pages of the database, numbered from 0",
             },
             GeneratorParameter {
                 name: "refs",
                 kind: WORD,
                 default: "1000000",
-                description: "references",
+                about: "references",
             },
             GeneratorParameter {
                 name: "skew",
                 kind: ArgumentKind::Skew,
                 default: "0.8/0.2",
-                description: "share of the references that goes to that share of the pages",
+                about: "share of the references that goes to that share of the pages",
             },
             WRITE,
             GeneratorParameter {
                 name: "shuffled",
-                kind: ArgumentKind::Boolean,
+                kind: BOOLEAN,
                 default: "false",
-                description: "hot pages lie anywhere; otherwise page 0 is the hottest and its neighbours are next",
+                about: "hot pages lie anywhere; otherwise page 0 is the hottest and its neighbours are next",
             },
             SEED,
         ],

@@ -6,7 +6,7 @@
 
 use hashbrown::HashMap;
 
-use super::arguments::{ArgumentKind, Arguments, GeneratorParameter, SEED};
+use super::arguments::{Arguments, GeneratorParameter, SEED, whole};
 use super::database::{
     Benchmark, BenchmarkOptions, CLIENTS, HINT_BITS, Heap, HeapSize, Index, IndexSize, PAGE_SIZE,
     PageAllocator, REFERENCES, Transaction, WARMUP, generator, mixed,
@@ -46,12 +46,9 @@ pub(super) static ENTRY: GeneratorEntry = GeneratorEntry {
         parameters: &[
             GeneratorParameter {
                 name: "subscribers",
-                kind: ArgumentKind::Integer {
-                    min: 1,
-                    max: 1_000_000_000,
-                },
+                kind: whole(1, 1_000_000_000),
                 default: "500000",
-                description: "rows of the table of subscribers",
+                about: "rows of the table of subscribers",
             },
             REFERENCES,
             PAGE_SIZE,

@@ -5,7 +5,7 @@
 //! in 85 of 100 transactions the account is in the teller's branch, else in another
 //! branch (TPC-B standard, 5.3.4 and 5.3.5).
 
-use super::arguments::{ArgumentKind, Arguments, GeneratorParameter, SEED};
+use super::arguments::{Arguments, GeneratorParameter, SEED, whole};
 use super::database::{
     Benchmark, BenchmarkOptions, CLIENTS, HINT_BITS, HOT_GROWTH, HOT_VERSIONS, Heap, HeapSize,
     Index, IndexSize, PAGE_SIZE, PageAllocator, REFERENCES, Transaction, WARMUP, generator,
@@ -28,12 +28,9 @@ pub(super) static ENTRY: GeneratorEntry = GeneratorEntry {
         parameters: &[
             GeneratorParameter {
                 name: "scale",
-                kind: ArgumentKind::Integer {
-                    min: 1,
-                    max: 10_000,
-                },
+                kind: whole(1, 10_000),
                 default: "150",
-                description: "branches; each has 10 tellers and 100,000 accounts",
+                about: "branches; each has 10 tellers and 100,000 accounts",
             },
             REFERENCES,
             PAGE_SIZE,

@@ -13,7 +13,7 @@ mod payment;
 mod reading;
 mod schema;
 
-use super::arguments::{ArgumentKind, Arguments, GeneratorParameter, SEED};
+use super::arguments::{Arguments, GeneratorParameter, SEED, whole};
 use super::database::{
     Benchmark, BenchmarkOptions, CLIENTS, HINT_BITS, PAGE_SIZE, PageAllocator, REFERENCES,
     Transaction, WARMUP, generator,
@@ -31,12 +31,9 @@ pub(super) static ENTRY: GeneratorEntry = GeneratorEntry {
         parameters: &[
             GeneratorParameter {
                 name: "warehouses",
-                kind: ArgumentKind::Integer {
-                    min: 1,
-                    max: 10_000,
-                },
+                kind: whole(1, 10_000),
                 default: "20",
-                description: "warehouses; each has 10 districts, 30,000 customers and 100,000 stocks",
+                about: "warehouses; each has 10 districts, 30,000 customers and 100,000 stocks",
             },
             REFERENCES,
             PAGE_SIZE,

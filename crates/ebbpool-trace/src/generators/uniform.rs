@@ -2,7 +2,7 @@
 
 use ebbpool_cost::{PageProbabilities, PageProbability};
 
-use super::arguments::{ArgumentKind, Arguments, GeneratorParameter, SEED, WORD, WRITE};
+use super::arguments::{Arguments, GeneratorParameter, SEED, WORD, WRITE, whole};
 use super::random::{Chance, Random};
 use super::{Generator, GeneratorEntry, GeneratorInfo, RandomGenerator, References};
 use crate::error::TraceError;
@@ -16,18 +16,15 @@ pub(super) static ENTRY: GeneratorEntry = GeneratorEntry {
         parameters: &[
             GeneratorParameter {
                 name: "pages",
-                kind: ArgumentKind::Integer {
-                    min: 1,
-                    max: u64::MAX,
-                },
+                kind: whole(1, u64::MAX),
                 default: "10000",
-                description: "pages of the database, numbered from 0",
+                about: "pages of the database, numbered from 0",
             },
             GeneratorParameter {
                 name: "refs",
                 kind: WORD,
                 default: "1000000",
-                description: "references",
+                about: "references",
             },
             WRITE,
             SEED,

@@ -15,7 +15,9 @@
 //! few writes, random reads become writes; if there are too many, random writes become
 //! reads. The number of writes is exact, rounded to the nearest integer.
 
-use super::arguments::{ArgumentKind, Arguments, GeneratorParameter, REQUIRED, SEED};
+use ebbpool_cost::spec::REQUIRED;
+
+use super::arguments::{ArgumentKind, Arguments, GeneratorParameter, SEED, whole};
 use super::random::Random;
 use super::{Generator, GeneratorEntry, GeneratorInfo};
 use crate::error::TraceError;
@@ -34,34 +36,31 @@ pub(super) static ENTRY: GeneratorEntry = GeneratorEntry {
                 name: "base",
                 kind: ArgumentKind::Trace,
                 default: REQUIRED,
-                description: "the trace whose pages are used",
+                about: "the trace whose pages are used",
             },
             GeneratorParameter {
                 name: "model",
-                kind: ArgumentKind::Choice(&["wm1", "wm2"]),
+                kind: ArgumentKind::Word(&["wm1", "wm2"]),
                 default: "wm1",
-                description: "w0 grows by 1 % each epoch until all are writes, or changes every other epoch",
+                about: "w0 grows by 1 % each epoch until all are writes, or changes every other epoch",
             },
             GeneratorParameter {
                 name: "epoch",
-                kind: ArgumentKind::Integer {
-                    min: 1,
-                    max: 1 << 24,
-                },
+                kind: whole(1, 1 << 24),
                 default: "5000",
-                description: "references of an epoch",
+                about: "references of an epoch",
             },
             GeneratorParameter {
                 name: "reading",
-                kind: ArgumentKind::Choice(&["literal", "absolute"]),
+                kind: ArgumentKind::Word(&["literal", "absolute"]),
                 default: "literal",
-                description: "odd epochs of wm2 write 0.95 w0, or 0.95 of all references",
+                about: "odd epochs of wm2 write 0.95 w0, or 0.95 of all references",
             },
             GeneratorParameter {
                 name: "w0",
                 kind: ArgumentKind::Decimal { max: 1 },
                 default: "the base's share of writes in its first epoch",
-                description: "the share of writes that the model starts from",
+                about: "the share of writes that the model starts from",
             },
             SEED,
         ],

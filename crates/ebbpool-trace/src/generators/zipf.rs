@@ -6,7 +6,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use ebbpool_cost::{Decimal, PageProbabilities};
 
 use super::alias::{AliasTable, page_probabilities};
-use super::arguments::{ArgumentKind, Arguments, GeneratorParameter, SEED, WORD, WRITE};
+use super::arguments::{
+    ArgumentKind, Arguments, BOOLEAN, GeneratorParameter, SEED, WORD, WRITE, whole,
+};
 use super::power::inverse_power;
 use super::random::{Chance, Random};
 use super::{Generator, GeneratorEntry, GeneratorInfo, RandomGenerator, References};
@@ -28,37 +30,34 @@ pub(super) static ENTRY: GeneratorEntry = GeneratorEntry {
         parameters: &[
             GeneratorParameter {
                 name: "pages",
-                kind: ArgumentKind::Integer {
-                    min: 1,
-                    max: MOST_PAGES,
-                },
+                kind: whole(1, MOST_PAGES),
                 default: "10000",
-                description: "pages of the database, numbered from 0",
+                about: "pages of the database, numbered from 0",
             },
             GeneratorParameter {
                 name: "refs",
                 kind: WORD,
                 default: "1000000",
-                description: "references",
+                about: "references",
             },
             GeneratorParameter {
                 name: "read-alpha",
                 kind: ALPHA,
                 default: "1",
-                description: "skew of the reads, 0 is uniform",
+                about: "skew of the reads, 0 is uniform",
             },
             GeneratorParameter {
                 name: "write-alpha",
                 kind: ALPHA,
                 default: "read-alpha",
-                description: "skew of the writes, 0 is uniform",
+                about: "skew of the writes, 0 is uniform",
             },
             WRITE,
             GeneratorParameter {
                 name: "shared",
-                kind: ArgumentKind::Boolean,
+                kind: BOOLEAN,
                 default: "false",
-                description: "reads and writes rank the pages alike",
+                about: "reads and writes rank the pages alike",
             },
             SEED,
         ],

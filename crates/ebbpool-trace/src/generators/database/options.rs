@@ -1,6 +1,6 @@
 //! Parameters that all database benchmarks take.
 
-use super::super::arguments::{ArgumentKind, Arguments, GeneratorParameter};
+use super::super::arguments::{ArgumentKind, Arguments, BOOLEAN, GeneratorParameter, whole};
 use crate::error::TraceError;
 
 /// Far below 2^64, so that estimates of growth stay below it too.
@@ -8,43 +8,37 @@ const MOST_REFERENCES: u64 = 1_000_000_000_000;
 
 pub(in super::super) const REFERENCES: GeneratorParameter = GeneratorParameter {
     name: "refs",
-    kind: ArgumentKind::Integer {
-        min: 0,
-        max: MOST_REFERENCES,
-    },
+    kind: whole(0, MOST_REFERENCES),
     default: "1000000",
-    description: "references",
+    about: "references",
 };
 
 pub(in super::super) const PAGE_SIZE: GeneratorParameter = GeneratorParameter {
     name: "page-size",
     kind: ArgumentKind::PageSize(&[4096, 8192, 16384, 32768]),
     default: "8192",
-    description: "bytes in a page",
+    about: "bytes in a page",
 };
 
 pub(in super::super) const CLIENTS: GeneratorParameter = GeneratorParameter {
     name: "clients",
-    kind: ArgumentKind::Integer { min: 1, max: 1000 },
+    kind: whole(1, 1000),
     default: "20",
-    description: "sessions, whose statements take turns at random, without think time",
+    about: "sessions, whose statements take turns at random, without think time",
 };
 
 pub(in super::super) const WARMUP: GeneratorParameter = GeneratorParameter {
     name: "warmup",
-    kind: ArgumentKind::Integer {
-        min: 0,
-        max: 100_000_000,
-    },
+    kind: whole(0, 100_000_000),
     default: "0",
-    description: "transactions on the fresh database before the first reference",
+    about: "transactions on the fresh database before the first reference",
 };
 
 pub(in super::super) const HINT_BITS: GeneratorParameter = GeneratorParameter {
     name: "hint-bits",
-    kind: ArgumentKind::Boolean,
+    kind: BOOLEAN,
     default: "true",
-    description: "a read that sets hint bits, prunes or kills a dead key is a write",
+    about: "a read that sets hint bits, prunes or kills a dead key is a write",
 };
 
 /// The values of these parameters.
