@@ -71,7 +71,11 @@ fn wrong_usage_is_refused_with_the_remedy() {
     };
     ebbpool.refused(&with("10", "lur"), 2, &["did you mean 'lru'?"]);
     ebbpool.refused(&with("10", "LRU"), 2, &["did you mean 'lru'?"]);
-    ebbpool.refused(&with("10", "cflru:windwo=1"), 2, &["window", "0 to 1"]);
+    ebbpool.refused(
+        &with("10", "cflru:windwo=1"),
+        2,
+        &["did you mean 'window'?", "it takes window, cluster, keys"],
+    );
     ebbpool.refused(&with("10", "cflru:window=2"), 2, &["0 to 1"]);
     ebbpool.refused(&with("10", "lru:cluster=auto"), 2, &["cluster=64"]);
     ebbpool.refused(&with("0", "lru"), 2, &["from 1 up"]);
