@@ -374,6 +374,13 @@ mod tests {
     }
 
     #[test]
+    fn the_name_of_a_trace_in_parentheses_keeps_its_spaces() {
+        assert_eq!(inside_parentheses("( a.txt )"), Some(" a.txt "));
+        assert_eq!(inside_parentheses("((a))"), Some("(a)"));
+        assert_eq!(inside_parentheses("(a"), None);
+    }
+
+    #[test]
     fn canonical_spellings() {
         let reading = ReadOptions::default();
         let canonical = |text: &str| {

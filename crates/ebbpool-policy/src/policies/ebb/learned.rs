@@ -145,10 +145,10 @@ impl WaitStatistics {
     }
 
     /// The values of pages as learned so far.
-    #[inline]
     ///
     /// Of equal values the page referenced last has the higher rank; `since` is a time at most 2^31 references before or after
     /// any last reference.
+    #[inline]
     pub(super) fn values(&self, now: u64, since: u64, asymmetry: f32) -> PageValues<'_> {
         PageValues {
             ranks_from: (since as u32).wrapping_sub(1 << 31),
