@@ -26,7 +26,8 @@ impl GhostList {
         let mut order = Lists::new(capacity);
         (0..capacity).for_each(|slot| order.push_mru(FREE, slot));
         GhostList {
-            index: HashTable::with_capacity(capacity as usize),
+            // A table at most half full makes room where pages were removed in place of growing, whatever its hasher's seed.
+            index: HashTable::with_capacity(2 * capacity as usize),
             hasher: DefaultHashBuilder::default(),
             pages: vec![0; capacity as usize],
             order,
@@ -94,5 +95,17 @@ mod tests {
         assert!(ghosts.take(9) && ghosts.take(10) && !ghosts.take(10));
         ghosts.put(1, 0);
         assert!(!ghosts.take(1));
+    }
+
+    #[test]
+    fn the_index_does_not_grow() {
+        for capacity in [1, 7, 56, 64, 100] {
+            for _ in 0..100 {
+                let mut ghosts = GhostList::new(capacity);
+                let size = ghosts.index.allocation_size();
+                (0..2_000).for_each(|page| ghosts.put(page, capacity));
+                assert_eq!(ghosts.index.allocation_size(), size, "{capacity} pages");
+            }
+        }
     }
 }

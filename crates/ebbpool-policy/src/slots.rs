@@ -7,7 +7,8 @@ use hashbrown::{DefaultHashBuilder, HashTable};
 
 /// Values found by number, each in a slot: a small number that identifies it until it is removed.
 ///
-/// The number of slots is the highest number of values that there ever were at once.
+/// The number of slots is the highest number of values that there ever were at once. The table has room for twice as many,
+/// so that it makes room where values were removed in place of growing, whatever its hasher's seed.
 pub(crate) struct Slots<T> {
     by_number: HashTable<u32>,
     hasher: DefaultHashBuilder,
@@ -49,17 +50,26 @@ impl<T> Slots<T> {
             }
             None => {
                 let slots = self.slots.len() + 1;
-                make_room(&mut self.slots, slots);
+                if make_room(&mut self.slots, slots) {
+                    self.grow_table();
+                }
                 self.slots.push(entry);
                 // Makes room now, so that freeing a slot allocates nothing.
                 make_room(&mut self.free, slots);
                 slots as u32 - 1
             }
         };
-        let (slots, hasher) = (&self.slots, &self.hasher);
-        let hash_of = |&slot: &u32| hasher.hash_one(slots[slot as usize].number);
-        self.by_number.insert_unique(hash_of(&slot), slot, hash_of);
+        index(&mut self.by_number, &self.hasher, &self.slots, slot);
         slot
+    }
+
+    /// A table with room for twice the slots that there is memory for.
+    fn grow_table(&mut self) {
+        let mut larger = HashTable::with_capacity(2 * self.slots.capacity());
+        for slot in self.by_number.drain() {
+            index(&mut larger, &self.hasher, &self.slots, slot);
+        }
+        self.by_number = larger;
     }
 
     /// Frees `slot`, which has a value.
@@ -77,13 +87,21 @@ impl<T> Slots<T> {
     }
 }
 
-/// Makes room for `len` entries in all, and for a quarter more if the memory was too small; a
-/// vector left to itself would double it.
+/// Stores that the value in `slot` has its number.
+fn index<T>(table: &mut HashTable<u32>, hasher: &DefaultHashBuilder, slots: &[Slot<T>], slot: u32) {
+    let hash_of = |&slot: &u32| hasher.hash_one(slots[slot as usize].number);
+    table.insert_unique(hash_of(&slot), slot, hash_of);
+}
+
+/// Makes room for `len` entries in all, and for a quarter more if the memory was too small, which it returns; a vector left
+/// to itself would double it.
 #[inline]
-pub(crate) fn make_room<T>(entries: &mut Vec<T>, len: usize) {
-    if len > entries.capacity() {
+pub(crate) fn make_room<T>(entries: &mut Vec<T>, len: usize) -> bool {
+    let grows = len > entries.capacity();
+    if grows {
         entries.reserve_exact(len + len / 4 - entries.len());
     }
+    grows
 }
 
 impl<T> Index<u32> for Slots<T> {
@@ -117,5 +135,23 @@ mod tests {
         assert_eq!(slots.insert(9, 'c'), 0);
         assert_eq!((slots[0], slots[1], slots.len()), ('c', 'b', 2));
         assert_eq!(slots.find(u64::MAX), Some(1));
+    }
+
+    #[test]
+    fn the_table_does_not_grow_while_values_come_and_go() {
+        for most in [1, 5, 40, 100] {
+            for numbers in 0..200_u64 {
+                let mut slots = Slots::new();
+                let mut there: Vec<u32> =
+                    (0..most).map(|number| slots.insert(number, ())).collect();
+                let size = slots.by_number.allocation_size();
+                for (number, round) in (most..most + 2_000).zip((0..most as usize).cycle()) {
+                    slots.remove(there[round]);
+                    there[round] = slots.insert(number * (numbers + 1), ());
+                }
+                assert_eq!(slots.by_number.allocation_size(), size, "{most} values");
+                assert_eq!(slots.len() as u64, most);
+            }
+        }
     }
 }
