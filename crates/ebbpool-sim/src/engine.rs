@@ -7,7 +7,7 @@ use prefetch_index::prefetch_index;
 use serde::{Deserialize, Serialize};
 
 use ebbpool_policy::{
-    Access, BackgroundWrite, BackgroundWriter, Capabilities, Costs, Driver, Frame, Ghost,
+    Access, BackgroundWrite, BackgroundWriter, Capabilities, Costs, Driver, Frame, Gauges, Ghost,
     MOST_GHOSTS, MissScratch, NextUse, PageClass, PageProbabilities, Policy, RecordedRequest,
 };
 use ebbpool_trace::OptionalColumns;
@@ -81,7 +81,7 @@ pub(crate) struct Chunk<'a> {
     pub(crate) references: &'a [u32],
     /// The position of the first of them.
     pub(crate) start: usize,
-    /// The future after each reference of the trace, or `None` if no policy needs it.
+    /// The future after each reference of the trace, or `None` if no policy needs it. Policies that do not ask for it do not learn it.
     pub(crate) future: Option<&'a Future>,
     /// The page of each dense number.
     pub(crate) pages: &'a [u64],
@@ -148,6 +148,12 @@ impl PageEntry {
 pub(crate) struct Engine<P, O> {
     policy: P,
     observer: O,
+    run: Run,
+}
+
+/// What every run has, whatever its policy: page table, frames and counts. Code that needs nothing else stands here, so that it
+/// is compiled once and not for each policy.
+struct Run {
     setup: RunParameters,
     /// By dense page number.
     table: Vec<PageEntry>,
@@ -183,20 +189,19 @@ pub(crate) trait RunningEngine: Send {
     fn finish(&mut self, pages: &[u64]) -> Counts;
 }
 
-impl<P: Policy, O: Observer> Engine<P, O> {
-    pub(crate) fn new(mut policy: P, observer: O, setup: RunParameters) -> Self {
-        if policy.capabilities().contains(Capabilities::COSTS) {
-            policy.costs(Costs::asymmetric(setup.asymmetry));
-        }
-        if let Some(prices) = &setup.prices {
-            policy.prices(Arc::clone(prices));
-        }
-        if let Some(probabilities) = &setup.probabilities {
-            policy.probabilities(Arc::clone(probabilities));
-        }
-        let mut engine = Engine {
-            policy,
-            observer,
+/// A block that is written whole, in ascending order of pages.
+struct WholeBlock {
+    /// The pages that must be read first.
+    missing: Vec<u64>,
+    pages: Vec<u64>,
+}
+
+// What an engine calls seldom is not inlined into the engine of each policy.
+impl Run {
+    /// Before the first reference.
+    #[inline(never)]
+    fn new(setup: RunParameters) -> Self {
+        Run {
             table: Vec::new(),
             occupants: Vec::with_capacity(setup.frames as usize),
             companions: MissScratch::default(),
@@ -211,210 +216,27 @@ impl<P: Policy, O: Observer> Engine<P, O> {
             last_cluster: None,
             counts: Counts::default(),
             setup,
-        };
-        if engine.asks(Capabilities::ERASE_COUNTS) {
-            engine.observer.note_moves();
-        }
-        if engine.setup.warmup == 0 {
-            engine.observer.counting();
-        }
-        engine
-    }
-
-    /// True if the policy has a capability, which the compiler knows of most.
-    #[inline]
-    fn asks(&self, capability: Capabilities) -> bool {
-        self.policy.capabilities().contains(capability)
-    }
-
-    #[inline]
-    fn serve(&mut self, reference: u32, next: Option<NextUse>, chunk: &Chunk) {
-        let id = reference >> 1;
-        let access = Access::from_write(reference & 1 == 1);
-        if let Some(next) = next {
-            self.policy.next_use(next);
-        }
-        if O::LISTENS
-            && let Some(costs) = self.observer.costs(self.served)
-        {
-            self.setup.asymmetry = costs.asymmetry();
-            if self.asks(Capabilities::COSTS) {
-                self.policy.costs(costs);
-            }
-        }
-        let entry = self.table[id as usize];
-        if let Some(frame) = entry.frame() {
-            self.policy.hit(frame, access);
-            // A branch on whether it is a write would be mispredicted often, so there is none.
-            let write = reference & 1;
-            let occupant = &mut self.occupants[frame as usize];
-            if O::LISTENS {
-                self.clean_hits += u64::from(!*occupant & 1);
-            }
-            self.dirty += u64::from(write & !*occupant);
-            *occupant |= write;
-        } else {
-            if self.asks(Capabilities::CLASSES)
-                && let Some(&class) = chunk.classes.get(id as usize)
-            {
-                self.policy.class(class);
-            }
-            self.miss(reference, entry.ghost(), access, chunk.pages);
-        }
-        if O::LISTENS {
-            self.served += 1;
-            if self.served.is_multiple_of(SAMPLE_EVERY) {
-                self.sample();
-            }
         }
     }
 
-    #[inline]
-    fn miss(&mut self, reference: u32, ghost: Option<Ghost>, access: Access, pages: &[u64]) {
-        let page = pages[(reference >> 1) as usize];
-        self.counts.misses += 1;
-        let mut driver = MissDriver {
-            engine: self,
-            reference,
-            pages,
-        };
-        let frame = ebbpool_policy::miss(&mut driver, page, ghost, access);
-        if self.asks(Capabilities::ERASE_COUNTS)
-            && let Some(frame) = frame
-        {
-            self.frame_of.insert(page, frame);
-            self.policy
-                .erase_count(frame, self.observer.erases_of(page));
-        }
-    }
-
-    /// Reports the erase counts of the resident pages that the device has moved to the policy.
-    fn report_moved(&mut self) {
-        self.observer.take_moved(&mut self.moved);
-        for page in self.moved.drain(..) {
-            if let Some(&frame) = self.frame_of.get(&page) {
-                self.policy
-                    .erase_count(frame, self.observer.erases_of(page));
-            }
-        }
-    }
-
-    /// Writes the whole block of `victim` in order of page number, if any evicted page is dirty,
-    /// and reads its missing pages first.
-    #[cold]
-    fn write_whole(&mut self, block: u64, victim: Frame, evictions: &[Frame], pages: &[u64]) {
-        let all = || evictions.iter().chain([&victim]);
-        let occupant = |frame: &Frame| self.occupants[*frame as usize];
-        if !all().any(|frame| occupant(frame) & 1 == 1) {
-            return;
-        }
-        let page_of = |frame: &Frame| pages[(occupant(frame) >> 1) as usize];
-        let mut resident: Vec<u64> = all().map(page_of).collect();
-        resident.sort_unstable();
-        let first = page_of(&victim) / block * block;
-        let last = first.saturating_add(block - 1);
-        let database_pages = self.setup.pages.min(self.observer.pages());
-        let exists = |page: &u64| *page < database_pages || database_pages == u64::MAX;
-        let missing: Vec<u64> = (first..=last)
-            .take_while(exists)
-            .filter(|page| resident.binary_search(page).is_err())
-            .collect();
-        for &frame in all() {
-            self.dirty -= u64::from(self.occupants[frame as usize] & 1);
-            self.occupants[frame as usize] &= !1;
-        }
-        for &page in &missing {
-            self.counts.padding_reads += 1;
-            if O::LISTENS {
-                self.observer.read(page);
-            }
-        }
-        let mut whole = [resident, missing].concat();
-        whole.sort_unstable();
-        self.write_pages(&whole, pages);
-    }
-
-    #[inline]
-    fn evict(&mut self, frame: Frame, pages: &[u64]) {
-        let id = self.occupants[frame as usize] >> 1;
-        self.table[id as usize] = PageEntry::remembered(self.policy.remember(frame));
-        self.write_back(frame, pages);
-        if O::LISTENS {
-            self.observer.evict(pages[id as usize]);
-        }
-        self.policy.evicted(frame);
-        if self.asks(Capabilities::ERASE_COUNTS) {
-            self.frame_of.remove(&pages[id as usize]);
-        }
-    }
-
-    /// Writes the page in `frame` if it is dirty.
-    #[inline]
-    fn write_back(&mut self, frame: Frame, pages: &[u64]) {
-        let occupant = &mut self.occupants[frame as usize];
-        if *occupant & 1 == 1 {
-            *occupant &= !1;
-            let id = *occupant >> 1;
-            self.dirty -= 1;
-            self.counts.writes += 1;
-            self.written.push(id);
-            if O::LISTENS {
-                self.observer.write(pages[id as usize]);
-            }
-        }
-    }
-
-    /// Writes what the policy's background processes write before the next reference.
-    #[inline]
-    fn write_in_background(&mut self, pages: &[u64]) {
-        if self.asks(Capabilities::BACKGROUND_WRITES) {
-            self.policy.background_writes(&mut self.background);
-            if !self.background.is_empty() {
-                self.serve_background(pages);
-            }
-        }
-    }
-
-    #[cold]
-    fn serve_background(&mut self, pages: &[u64]) {
-        let mut writes = std::mem::take(&mut self.background);
-        for BackgroundWrite { frame, writer } in writes.drain(..) {
-            let before = self.counts.writes;
-            self.write_back(frame, pages);
-            let written = self.counts.writes - before;
-            match writer {
-                BackgroundWriter::Cleaner => self.counts.background_writes += written,
-                BackgroundWriter::Checkpointer => self.counts.checkpoint_writes += written,
-            }
-            self.policy.cleaned(frame);
-        }
-        self.background = writes;
-    }
-
-    /// Writes all dirty pages, in order of page number. A policy with checkpoints of its own has no others.
-    #[cold]
-    fn checkpoint(&mut self, pages: &[u64]) {
-        if self.dirty == 0 || self.asks(Capabilities::CHECKPOINTS) || self.observer.stopped() {
-            return;
-        }
-        let mut dirty = self.dirty_frames();
-        dirty.sort_unstable_by_key(|&frame| self.page_in(frame, pages));
-        for frame in dirty {
-            self.write_back(frame, pages);
-            self.counts.checkpoint_writes += 1;
-            self.policy.cleaned(frame);
-        }
-        self.count_switches(pages);
-    }
-
-    /// The frames of the dirty pages.
-    fn dirty_frames(&self) -> Vec<Frame> {
+    /// The frames of the dirty pages, in order of page number.
+    #[inline(never)]
+    fn dirty_frames(&self, pages: &[u64]) -> Vec<Frame> {
         let occupants = self.occupants.iter().zip(0..);
         let dirty = occupants.filter(|&(&occupant, frame)| {
             let entry = self.table[(occupant >> 1) as usize];
             occupant & 1 == 1 && entry.frame() == Some(frame)
         });
-        dirty.map(|(_, frame)| frame).collect()
+        let mut frames: Vec<Frame> = dirty.map(|(_, frame)| frame).collect();
+        frames.sort_unstable_by_key(|&frame| self.page_in(frame, pages));
+        frames
+    }
+
+    /// The dirty pages in ascending order.
+    #[inline(never)]
+    fn dirty_pages(&self, pages: &[u64]) -> Vec<u64> {
+        let frames = self.dirty_frames(pages).into_iter();
+        frames.map(|frame| self.page_in(frame, pages)).collect()
     }
 
     /// The page in a frame that has one.
@@ -422,19 +244,43 @@ impl<P: Policy, O: Observer> Engine<P, O> {
         pages[(self.occupants[frame as usize] >> 1) as usize]
     }
 
-    /// Writes pages that need not be resident.
-    fn write_pages(&mut self, written: &[u64], pages: &[u64]) {
-        self.count_switches(pages);
-        for &page in written {
-            self.counts.writes += 1;
-            self.count_switch(page);
-            if O::LISTENS {
-                self.observer.write(page);
-            }
+    /// The block of `victim`, whose pages in frames are clean from here on; `None` if all of them were. `exist` is the number of
+    /// pages of the database.
+    #[inline(never)]
+    fn clean_block(
+        &mut self,
+        block: u64,
+        victim: Frame,
+        others: &[Frame],
+        pages: &[u64],
+        exist: u64,
+    ) -> Option<WholeBlock> {
+        let all = || others.iter().chain([&victim]).copied();
+        let dirty = |frame: Frame| self.occupants[frame as usize] & 1;
+        let dirty: u64 = all().map(|frame| u64::from(dirty(frame))).sum();
+        if dirty == 0 {
+            return None;
         }
+        let mut resident: Vec<u64> = all().map(|frame| self.page_in(frame, pages)).collect();
+        resident.sort_unstable();
+        let first = self.page_in(victim, pages) / block * block;
+        let last = first.saturating_add(block - 1);
+        let missing: Vec<u64> = (first..=last)
+            .take_while(|&page| page < exist || exist == u64::MAX)
+            .filter(|page| resident.binary_search(page).is_err())
+            .collect();
+        self.dirty -= dirty;
+        self.counts.padding_reads += missing.len() as u64;
+        for frame in all() {
+            self.occupants[frame as usize] &= !1;
+        }
+        let mut pages = [resident.as_slice(), missing.as_slice()].concat();
+        pages.sort_unstable();
+        Some(WholeBlock { missing, pages })
     }
 
     /// Counts the cluster switches of the pages written.
+    #[inline(never)]
     fn count_switches(&mut self, pages: &[u64]) {
         let mut written = std::mem::take(&mut self.written);
         for id in written.drain(..) {
@@ -450,6 +296,263 @@ impl<P: Policy, O: Observer> Engine<P, O> {
         self.counts.cluster_switches += u64::from(switches);
     }
 
+    /// Counts writes of pages that need not be resident.
+    #[inline(never)]
+    fn count_writes(&mut self, written: &[u64], pages: &[u64]) {
+        self.count_switches(pages);
+        self.counts.writes += written.len() as u64;
+        for &page in written {
+            self.count_switch(page);
+        }
+    }
+
+    /// Prepares the page table for all pages of `pages`.
+    #[inline(never)]
+    fn make_room(&mut self, pages: &[u64]) {
+        self.table.resize(pages.len(), PageEntry::NOWHERE);
+    }
+
+    /// Forgets what was counted so far, and counts from here on.
+    #[inline(never)]
+    fn start_counting(&mut self) {
+        self.setup.warmup = 0;
+        self.written.clear();
+        self.counts = Counts {
+            dirty_before: self.dirty,
+            ..Counts::default()
+        };
+        self.clean_hits = 0;
+        self.last_cluster = None;
+    }
+
+    /// The state after that many references of the trace.
+    #[inline(never)]
+    fn state_after(&self, references: u64, gauges: Gauges) -> Sample {
+        let resident = (self.occupants.len() - self.free.len()) as u64;
+        Sample {
+            references,
+            reads: self.counts.misses,
+            writes: self.counts.writes,
+            clean: resident - self.dirty,
+            dirty: self.dirty,
+            clean_hits: self.clean_hits,
+            bill: None,
+            asymmetry: self.setup.asymmetry,
+            gauges,
+        }
+    }
+}
+
+impl<P: Policy, O: Observer> Engine<P, O> {
+    pub(crate) fn new(mut policy: P, observer: O, setup: RunParameters) -> Self {
+        if policy.capabilities().contains(Capabilities::COSTS) {
+            policy.costs(Costs::asymmetric(setup.asymmetry));
+        }
+        if let Some(prices) = &setup.prices {
+            policy.prices(Arc::clone(prices));
+        }
+        if let Some(probabilities) = &setup.probabilities {
+            policy.probabilities(Arc::clone(probabilities));
+        }
+        let mut engine = Engine {
+            policy,
+            observer,
+            run: Run::new(setup),
+        };
+        if engine.asks(Capabilities::ERASE_COUNTS) {
+            engine.observer.note_moves();
+        }
+        if engine.run.setup.warmup == 0 {
+            engine.observer.counting();
+        }
+        engine
+    }
+
+    /// True if the policy has a capability, which the compiler knows of most.
+    #[inline]
+    fn asks(&self, capability: Capabilities) -> bool {
+        self.policy.capabilities().contains(capability)
+    }
+
+    /// True if the policy learns of the next use of each page.
+    #[inline]
+    fn foresees(&self) -> bool {
+        self.policy.capabilities().intersects(
+            Capabilities::NEXT_USES
+                .union(Capabilities::NEXT_WRITES)
+                .union(Capabilities::PRICES),
+        )
+    }
+
+    #[inline]
+    fn serve(&mut self, reference: u32, next: Option<NextUse>, chunk: &Chunk) {
+        let id = reference >> 1;
+        let access = Access::from_write(reference & 1 == 1);
+        if let Some(next) = next {
+            self.policy.next_use(next);
+        }
+        if O::LISTENS
+            && let Some(costs) = self.observer.costs(self.run.served)
+        {
+            self.run.setup.asymmetry = costs.asymmetry();
+            if self.asks(Capabilities::COSTS) {
+                self.policy.costs(costs);
+            }
+        }
+        let entry = self.run.table[id as usize];
+        if let Some(frame) = entry.frame() {
+            self.policy.hit(frame, access);
+            // A branch on whether it is a write would be mispredicted often, so there is none.
+            let write = reference & 1;
+            let occupant = &mut self.run.occupants[frame as usize];
+            if O::LISTENS {
+                self.run.clean_hits += u64::from(!*occupant & 1);
+            }
+            self.run.dirty += u64::from(write & !*occupant);
+            *occupant |= write;
+        } else {
+            if self.asks(Capabilities::CLASSES)
+                && let Some(&class) = chunk.classes.get(id as usize)
+            {
+                self.policy.class(class);
+            }
+            self.miss(reference, entry.ghost(), access, chunk.pages);
+        }
+        if O::LISTENS {
+            self.run.served += 1;
+            if self.run.served.is_multiple_of(SAMPLE_EVERY) {
+                self.sample();
+            }
+        }
+    }
+
+    #[inline]
+    fn miss(&mut self, reference: u32, ghost: Option<Ghost>, access: Access, pages: &[u64]) {
+        let page = pages[(reference >> 1) as usize];
+        self.run.counts.misses += 1;
+        let mut driver = MissDriver {
+            engine: self,
+            reference,
+            pages,
+        };
+        let frame = ebbpool_policy::miss(&mut driver, page, ghost, access);
+        if self.asks(Capabilities::ERASE_COUNTS)
+            && let Some(frame) = frame
+        {
+            self.run.frame_of.insert(page, frame);
+            self.policy
+                .erase_count(frame, self.observer.erases_of(page));
+        }
+    }
+
+    /// Reports the erase counts of the resident pages that the device has moved to the policy.
+    fn report_moved(&mut self) {
+        self.observer.take_moved(&mut self.run.moved);
+        for page in self.run.moved.drain(..) {
+            if let Some(&frame) = self.run.frame_of.get(&page) {
+                self.policy
+                    .erase_count(frame, self.observer.erases_of(page));
+            }
+        }
+    }
+
+    /// Writes the whole block of `victim` in order of page number, if any evicted page is dirty,
+    /// and reads its missing pages first.
+    #[cold]
+    fn write_whole(&mut self, block: u64, victim: Frame, evictions: &[Frame], pages: &[u64]) {
+        let exist = self.run.setup.pages.min(self.observer.pages());
+        let Some(whole) = self.run.clean_block(block, victim, evictions, pages, exist) else {
+            return;
+        };
+        if O::LISTENS {
+            for &page in &whole.missing {
+                self.observer.read(page);
+            }
+        }
+        self.write_pages(&whole.pages, pages);
+    }
+
+    #[inline]
+    fn evict(&mut self, frame: Frame, pages: &[u64]) {
+        let id = self.run.occupants[frame as usize] >> 1;
+        self.run.table[id as usize] = PageEntry::remembered(self.policy.remember(frame));
+        self.write_back(frame, pages);
+        if O::LISTENS {
+            self.observer.evict(pages[id as usize]);
+        }
+        self.policy.evicted(frame);
+        if self.asks(Capabilities::ERASE_COUNTS) {
+            self.run.frame_of.remove(&pages[id as usize]);
+        }
+    }
+
+    /// Writes the page in `frame` if it is dirty.
+    #[inline]
+    fn write_back(&mut self, frame: Frame, pages: &[u64]) {
+        let occupant = &mut self.run.occupants[frame as usize];
+        if *occupant & 1 == 1 {
+            *occupant &= !1;
+            let id = *occupant >> 1;
+            self.run.dirty -= 1;
+            self.run.counts.writes += 1;
+            self.run.written.push(id);
+            if O::LISTENS {
+                self.observer.write(pages[id as usize]);
+            }
+        }
+    }
+
+    /// Writes what the policy's background processes write before the next reference.
+    #[inline]
+    fn write_in_background(&mut self, pages: &[u64]) {
+        if self.asks(Capabilities::BACKGROUND_WRITES) {
+            self.policy.background_writes(&mut self.run.background);
+            if !self.run.background.is_empty() {
+                self.serve_background(pages);
+            }
+        }
+    }
+
+    #[cold]
+    fn serve_background(&mut self, pages: &[u64]) {
+        let mut writes = std::mem::take(&mut self.run.background);
+        for BackgroundWrite { frame, writer } in writes.drain(..) {
+            let before = self.run.counts.writes;
+            self.write_back(frame, pages);
+            let written = self.run.counts.writes - before;
+            match writer {
+                BackgroundWriter::Cleaner => self.run.counts.background_writes += written,
+                BackgroundWriter::Checkpointer => self.run.counts.checkpoint_writes += written,
+            }
+            self.policy.cleaned(frame);
+        }
+        self.run.background = writes;
+    }
+
+    /// Writes all dirty pages, in order of page number. A policy with checkpoints of its own has no others.
+    #[cold]
+    fn checkpoint(&mut self, pages: &[u64]) {
+        if self.run.dirty == 0 || self.asks(Capabilities::CHECKPOINTS) || self.observer.stopped() {
+            return;
+        }
+        for frame in self.run.dirty_frames(pages) {
+            self.write_back(frame, pages);
+            self.run.counts.checkpoint_writes += 1;
+            self.policy.cleaned(frame);
+        }
+        self.run.count_switches(pages);
+    }
+
+    /// Writes pages that need not be resident.
+    fn write_pages(&mut self, written: &[u64], pages: &[u64]) {
+        self.run.count_writes(written, pages);
+        if O::LISTENS {
+            for &page in written {
+                self.observer.write(page);
+            }
+        }
+    }
+
     /// Prefetches what the next references will read, all at the same time instead of one after the
     /// other.
     #[inline]
@@ -461,7 +564,7 @@ impl<P: Policy, O: Observer> Engine<P, O> {
         let (mut hit, mut missed) = (0, 0);
         for reference in references {
             let id = reference >> 1;
-            let entry = self.table[id as usize];
+            let entry = self.run.table[id as usize];
             hits[hit] = entry.0;
             misses[missed] = id;
             let resident = usize::from(entry.frame().is_some());
@@ -469,42 +572,31 @@ impl<P: Policy, O: Observer> Engine<P, O> {
             missed += 1 - resident;
         }
         for &frame in &hits[..hit] {
-            prefetch_index(&self.occupants, frame as usize);
+            prefetch_index(&self.run.occupants, frame as usize);
             self.policy.prefetch(frame);
         }
         for &id in &misses[..missed] {
             if P::LOOKS_AT_PAGES || O::LISTENS {
                 prefetch_index(pages, id as usize);
             }
-            if let Some(ghost) = self.table[id as usize].ghost() {
+            if let Some(ghost) = self.run.table[id as usize].ghost() {
                 self.policy.prefetch_ghost(ghost);
             }
         }
     }
 
     fn sample(&mut self) {
-        let sample = self.state_after(self.served);
+        let gauges = self.policy.gauges();
+        let sample = self.run.state_after(self.run.served, gauges);
         self.observer.sample(&sample);
     }
 
-    /// The state after that many references of the trace.
-    fn state_after(&self, references: u64) -> Sample {
-        let resident = (self.occupants.len() - self.free.len()) as u64;
-        Sample {
-            references,
-            reads: self.counts.misses,
-            writes: self.counts.writes,
-            clean: resident - self.dirty,
-            dirty: self.dirty,
-            clean_hits: self.clean_hits,
-            bill: None,
-            asymmetry: self.setup.asymmetry,
-            gauges: self.policy.gauges(),
-        }
-    }
-
-    fn serve_all<const AHEAD: bool>(&mut self, chunk: &Chunk, range: std::ops::Range<usize>) {
-        self.counts.references += range.len() as u64;
+    fn serve_range(&mut self, chunk: &Chunk, range: std::ops::Range<usize>) {
+        self.run.counts.references += range.len() as u64;
+        let future = match self.foresees() {
+            true => chunk.future,
+            false => None,
+        };
         let requests = match self.asks(Capabilities::REQUESTS) {
             true => chunk.requests,
             false => &[],
@@ -512,35 +604,24 @@ impl<P: Policy, O: Observer> Engine<P, O> {
         for start in range.clone().step_by(LOOKAHEAD) {
             let end = (start + LOOKAHEAD).min(range.end);
             for reference in chunk.references[end..].iter().take(LOOKAHEAD) {
-                prefetch_index(&self.table, (reference >> 1) as usize);
+                prefetch_index(&self.run.table, (reference >> 1) as usize);
             }
             self.prefetch(&chunk.references[start..end], chunk.pages);
             for at in start..end {
                 if O::LISTENS && self.observer.stopped() {
-                    self.counts.references -= (range.end - at) as u64;
+                    self.run.counts.references -= (range.end - at) as u64;
                     return;
                 }
-                let next = match chunk.future {
-                    Some(future) if AHEAD => Some(future.at(chunk.start + at, self.setup.at_end)),
-                    _ => None,
-                };
+                let next = future.map(|it| it.at(chunk.start + at, self.run.setup.at_end));
                 if let Some(&request) = requests.get(at) {
                     self.policy.request(request);
                 }
                 self.write_in_background(chunk.pages);
                 self.serve(chunk.references[at], next, chunk);
             }
-            if self.written.len() >= WRITES_TOGETHER {
-                self.count_switches(chunk.pages);
+            if self.run.written.len() >= WRITES_TOGETHER {
+                self.run.count_switches(chunk.pages);
             }
-        }
-    }
-
-    fn serve_range(&mut self, chunk: &Chunk, range: std::ops::Range<usize>) {
-        if chunk.future.is_none() {
-            self.serve_all::<false>(chunk, range);
-        } else {
-            self.serve_all::<true>(chunk, range);
         }
     }
 }
@@ -564,17 +645,17 @@ impl<P: Policy, O: Observer> Driver for MissDriver<'_, P, O> {
 
     #[inline]
     fn companions(&mut self) -> &mut MissScratch {
-        &mut self.engine.companions
+        &mut self.engine.run.companions
     }
 
     #[inline]
     fn empty_frame(&mut self) -> Option<Frame> {
-        let occupants = &mut self.engine.occupants;
-        if occupants.len() < self.engine.setup.frames as usize {
+        let occupants = &mut self.engine.run.occupants;
+        if occupants.len() < self.engine.run.setup.frames as usize {
             occupants.push(self.reference);
             return Some(occupants.len() as u32 - 1);
         }
-        self.engine.free.pop()
+        self.engine.run.free.pop()
     }
 
     #[inline]
@@ -587,7 +668,7 @@ impl<P: Policy, O: Observer> Driver for MissDriver<'_, P, O> {
 
     #[inline]
     fn most_together(&self) -> usize {
-        self.engine.setup.frames as usize
+        self.engine.run.setup.frames as usize
     }
 
     #[inline]
@@ -611,7 +692,7 @@ impl<P: Policy, O: Observer> Driver for MissDriver<'_, P, O> {
 
     #[inline]
     fn free(&mut self, frame: Frame) {
-        self.engine.free.push(frame);
+        self.engine.run.free.push(frame);
     }
 
     #[inline]
@@ -620,9 +701,9 @@ impl<P: Policy, O: Observer> Driver for MissDriver<'_, P, O> {
         if O::LISTENS {
             engine.observer.read(page);
         }
-        engine.occupants[frame as usize] = self.reference;
-        engine.dirty += u64::from(self.reference & 1);
-        engine.table[(self.reference >> 1) as usize] = PageEntry::resident(frame);
+        engine.run.occupants[frame as usize] = self.reference;
+        engine.run.dirty += u64::from(self.reference & 1);
+        engine.run.table[(self.reference >> 1) as usize] = PageEntry::resident(frame);
         engine.policy.admit(frame, page, access);
     }
 
@@ -632,23 +713,9 @@ impl<P: Policy, O: Observer> Driver for MissDriver<'_, P, O> {
 }
 
 impl<P: Policy, O: Observer> Engine<P, O> {
-    /// The dirty pages in ascending order.
-    fn dirty_pages(&self, pages: &[u64]) -> Vec<u64> {
-        let occupants = self.occupants.iter().zip(0..);
-        let dirty = occupants.filter(|&(&occupant, frame)| {
-            let entry = self.table[(occupant >> 1) as usize];
-            occupant & 1 == 1 && entry.frame() == Some(frame)
-        });
-        let mut dirty: Vec<u64> = dirty
-            .map(|(&occupant, _)| pages[(occupant >> 1) as usize])
-            .collect();
-        dirty.sort_unstable();
-        dirty
-    }
-
     /// Serves a chunk up to its next checkpoint, to `line`'s next moments and to the end of the warm-up, in their order.
     fn serve_chunk(&mut self, chunk: &Chunk, mut line: Option<&mut TimeLine>) {
-        self.table.resize(chunk.pages.len(), PageEntry::NOWHERE);
+        self.run.make_room(chunk.pages);
         let length = chunk.references.len();
         let mut checkpoints = chunk.checkpoints.iter().peekable();
         let mut at = 0;
@@ -668,7 +735,7 @@ impl<P: Policy, O: Observer> Engine<P, O> {
                 Some(_) => SAMPLE_EVERY - served % SAMPLE_EVERY,
                 None => u64::MAX,
             };
-            let to_counting = match self.setup.warmup {
+            let to_counting = match self.run.setup.warmup {
                 0 => u64::MAX,
                 warmup => warmup,
             };
@@ -680,7 +747,8 @@ impl<P: Policy, O: Observer> Engine<P, O> {
             if let Some(line) = &mut line
                 && count == to_moment
             {
-                line.sample(&self.state_after(served + count));
+                let gauges = self.policy.gauges();
+                line.sample(&self.run.state_after(served + count, gauges));
             }
             if count == to_counting {
                 self.start_counting(chunk.pages);
@@ -688,7 +756,7 @@ impl<P: Policy, O: Observer> Engine<P, O> {
                     line.counting();
                 }
             } else if to_counting < u64::MAX {
-                self.setup.warmup -= count;
+                self.run.setup.warmup -= count;
             }
             at = end;
         }
@@ -712,35 +780,28 @@ impl<P: Policy, O: Observer> RunningEngine for Engine<P, O> {
     }
 
     fn start_counting(&mut self, pages: &[u64]) {
-        self.setup.warmup = 0;
-        self.written.clear();
-        self.counts = Counts {
-            dirty_before: self.dirty,
-            ..Counts::default()
-        };
-        self.clean_hits = 0;
-        self.last_cluster = None;
+        self.run.start_counting();
         self.observer.counting();
         if O::LISTENS {
-            for page in self.dirty_pages(pages) {
+            for page in self.run.dirty_pages(pages) {
                 self.observer.dirty_before(page);
             }
         }
     }
 
     fn finish(&mut self, pages: &[u64]) -> Counts {
-        self.count_switches(pages);
-        match self.setup.at_end {
-            _ if self.observer.stopped() => self.counts.dirty_left = self.dirty,
-            AtEnd::Free => self.counts.dirty_left = self.dirty,
+        self.run.count_switches(pages);
+        match self.run.setup.at_end {
+            _ if self.observer.stopped() => self.run.counts.dirty_left = self.run.dirty,
+            AtEnd::Free => self.run.counts.dirty_left = self.run.dirty,
             AtEnd::Flush => {
                 self.observer.ending();
-                let dirty = self.dirty_pages(pages);
+                let dirty = self.run.dirty_pages(pages);
                 self.write_pages(&dirty, pages);
-                self.counts.end_writes = dirty.len() as u64;
-                self.counts.writes -= self.counts.dirty_before;
+                self.run.counts.end_writes = dirty.len() as u64;
+                self.run.counts.writes -= self.run.counts.dirty_before;
             }
         }
-        self.counts
+        self.run.counts
     }
 }

@@ -597,26 +597,17 @@ fn run_engines<'o>(
     let mut engines = engines(setups?)?;
     let mut pages = DistinctPages::new(columns_of(&engines));
     let facts = for_each_chunk(source, options, &scan, progress, &mut pages, |chunk| {
-        let blind = Chunk {
-            future: None,
-            ..*chunk
-        };
-        let advance = |(engine, cell): (&mut Box<dyn RunningEngine + 'o>, &SimCell)| {
+        let advance = |engine: &mut Box<dyn RunningEngine + 'o>| {
             // Many cells take seconds for a chunk; the results of a stopped pass are not used.
-            if progress.stopped() {
-                return;
+            if !progress.stopped() {
+                engine.advance(chunk);
             }
-            engine.advance(if cell.policy.online() { &blind } else { chunk });
         };
         if engines.len() == 1 {
-            engines.iter_mut().zip(cells).for_each(advance);
+            engines.iter_mut().for_each(advance);
         } else {
             workers.install(|| {
-                engines
-                    .par_iter_mut()
-                    .with_max_len(1)
-                    .zip(cells)
-                    .for_each(advance);
+                engines.par_iter_mut().with_max_len(1).for_each(advance);
             });
         }
         check()

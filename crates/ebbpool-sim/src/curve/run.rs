@@ -134,7 +134,6 @@ impl Wave {
             Ok(PartRun {
                 job,
                 from,
-                ahead: !cell.policy.online(),
                 engine: cell.engine(setup, None)?,
             })
         };
@@ -283,14 +282,13 @@ type LruStacks = HashMap<PartIndex, LruStack>;
 struct PartRun {
     job: usize,
     from: PartIndex,
-    ahead: bool,
     engine: Box<dyn RunningEngine>,
 }
 
 impl PartRun {
     fn advance(&mut self, chunk: &Chunk, scan: &TraceScan) {
         self.engine.advance(&Chunk {
-            future: scan.future.as_ref().filter(|_| self.ahead),
+            future: scan.future.as_ref(),
             ..*chunk
         });
     }
