@@ -67,7 +67,7 @@ pub use policy_selection::{BASELINE, PolicySelection, RECOMMENDED};
 pub use pricing::{BillUnit, DeviceFeatures, Pricing, PricingRequest};
 pub use result_store::{ResultDirectory, ResultStorage, SharedStore, TraceResults, build_identity};
 pub use run::{CLUSTER_SIZE, CountingRules, RunOutcome, RunRecording, RunRequest};
-pub use run_result::{DetailedResult, FlashFigures, RunResult, TraceSummary};
+pub use run_result::{DetailedResult, FlashFigures, RunResult};
 
 // What requests and answers have of other crates.
 pub use ebbpool_cost::{Asymmetry, ByteSize, BytesPerDay, NotAnAsymmetry};
@@ -80,7 +80,7 @@ pub use ebbpool_device::{DeviceFailed, ProfileError};
 pub use ebbpool_policy::{PolicySpec, SpecError};
 pub use ebbpool_sim::{
     AtEnd, BufferSize, Counts, DeviceAtStart, DeviceOutcome, Estimate, LruCurve, NotAWarmup,
-    SimError, SimPolicy, SmallestMemory, SweepRow, TraceFacts, Traffic, Warmup,
+    Observer, Sample, SimError, SimPolicy, SmallestMemory, SweepRow, TraceFacts, Traffic, Warmup,
 };
 pub use ebbpool_trace::output::OutputFile;
 pub use ebbpool_trace::stats::TraceStatistics;

@@ -401,7 +401,7 @@ fn the_recommendation_costs_at_most_as_much_as_now() {
             let lab = Lab::new(Settings::default(), &Silent);
             for load in [&advice.now, &advice.then] {
                 let size = MemorySize::frames(load.frames);
-                let run = RunRequest::new(load.policy.as_str(), size, r(ratio));
+                let run = RunRequest::new(load.policy.parse().expect("a policy"), size, r(ratio));
                 let run = lab.run(&source(trace), &run).expect("a run").result;
                 assert_eq!((run.reads, run.writes), (load.reads, load.writes));
             }
@@ -902,7 +902,7 @@ fn every_candidate_has_the_checkpoints_of_the_present_system() {
     let schedule: CheckpointSchedule = "3000".parse().expect("a schedule");
     for load in [&with.now, &with.then, &with.same_memory] {
         let mut request = RunRequest::new(
-            load.policy.clone(),
+            load.policy.parse().expect("a policy"),
             MemorySize::frames(load.frames),
             PricingRequest::new(None, Some("sd-a1")).expect("a device"),
         );
