@@ -1,6 +1,7 @@
 //! Arguments that several commands take.
 
 use std::num::NonZeroU64;
+use std::str::FromStr;
 
 use clap::{Args, ValueEnum};
 use ebbpool_cost::{ByteSize, NotAByteSize, spec};
@@ -12,6 +13,24 @@ use ebbpool_sim::{AtEnd, Warmup};
 use ebbpool_trace::{Columns, Format, ReadOptions, Source};
 
 use crate::failure::Failure;
+
+/// A value with its spelling, for commands that repeat it.
+#[derive(Clone, Debug)]
+pub(crate) struct Spelled<T> {
+    pub(crate) value: T,
+    pub(crate) text: String,
+}
+
+impl<T: FromStr> FromStr for Spelled<T> {
+    type Err = T::Err;
+
+    fn from_str(text: &str) -> Result<Self, T::Err> {
+        Ok(Spelled {
+            value: text.parse()?,
+            text: text.trim().into(),
+        })
+    }
+}
 
 #[derive(Args)]
 pub(crate) struct AtEndArgs {
@@ -97,7 +116,7 @@ impl CountingArgs {
 const READING: &str = "Reading traces (docs/traces.md)";
 
 /// Options for reading traces, the same for every command that reads one.
-#[derive(Args)]
+#[derive(Args, Default)]
 pub(crate) struct ReadArgs {
     /// Format of the trace, where its name and contents do not show it: native, text, u32, csv, spc, msr, vscsi,
     /// oracleGeneral, lcs, fio, blkparse, lirs, arc or rocksdb

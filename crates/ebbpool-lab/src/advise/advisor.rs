@@ -97,8 +97,11 @@ impl<'a> Advisor<'a> {
             true => ServerKind::Other,
             false => server_of(name, source),
         });
-        let now = request.now.as_deref().unwrap_or(server.policy());
-        let now: PolicySpec = now.parse().map_err(RequestError::from)?;
+        let now = request
+            .now
+            .clone()
+            .map_or_else(|| server.policy().parse(), Ok);
+        let now = now.map_err(RequestError::from)?;
         let (now, own) = divided(pricing.capabilities.supported(now)?);
         let schedule = request.counting.checkpoints.or(own);
         let candidates = candidates(&now, &pricing)?;
