@@ -4,7 +4,7 @@ use std::num::NonZeroU64;
 use std::str::FromStr;
 
 use clap::{Args, ValueEnum};
-use ebbpool_cost::{ByteSize, NotAByteSize, spec};
+use ebbpool_cost::{ByteSize, ByteSizeError, spec};
 use ebbpool_device::arrivals::Rate;
 use ebbpool_device::changing::AsymmetrySpec;
 use ebbpool_lab::{CheckpointSchedule, CountingRules};
@@ -203,7 +203,7 @@ impl ReadArgs {
 fn page_size(text: &str) -> Result<NonZeroU64, String> {
     let size: ByteSize = text
         .parse()
-        .map_err(|error: NotAByteSize| error.to_string())?;
+        .map_err(|error: ByteSizeError| error.to_string())?;
     NonZeroU64::new(size.bytes())
         .ok_or_else(|| "a page has at least 1 byte; give its size, such as 8k".into())
 }
@@ -212,7 +212,7 @@ fn page_size(text: &str) -> Result<NonZeroU64, String> {
 pub(crate) fn byte_count(text: &str) -> Result<usize, String> {
     let size: ByteSize = text
         .parse()
-        .map_err(|error: NotAByteSize| error.to_string())?;
+        .map_err(|error: ByteSizeError| error.to_string())?;
     usize::try_from(size.bytes())
         .map_err(|_| format!("{size} are more than this machine can address"))
 }

@@ -140,7 +140,7 @@ impl CellGroup {
     }
 
     /// The group of a single cell.
-    fn of(cell: &ExperimentCell) -> Self {
+    fn new(cell: &ExperimentCell) -> Self {
         CellGroup {
             config: cell.config.clone(),
             policies: match &cell.policy {
@@ -168,7 +168,7 @@ pub(crate) fn groups(cells: &[ExperimentCell]) -> Vec<CellGroup> {
         let key = (&cell.config, &cell.policy);
         let at = *group_of.entry(key).or_insert(of_policies.len());
         if at == of_policies.len() {
-            of_policies.push(CellGroup::of(cell));
+            of_policies.push(CellGroup::new(cell));
         } else {
             push_new(&mut of_policies[at].frames, &cell.frames);
             push_new(&mut of_policies[at].asymmetries, &cell.asymmetry);

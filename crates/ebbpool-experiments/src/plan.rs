@@ -139,7 +139,7 @@ impl CellPolicy {
         }
     }
 
-    fn of(policy: &SimPolicy) -> Self {
+    fn from_policy(policy: &SimPolicy) -> Self {
         match policy {
             SimPolicy::Registered(policy) => CellPolicy::Policy(policy.clone().into()),
             SimPolicy::Guest(guest) => CellPolicy::Guest(NamedGuest(Arc::clone(guest))),
@@ -332,9 +332,9 @@ pub(crate) fn points(
                 points.push(point(name.clone(), value.clone(), runs));
             }
             for policy in extra {
-                let runs = configured
-                    .iter()
-                    .map(|run| RunSelection::Plain(Box::new(run.cell(CellPolicy::of(policy)))));
+                let runs = configured.iter().map(|run| {
+                    RunSelection::Plain(Box::new(run.cell(CellPolicy::from_policy(policy))))
+                });
                 points.push(PlannedPoint {
                     is_guest: true,
                     ..point(policy.to_string(), None, runs.collect())

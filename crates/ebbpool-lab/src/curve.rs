@@ -28,7 +28,7 @@ use crate::pricing::DeviceFeatures;
 use crate::run::CountingRules;
 
 pub use rows::CurveRow;
-pub use target::{NotATarget, Target, TargetFigure};
+pub use target::{Target, TargetError, TargetFigure};
 
 /// The most sizes for a request without sizes; each size is half of the next.
 const MOST_SIZES: usize = 16;

@@ -95,7 +95,7 @@ impl PolicySelection {
             if item == "all" {
                 let online = registry::entries().iter().filter(|entry| entry.online());
                 let supported = online.filter(|entry| capabilities.supports(entry));
-                specs.extend(supported.map(PolicySpec::of));
+                specs.extend(supported.map(PolicySpec::from_entry));
             } else {
                 specs.push(capabilities.supported(item.parse()?)?);
             }

@@ -115,7 +115,7 @@ fn daily_writes(text: &str) -> Result<DailyWrites, String> {
     }
     let bytes: BytesPerDay = text
         .parse()
-        .map_err(|error: ebbpool_cost::NotBytesPerDay| error.to_string())?;
+        .map_err(|error: ebbpool_cost::BytesPerDayError| error.to_string())?;
     Ok(DailyWrites::Bytes(bytes))
 }
 

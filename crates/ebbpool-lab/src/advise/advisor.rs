@@ -405,7 +405,7 @@ impl<'a> Advisor<'a> {
         Ok(LoadTerms {
             rate: daily.or(self.rate),
             page_size,
-            life: LifeBasis::of(&self.pricing),
+            life: LifeBasis::for_pricing(&self.pricing),
             measured: self
                 .measured
                 .map(|measured| MeasuredTerms::new(&measured.per_day(), writes)),

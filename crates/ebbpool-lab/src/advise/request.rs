@@ -139,10 +139,8 @@ impl AdviseRequest {
         if let Some(spec) = changing {
             return Err(AdviseError::Changes(spec.clone()).into());
         }
-        if let Some(now) = &self.now {
-            if !now.online() {
-                return Err(AdviseError::NotOnline(now.to_string()).into());
-            }
+        if let Some(now) = self.now.as_ref().filter(|now| !now.online()) {
+            return Err(AdviseError::NotOnline(now.to_string()).into());
         }
         match self.clock {
             Some(AdviceClock::Duration(duration)) if duration.is_zero() => {
