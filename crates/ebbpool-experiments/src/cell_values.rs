@@ -15,11 +15,7 @@ pub(crate) fn measured(cell: &ComparedCell, pricing: &Pricing) -> MeasuredCell {
         None => Vec::new(),
     };
     let mut values = Values::new();
-    let mut put = |metric: Metric, value: Option<f64>| {
-        if let Some(value) = value.filter(|value| value.is_finite()) {
-            values.insert(metric, value);
-        }
-    };
+    let mut put = |metric, value| put(&mut values, metric, value);
     put_counts(result, &mut put);
     put_moments(&moments, row.frames as f64, &mut put);
     if let Some(device) = &row.device {
@@ -36,7 +32,15 @@ pub(crate) fn measured(cell: &ComparedCell, pricing: &Pricing) -> MeasuredCell {
     }
 }
 
-fn put_counts(result: &RunResult, put: &mut impl FnMut(Metric, Option<f64>)) {
+/// Puts a metric that is known and finite among the values.
+pub(crate) fn put(values: &mut Values, metric: Metric, value: Option<f64>) {
+    if let Some(value) = value.filter(|value| value.is_finite()) {
+        values.insert(metric, value);
+    }
+}
+
+/// What a run has counted. Times are those of a device with a profile.
+pub(crate) fn put_counts(result: &RunResult, put: &mut impl FnMut(Metric, Option<f64>)) {
     let (reads, writes) = (result.reads as f64, result.writes as f64);
     let switches = result.cluster_switches as f64;
     put(Metric::Cost, Some(result.cost));

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use ebbpool_lab::PolicySelection;
 use ebbpool_lab::replay::{ReplayFile, ReplayOutputs, ReplayRequest, ReplayResult, ReplayStorage};
 
+use super::cell_values::{put, put_counts};
 use super::format::{Experiment, Scale};
 use super::metric::{Metric, Values};
 use super::ordered::Text;
@@ -117,40 +118,21 @@ pub(super) fn measure(
 }
 
 fn values(replayed: &ReplayResult) -> Values {
-    let record = &replayed.result;
-    let (reads, writes) = (record.reads as f64, record.writes as f64);
     let seconds = replayed.real_seconds;
-    let references = record.references as f64;
-    let all = [
-        (Metric::Cost, Some(record.cost)),
+    let references = replayed.result.references as f64;
+    let (read, write) = (replayed.read_us, replayed.write_us);
+    let times = [
         (Metric::CostUs, Some(1e6 * seconds / references)),
         (Metric::PerSecond, Some(references / seconds)),
         (Metric::Seconds, Some(seconds)),
-        (Metric::UsPerWrite, replayed.write_us),
-        (
-            Metric::ReadInWrites,
-            replayed.read_us.zip(replayed.write_us).map(|(r, w)| r / w),
-        ),
-        (Metric::Reads, Some(reads)),
-        (Metric::Writes, Some(writes)),
-        (Metric::Transfers, Some(reads + writes)),
-        (Metric::HitRatio, Some(record.hit_ratio)),
-        (
-            Metric::ClusterSwitches,
-            Some(record.cluster_switches as f64),
-        ),
-        (
-            Metric::ClusterSwitchFactor,
-            Some(record.cluster_switch_factor),
-        ),
-        (
-            Metric::PagesPerSwitch,
-            Some(writes / record.cluster_switches as f64),
-        ),
+        (Metric::UsPerWrite, write),
+        (Metric::ReadInWrites, read.zip(write).map(|(r, w)| r / w)),
     ];
-    let finite = all.into_iter().filter_map(|(metric, value)| {
-        let value = value.filter(|value| value.is_finite())?;
-        Some((metric, value))
-    });
-    finite.collect()
+    let mut values = Values::new();
+    let mut put = |metric, value| put(&mut values, metric, value);
+    put_counts(&replayed.result, &mut put);
+    times
+        .into_iter()
+        .for_each(|(metric, time)| put(metric, time));
+    values
 }
