@@ -26,7 +26,7 @@ impl RegisteredPolicy for CleanFirst {
         how: "A clean and a dirty list, both LRU. A hit moves the page to the recent end of its list; a write moves it to the dirty list. The victim is the LRU page of the clean list, or of the dirty list if the clean one is empty.",
         when: "It writes least as long as dirty pages leave room for clean ones, and reads far too much once they do not. It is the example of CONTRIBUTING.md, and evicts the same victims as cflru:window=1 unless pages are cleaned from outside.",
         capabilities: Self::CAPABILITIES,
-        memory: MemoryUse::of(9),
+        memory: MemoryUse::new(9),
         source: "CONTRIBUTING.md",
     };
     const WRITE_CLUSTERING: bool = true;

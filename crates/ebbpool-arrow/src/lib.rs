@@ -56,7 +56,7 @@ impl TraceColumns {
     /// # Errors
     ///
     /// A text that says which columns there are, or that one has another type.
-    pub fn of(schema: &Schema, names: &ColumnNames) -> Result<Self, String> {
+    pub fn from_schema(schema: &Schema, names: &ColumnNames) -> Result<Self, String> {
         let find = |name: &str| {
             schema.index_of(name).map_err(|_| {
                 let fields = schema.fields().iter();

@@ -83,7 +83,7 @@ pub(crate) fn read_writes(
                            columns={'page': 'page', 'write': 'op:W'}";
             return Err(RowProblem::new(0, problem));
         }
-        let texts = Texts::of(from);
+        let texts = Texts::from_array(from);
         let means_write = texts
             .values
             .iter()
@@ -140,7 +140,7 @@ fn read_names(
         let problem = format!("the column of classes has the type {found}");
         return Err(RowProblem::new(0, problem));
     }
-    let texts = Texts::of(from);
+    let texts = Texts::from_array(from);
     for (row, at) in texts.rows().enumerate() {
         let name = at.and_then(|at| texts.values[at]);
         let Some(name) = name.filter(|name| !name.is_empty()) else {
@@ -163,7 +163,7 @@ struct Texts<'a> {
 }
 
 impl<'a> Texts<'a> {
-    fn of(from: &'a ArrayRef) -> Self {
+    fn from_array(from: &'a ArrayRef) -> Self {
         let Some(dictionary) = from.as_any_dictionary_opt() else {
             let values = texts_of(from);
             return Texts { values, keys: None };

@@ -88,7 +88,7 @@ impl Allocation {
     /// The pages that a map marks as in use; nothing if there is no map.
     fn read_map(&self, pool: &Pool, map: u64) -> Result<Option<Vec<u64>>, DatabaseError> {
         let payload = pool.of_class(class::MAP).fix_read(map)?;
-        match map > 1 && PageKind::of(&payload) == Some(PageKind::Nothing) {
+        match map > 1 && PageKind::from_payload(&payload) == Some(PageKind::Nothing) {
             true => Ok(None),
             false => self.maps.used(map, &payload).map(Some),
         }
@@ -101,7 +101,7 @@ impl Allocation {
         let later = self.maps.below(pool.pages()).skip_while(|&m| m <= map);
         let covered = map - 1..pool.pages().min(map - 1 + self.maps.span);
         for page in covered.filter(|&page| page != map).chain(later) {
-            if PageKind::of(&pool.fix_read(page)?) != Some(PageKind::Nothing) {
+            if PageKind::from_payload(&pool.fix_read(page)?) != Some(PageKind::Nothing) {
                 return Err(DatabaseError::corrupt(
                     map,
                     format!("the allocation map is empty, and page {page} after it is not"),
@@ -316,7 +316,7 @@ fn check_none_missing(
     let needed = beyond.iter().rfind(|&&page| !unlogged(page));
     let needed = needed.map_or(pages, |last| last + 1);
     for &page in beyond.iter().filter(|&&page| !unlogged(page)) {
-        if PageKind::of(&pool.fix_read(page)?) == Some(PageKind::Nothing) {
+        if PageKind::from_payload(&pool.fix_read(page)?) == Some(PageKind::Nothing) {
             return Err(DatabaseError::corrupt(
                 page,
                 format!(

@@ -50,7 +50,7 @@ impl DatabaseFiles {
     /// # Errors
     ///
     /// [`DatabaseError::Pool`] if the first page cannot be read.
-    pub(crate) fn of(parts: DatabaseParts) -> Result<Self, DatabaseError> {
+    pub(crate) fn from_parts(parts: DatabaseParts) -> Result<Self, DatabaseError> {
         let head = DatabaseHead::of_storage(&*parts.pages)?;
         Ok(DatabaseFiles {
             path: parts.pages.describe().into(),
@@ -150,7 +150,7 @@ impl DatabaseFiles {
         let path = self.path.clone();
         let area = match &self.pages {
             #[cfg(unix)]
-            PageSource::Files => files::DatabasePaths::of(&path)
+            PageSource::Files => files::DatabasePaths::new(&path)
                 .double_write
                 .display()
                 .to_string(),
@@ -228,7 +228,7 @@ pub(crate) enum HeadKind {
 impl DatabaseHead {
     /// Interprets the first bytes, as many as the largest page has or all that there are. `length` is that
     /// of all pages.
-    pub(crate) fn of(bytes: &[u8], length: u64) -> Self {
+    pub(crate) fn from_bytes(bytes: &[u8], length: u64) -> Self {
         let kind = match bytes.iter().all(|&byte| byte == 0) {
             true => HeadKind::Empty,
             false => kind(bytes),
@@ -241,7 +241,7 @@ impl DatabaseHead {
         let bytes = read_page(pages, META).map_err(failed)?;
         let count = pages.pages().map_err(failed)?;
         let length = count.saturating_mul(pages.page_size() as u64);
-        Ok(DatabaseHead::of(&bytes, length))
+        Ok(DatabaseHead::from_bytes(&bytes, length))
     }
 
     /// The format, if it is newer than this program's.

@@ -26,7 +26,7 @@ pub struct DatabasePaths {
 
 impl DatabasePaths {
     /// The files of the database at this path; some of them, or all, may not exist.
-    pub fn of(path: impl Into<PathBuf>) -> Self {
+    pub fn new(path: impl Into<PathBuf>) -> Self {
         let pages = path.into();
         let beside = |extension: &str| {
             let mut name = OsString::from(&pages);
@@ -55,7 +55,7 @@ impl DatabasePaths {
 /// [`DatabaseError::File`], [`DatabaseError::Locked`], [`DatabaseError::NotADatabase`]. No file is created
 /// then, except those of a log beside a path where nothing is.
 pub(crate) fn open(path: &Path, options: &DatabaseOptions) -> Result<DatabaseFiles, DatabaseError> {
-    let [first, second] = DatabasePaths::of(path).log;
+    let [first, second] = DatabasePaths::new(path).log;
     let log = match existing(&first)? {
         Some(log) => log,
         None => {
@@ -91,7 +91,7 @@ pub(crate) fn open(path: &Path, options: &DatabaseOptions) -> Result<DatabaseFil
 ///
 /// [`DatabaseError::File`], [`DatabaseError::Locked`], [`DatabaseError::NotADatabase`].
 pub(crate) fn open_to_read(path: &Path) -> Result<DatabaseFiles, DatabaseError> {
-    let [first, second] = DatabasePaths::of(path).log;
+    let [first, second] = DatabasePaths::new(path).log;
     let open = |log: &Path| match File::open(log) {
         Ok(file) => Ok(Some(file)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
@@ -149,7 +149,7 @@ fn check_may_be_created(
 fn head(path: &Path) -> Result<DatabaseHead, DatabaseError> {
     let found = match fs::metadata(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            return Ok(DatabaseHead::of(&[], 0));
+            return Ok(DatabaseHead::from_bytes(&[], 0));
         }
         found => found.map_err(failed(path, "open it"))?,
     };
@@ -161,7 +161,7 @@ fn head(path: &Path) -> Result<DatabaseHead, DatabaseError> {
     let file = File::open(path).map_err(failed(path, "open it"))?;
     let read = file.take(LARGEST_PAGE as u64).read_to_end(&mut bytes);
     read.map_err(failed(path, "read it"))?;
-    let head = DatabaseHead::of(&bytes, found.len());
+    let head = DatabaseHead::from_bytes(&bytes, found.len());
     Ok(match head.kind {
         // Another program gave the file its length: a database must not overwrite it.
         HeadKind::Empty if head.length > 0 => DatabaseHead {
@@ -231,7 +231,7 @@ pub(crate) fn storages(
 ) -> Result<Storages, DatabaseError> {
     let options = FileOptions::new().page_size(page_size).create(true);
     let pages = storage(path, &options)?;
-    let area = DatabasePaths::of(path).double_write;
+    let area = DatabasePaths::new(path).double_write;
     let area = (with_area || has_bytes(&area)).then(|| storage(&area, &options));
     Ok((Some(pages), area.transpose()?))
 }
@@ -242,13 +242,13 @@ pub(crate) fn storages_to_read(path: &Path, page_size: usize) -> Result<Storages
     let open = |path: &Path| has_bytes(path).then(|| storage(path, &options));
     Ok((
         open(path).transpose()?,
-        open(&DatabasePaths::of(path).double_write).transpose()?,
+        open(&DatabasePaths::new(path).double_write).transpose()?,
     ))
 }
 
 /// True if the database of this path has a double-write area.
 pub(crate) fn has_area(path: &Path) -> bool {
-    has_bytes(&DatabasePaths::of(path).double_write)
+    has_bytes(&DatabasePaths::new(path).double_write)
 }
 
 fn has_bytes(path: &Path) -> bool {
@@ -272,7 +272,7 @@ mod tests {
 
     #[test]
     fn the_files_of_a_database_have_its_path_as_their_beginning() {
-        let paths = DatabasePaths::of("dir/my.db");
+        let paths = DatabasePaths::new("dir/my.db");
         let names = ["", ".log0", ".log1", ".torn"].map(|end| format!("dir/my.db{end}"));
         assert_eq!(paths.all(), names.each_ref().map(Path::new));
     }

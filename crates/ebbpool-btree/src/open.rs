@@ -191,7 +191,7 @@ impl OpenedLog {
             let why = format!("by its log, pages have {page_size} bytes, which no database has");
             return Err(files.not_a_database(why));
         }
-        let analysis = Analysis::of(&wal, page_size)?;
+        let analysis = Analysis::from_log(&wal, page_size)?;
         let mut opened = OpenedLog {
             wal,
             identity,
@@ -309,7 +309,7 @@ impl OpenedLog {
         };
         let wal = Wal::create(files.log(), identity, options.checkpoint_every)?;
         recovery::begin(&wal, identity.page_size, identity.number)?;
-        let analysis = Analysis::of(&wal, page_size)?;
+        let analysis = Analysis::from_log(&wal, page_size)?;
         Ok(OpenedLog {
             wal,
             identity,

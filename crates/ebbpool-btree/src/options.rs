@@ -204,7 +204,7 @@ impl DatabaseOptions {
     /// As [`open`](Self::open).
     pub fn open_on(self, parts: DatabaseParts) -> Result<Database, DatabaseError> {
         self.check()?;
-        let files = DatabaseFiles::of(parts)?;
+        let files = DatabaseFiles::from_parts(parts)?;
         match self.read_only {
             true => open::open(self, files.read_only()?),
             false => open::open(self, files),

@@ -35,7 +35,7 @@ pub(crate) enum PageKind {
 
 impl PageKind {
     /// The kind of a payload; nothing if its first byte is no kind.
-    pub(crate) fn of(payload: &[u8]) -> Option<Self> {
+    pub(crate) fn from_payload(payload: &[u8]) -> Option<Self> {
         match payload.first()? {
             0 => Some(PageKind::Nothing),
             1 => Some(PageKind::Meta),
@@ -68,7 +68,7 @@ impl PageKind {
 
     #[cold]
     fn not_this(self, page: u64, payload: &[u8]) -> DatabaseError {
-        let found = match PageKind::of(payload) {
+        let found = match PageKind::from_payload(payload) {
             Some(kind) => kind.name().to_owned(),
             None => "of an unknown kind".to_owned(),
         };

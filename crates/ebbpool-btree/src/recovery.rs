@@ -66,7 +66,7 @@ impl Analysis {
     /// # Errors
     ///
     /// [`DatabaseError::Log`], and [`DatabaseError::Corrupt`] if a record is impossible.
-    pub(crate) fn of(wal: &Wal, page_size: usize) -> Result<Self, DatabaseError> {
+    pub(crate) fn from_log(wal: &Wal, page_size: usize) -> Result<Self, DatabaseError> {
         let maps = AllocationMaps::new(page_size.saturating_sub(HEADER_BYTES));
         let mut analysis = Analysis::default();
         wal.scan(&mut |position, lsn, record| {

@@ -123,7 +123,7 @@ struct Version {
 }
 
 impl Version {
-    fn of(file: &File) -> io::Result<Version> {
+    fn from_file(file: &File) -> io::Result<Version> {
         let found = file.metadata()?;
         Ok(Version {
             identity: (found.dev(), found.ino()),
@@ -146,11 +146,11 @@ impl ProgramFile {
     /// attaches a probe it may wait for a page of the file, and no process of the machine can start another one meanwhile.
     /// `mounts` is the process's list of file systems.
     pub(crate) fn open(link: &str, mounts: &str) -> io::Result<ProgramFile> {
-        ProgramFile::of(open_link(link)?, mounts)
+        ProgramFile::from_file(open_link(link)?, mounts)
     }
 
     /// A file that is open; refused as above.
-    pub(crate) fn of(file: File, mounts: &str) -> io::Result<ProgramFile> {
+    pub(crate) fn from_file(file: File, mounts: &str) -> io::Result<ProgramFile> {
         /// `FUSE_SUPER_MAGIC` and `OVERLAYFS_SUPER_MAGIC`.
         const FUSE: rustix::fs::FsWord = 0x6573_5546;
         const OVERLAY: rustix::fs::FsWord = 0x794c_7630;
@@ -169,7 +169,7 @@ impl ProgramFile {
                 "it is in {above}a file system that a program serves (FUSE), which could hold up all processes while a probe is attached"
             )));
         }
-        let version = Version::of(&file)?;
+        let version = Version::from_file(&file)?;
         Ok(ProgramFile { file, version })
     }
 
@@ -195,7 +195,7 @@ impl ProgramFile {
 
     /// True if the file is as it was when it was opened.
     pub(crate) fn is_unchanged(&self) -> bool {
-        Version::of(&self.file).is_ok_and(|version| version == self.version)
+        Version::from_file(&self.file).is_ok_and(|version| version == self.version)
     }
 
     /// True if the kernel's link leads to this file.

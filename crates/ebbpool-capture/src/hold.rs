@@ -27,7 +27,7 @@ impl CaptureLock {
     /// # Errors
     ///
     /// [`CaptureError::NotFound`] if there is none, [`CaptureError::Busy`] if another capture holds it.
-    pub(crate) fn of(process: Process) -> Result<CaptureLock, CaptureError> {
+    pub(crate) fn new(process: Process) -> Result<CaptureLock, CaptureError> {
         let missing = || CaptureError::NotFound(format!("there is no process {}", process.0));
         let handle = kernel::process_handle(process.0).map_err(|_| missing())?;
         let started = process.started();

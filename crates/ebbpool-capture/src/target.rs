@@ -113,7 +113,7 @@ impl Process {
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
                 let root = self.directory("root")?;
                 let path = root.below(&mapping.path).trim_start_matches('/');
-                let file = ProgramFile::of(root.file(path)?, &mounts)?;
+                let file = ProgramFile::from_file(root.file(path)?, &mounts)?;
                 match file.identity() == mapping.identity {
                     true => Ok(file),
                     false => Err(error),
@@ -246,7 +246,7 @@ impl Process {
     ///
     /// [`CaptureError::Busy`]; [`CaptureError::NotFound`] if there is no such process.
     pub fn lock(self) -> Result<CaptureLock, CaptureError> {
-        CaptureLock::of(self)
+        CaptureLock::new(self)
     }
 
     /// When the process was started, in ticks of the kernel.

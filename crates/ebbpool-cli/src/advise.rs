@@ -1,14 +1,14 @@
 //! `ebbpool advise`: the answer to an operator on one page.
 
 pub(crate) mod args;
-mod commands;
+pub(crate) mod commands;
 mod page;
 
 use std::io::{self, Write};
 use std::slice;
 
 use ebbpool_lab::advise::{Advice, AdvicePageParts, report_page};
-use ebbpool_lab::schema;
+use ebbpool_lab::{AdviseRequest, Lab, schema};
 use ebbpool_trace::Source;
 use ebbpool_trace::output::OutputFile;
 use schemars::JsonSchema;
@@ -20,7 +20,7 @@ use crate::progress::Console;
 use crate::results;
 use crate::shared_args::RunFormat;
 use args::AdviseArgs;
-use commands::CommandLine;
+use commands::{CommandLine, TraceWords};
 
 pub(crate) fn advise(args: &AdviseArgs) -> Result<(), Failure> {
     let mut request = args.request()?;
@@ -34,9 +34,12 @@ pub(crate) fn advise(args: &AdviseArgs) -> Result<(), Failure> {
     let lab = results::lab(&console, args.threads.count(), !args.no_cache);
     // The report file is created first: an unwritable path must not waste the simulations.
     let report_file = args.report.as_ref().map(OutputFile::create).transpose()?;
-    let advice = lab.advise(&source, &request)?;
-    let commands = commands::of_advice(&advice, args);
-    print(args.format, &advice, &commands)?;
+    let trace = TraceWords {
+        traces: args.traces.clone(),
+        warmup: args.warmup.text.clone(),
+        reading: args.reading.words(),
+    };
+    let (advice, commands) = answer(&lab, &source, &request, &trace, args.format)?;
     if let (Some(path), Some(mut file)) = (&args.report, report_file) {
         let mut parts = AdvicePageParts::default();
         parts.commands = commands
@@ -60,6 +63,20 @@ pub(crate) fn advise(args: &AdviseArgs) -> Result<(), Failure> {
         let _ = writeln!(io::stderr(), "report: {}", path.display());
     }
     Ok(())
+}
+
+/// Prints the lab's advice, with the commands that have its figures, and returns both.
+pub(crate) fn answer(
+    lab: &Lab,
+    source: &Source,
+    request: &AdviseRequest,
+    trace: &TraceWords,
+    format: RunFormat,
+) -> Result<(Advice, Vec<CommandLine>), Failure> {
+    let advice = lab.advise(source, request)?;
+    let commands = commands::of_advice(&advice, trace);
+    print(format, &advice, &commands)?;
+    Ok((advice, commands))
 }
 
 /// An advice with the commands that have its figures.

@@ -8,7 +8,6 @@ use std::io::{self, Write};
 use std::path::Path;
 use std::sync::atomic::Ordering;
 
-use clap::Parser;
 use ebbpool_capture::sources::device::DeviceSource;
 use ebbpool_capture::sources::mysql::{self, MysqlSource};
 use ebbpool_capture::sources::postgres::{self, PostgresSource};
@@ -16,17 +15,21 @@ use ebbpool_capture::sources::sqlite::SqliteSource;
 use ebbpool_capture::sources::system_calls::ProcessSource;
 use ebbpool_capture::{
     Ahead, CaptureBuffer, CaptureError, CaptureOutputs, CaptureSource, CapturedTrace, End,
-    EventCost, Limits, SessionReport, WrittenCapture, calibrate, capture as run_capture,
-    keep_rights_for,
+    EventCost, Limits, SessionReport, WrittenBytes, WrittenCapture, calibrate,
+    capture as run_capture, keep_rights_for,
 };
+use ebbpool_lab::advise::{MeasuredDevice, MeasuredWrites};
 use ebbpool_lab::numbers::grouped;
+use ebbpool_lab::{AdviseRequest, AsymmetrySpec, MemorySize, PolicySpec, PricingRequest, Warmup};
 use serde_json::{Map, Value, json};
 
 use crate::advise;
-use crate::advise::args::AdviseArgs;
-use crate::args::{Cli, Command};
+use crate::advise::args::ServerArg;
+use crate::advise::commands::TraceWords;
 use crate::failure::{Failure, escaped};
-use crate::progress::{self, STOP};
+use crate::progress::{self, Console, STOP};
+use crate::results;
+use crate::shared_args::{ReadArgs, RunFormat};
 use crate::shell::command_line;
 use crate::table::{add_row, finish, finish_left, plain};
 use args::{AdviceArgs, CaptureArgs, CaptureTarget, CommonArgs, MOST_LOST, SessionArgs};
@@ -112,35 +115,35 @@ fn capture_target<T: Target>(mut target: T, args: &CommonArgs) -> Result<(), Fai
     say(&target.sentence());
     target.others_that_pay().iter().for_each(|text| say(text));
     let frames = target.frames();
-    let about = |policy: Option<String>| {
-        let mut about = vec![("--server", T::NAME.to_owned())];
-        about.extend(policy.map(|policy| ("--now", policy)));
-        about.extend(frames.map(|frames| ("--frames", frames.to_string())));
-        about
-    };
     // Checked before the capture; more is known after it.
-    advise_args(session, &args.advice, &about(target.policy(None)))?;
+    if args.advice.advise {
+        advise_request(&args.advice, T::SERVER, frames, target.policy(None)?)?;
+    }
     let outputs = CaptureOutputs::open(&session.output)?;
     let captured = run(&mut target, session)?;
     target.unseen().iter().for_each(|text| say(text));
-    let resident = captured.recorder.resident_references();
-    let (facts, policy) = {
-        let known = Captured {
-            references: captured.recorder.len() as u64,
-            written: &captured.report.written,
-        };
-        let mut facts = facts(T::NAME, &captured);
-        if let Value::Object(more) = target.facts(&known) {
-            facts.extend(more);
-        }
-        (facts, target.policy(Some(&known)))
+    let known = Captured {
+        references: captured.recorder.len() as u64,
+        written: &captured.report.written,
     };
-    let mut about = about(policy);
-    about.push(("--warmup", resident.to_string()));
-    if let Some(path) = outputs.facts_path() {
-        about.push(("--facts", path.display().to_string()));
+    let policy = target.policy(Some(&known))?;
+    let mut facts = facts(T::SERVER, &captured);
+    if let Value::Object(more) = target.facts(&known, policy.as_ref()) {
+        facts.extend(more);
     }
-    let advice = advise_args(session, &args.advice, &about)?;
+    let advice = match args.advice.advise {
+        true => {
+            let request = advise_request(&args.advice, T::SERVER, frames, policy)?;
+            Some(CaptureAdvice::new(
+                request,
+                T::SERVER,
+                args,
+                &captured,
+                outputs.facts_path(),
+            ))
+        }
+        false => None,
+    };
     let sample = captured.report.sample;
     let trace = target.into_trace(captured.recorder, !args.no_names);
     let written = write(&trace, outputs, facts, &session.output)?;
@@ -150,7 +153,7 @@ fn capture_target<T: Target>(mut target: T, args: &CommonArgs) -> Result<(), Fai
         // Its sizes would be those of the sample.
         return Ok(());
     }
-    advise_on(advice)
+    advice.map_or(Ok(()), CaptureAdvice::print)
 }
 
 /// Writes the trace; if that fails, as on a full disk, into the directory of temporary files, as what took minutes should not be
@@ -304,14 +307,14 @@ fn ending(report: &SessionReport) -> String {
 }
 
 /// What every capture says of itself in the file of facts.
-fn facts(source: &str, capture: &Capture) -> Map<String, Value> {
+fn facts(server: ServerArg, capture: &Capture) -> Map<String, Value> {
     let Capture {
         recorder,
         report,
         cost,
     } = capture;
     let facts = json!({
-        "source": source,
+        "source": server.word(),
         "seconds": report.time.as_secs_f64(),
         "references": recorder.len(),
         "resident_references": recorder.resident_references(),
@@ -405,53 +408,210 @@ fn print(trace: &CapturedTrace, written: &WrittenCapture, args: &SessionArgs) ->
     }
 }
 
-/// The arguments of `ebbpool advise` for a trace, checked before the capture begins.
-fn advise_args(
-    session: &SessionArgs,
+/// The request for advice on a captured trace, without what only the capture shows.
+fn advise_request(
     advice: &AdviceArgs,
-    about: &[(&str, String)],
-) -> Result<Option<(AdviseArgs, String)>, Failure> {
-    if !advice.advise {
-        return Ok(None);
-    }
-    let mut words = vec!["ebbpool".to_owned(), "advise".to_owned()];
+    server: ServerArg,
+    frames: Option<u64>,
+    policy: Option<PolicySpec>,
+) -> Result<AdviseRequest, Failure> {
+    let mut request = AdviseRequest::default();
+    request.server = Some(server.into());
+    request.now = policy;
     // The caller's size replaces that of the server.
-    let about = about
-        .iter()
-        .filter(|(name, _)| *name != "--frames" || advice.frames.is_none());
-    let options = [
-        ("--frames", &advice.frames),
-        ("--device", &advice.device),
-        ("--asymmetry", &advice.asymmetry),
-        ("--memory-budget", &advice.memory_budget),
-    ];
-    let options = options.map(|(name, value)| Some((name, value.clone()?)));
-    for (name, value) in about.cloned().chain(options.into_iter().flatten()) {
-        match value.starts_with('-') {
-            true => words.push(format!("{name}={value}")),
-            false => words.extend([name.to_owned(), value]),
-        }
+    let frames = || frames.map(MemorySize::frames);
+    request.frames = advice.frames.clone().or_else(frames);
+    if advice.asymmetry.is_some() || advice.device.is_some() {
+        let (asymmetry, device) = (advice.asymmetry.clone(), advice.device.as_deref());
+        request.pricing = Some(PricingRequest::new(asymmetry, device)?);
     }
-    let path = session.output.display().to_string();
-    // Else it would be an option, or standard input.
-    words.extend(path.starts_with('-').then(|| "--".to_owned()));
-    words.push(path);
-    let command = command_line(&words);
-    match Cli::try_parse_from(words).map(|cli| cli.command) {
-        Ok(Command::Advise(args)) => {
-            args.request()?;
-            Ok(Some((args, command)))
-        }
-        Ok(_) => Ok(None),
-        Err(error) => Err(Failure::Usage(error.to_string())),
+    request.budget = advice.memory_budget.as_ref().map(|budget| budget.value);
+    request.check()?;
+    Ok(request)
+}
+
+/// What was written meanwhile, as `ebbpool advise` reads it from the file of facts.
+fn measured(captured: &Capture) -> MeasuredWrites {
+    let Capture {
+        recorder, report, ..
+    } = captured;
+    let WrittenBytes {
+        seconds,
+        page_bytes,
+        log_bytes,
+        process_bytes,
+        device,
+    } = &report.written;
+    let mut measured = MeasuredWrites::new(*seconds);
+    (measured.page_bytes, measured.log_bytes) = (*page_bytes, *log_bytes);
+    measured.process_bytes = *process_bytes;
+    let device = device.as_ref();
+    measured.device = device.map(|it| MeasuredDevice::new(&it.name, it.bytes));
+    measured.references = Some((recorder.len() + recorder.resident_references()) as u64);
+    let events = (report.events + report.lost).max(1);
+    measured.lost = report.lost as f64 / events as f64;
+    measured
+}
+
+/// The words by which a command names the trace: a dash at the front would make the path an option, or standard input.
+fn trace_word(output: &Path) -> String {
+    let path = output.display().to_string();
+    match path.starts_with('-') {
+        true => format!("./{path}"),
+        false => path,
     }
 }
 
-/// Prints the advice, with the command that repeats it.
-fn advise_on(prepared: Option<(AdviseArgs, String)>) -> Result<(), Failure> {
-    let Some((args, command)) = prepared else {
-        return Ok(());
-    };
-    writeln!(io::stdout(), "\n{command}\n")?;
-    advise::advise(&args)
+/// What `ebbpool advise` would be asked of a captured trace.
+struct CaptureAdvice {
+    request: AdviseRequest,
+    /// The command that repeats the advice.
+    command: String,
+    trace: TraceWords,
+}
+
+impl CaptureAdvice {
+    /// `facts` is the file of facts, if the capture writes one.
+    fn new(
+        mut request: AdviseRequest,
+        server: ServerArg,
+        args: &CommonArgs,
+        captured: &Capture,
+        facts: Option<&Path>,
+    ) -> Self {
+        // Without the file no command could say the same.
+        request.measured = facts.map(|_| measured(captured));
+        let resident = captured.recorder.resident_references() as u64;
+        request.counting.warmup = Warmup::References(resident);
+        let trace = TraceWords {
+            traces: vec![trace_word(&args.session.output)],
+            warmup: resident.to_string(),
+            reading: Vec::new(),
+        };
+        let AdviceArgs {
+            device,
+            asymmetry,
+            memory_budget,
+            ..
+        } = &args.advice;
+        let options = [
+            ("--server", Some(server.word())),
+            ("--now", request.now.as_ref().map(PolicySpec::to_string)),
+            (
+                "--frames",
+                request.frames.as_ref().map(MemorySize::to_string),
+            ),
+            ("--warmup", Some(trace.warmup.clone())),
+            ("--facts", facts.map(trace_word)),
+            ("--device", device.clone()),
+            (
+                "--asymmetry",
+                asymmetry.as_ref().map(AsymmetrySpec::to_string),
+            ),
+            (
+                "--memory-budget",
+                memory_budget.as_ref().map(|it| it.text.clone()),
+            ),
+        ];
+        let options = options
+            .into_iter()
+            .filter_map(|(name, value)| Some([name.to_owned(), value?]));
+        let mut words = vec!["ebbpool".to_owned(), "advise".to_owned()];
+        words.extend(options.flatten());
+        words.extend(trace.traces.iter().cloned());
+        CaptureAdvice {
+            command: command_line(&words),
+            request,
+            trace,
+        }
+    }
+
+    /// Asks the lab, and prints its advice with the command that repeats it.
+    fn print(self) -> Result<(), Failure> {
+        writeln!(io::stdout(), "\n{}\n", self.command)?;
+        let source = ReadArgs::default().source(&self.trace.traces)?;
+        let console = Console::default();
+        let lab = results::lab(&console, None, true);
+        advise::answer(&lab, &source, &self.request, &self.trace, RunFormat::Table)?;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use clap::Parser;
+    use ebbpool_capture::WrittenDevice;
+
+    use super::*;
+    use crate::args::{Cli, Command};
+
+    fn captured() -> Capture {
+        Capture {
+            recorder: CaptureBuffer::default(),
+            report: SessionReport {
+                end: End::Time,
+                time: Duration::from_millis(1500),
+                attaching: Duration::ZERO,
+                detaching: Duration::ZERO,
+                events: 97,
+                lost: 3,
+                fill: 0.5,
+                sample: 1.0,
+                overhead: None,
+                overhead_of_others: None,
+                written: WrittenBytes {
+                    seconds: 1.5,
+                    page_bytes: Some(8192),
+                    log_bytes: None,
+                    process_bytes: Some(4096),
+                    device: Some(WrittenDevice {
+                        name: "sda".into(),
+                        bytes: 12288,
+                    }),
+                },
+            },
+            cost: EventCost {
+                captured: Duration::ZERO,
+                left_out: Duration::ZERO,
+            },
+        }
+    }
+
+    #[test]
+    fn what_a_capture_measures_is_what_its_facts_say() {
+        let captured = captured();
+        let facts = Value::Object(facts(ServerArg::Postgresql, &captured)).to_string();
+        let read = MeasuredWrites::of_facts(&facts).expect("facts");
+        assert_eq!(measured(&captured), read);
+    }
+
+    #[test]
+    fn the_command_that_repeats_an_advice_asks_the_same() {
+        let words = "ebbpool capture sqlite --pid 1 --output=-a.parquet --advise --frames 5% --asymmetry 8 --memory-budget 1.5GB";
+        let cli = Cli::try_parse_from(words.split(' ')).expect("arguments");
+        let Command::Capture(CaptureArgs {
+            target: CaptureTarget::Sqlite(args),
+        }) = cli.command
+        else {
+            panic!("another command");
+        };
+        let args = args.common;
+        let policy = "sqlite:commit=7".parse().expect("a policy");
+        let request = advise_request(&args.advice, ServerArg::Sqlite, Some(500), Some(policy));
+        let request = request.unwrap_or_else(|error| panic!("{error}"));
+        let server = ServerArg::Sqlite;
+        let advice = CaptureAdvice::new(request, server, &args, &captured(), None);
+        assert_eq!(
+            advice.command,
+            "ebbpool advise --server sqlite --now sqlite:commit=7 --frames 5% --warmup 0 --asymmetry 8 --memory-budget 1.5GB ./-a.parquet"
+        );
+        let cli = Cli::try_parse_from(advice.command.split(' ')).expect("arguments");
+        let Command::Advise(args) = cli.command else {
+            panic!("another command");
+        };
+        let request = args.request().unwrap_or_else(|error| panic!("{error}"));
+        assert_eq!(format!("{request:?}"), format!("{:?}", advice.request));
+    }
 }

@@ -87,7 +87,7 @@ fn compare_each(
 fn traces(args: &CompareArgs) -> Result<TraceSet, Failure> {
     let reading = &args.common.reading;
     if args.seeds == 1 {
-        return Ok(TraceSet::of(match args.traces.is_empty() {
+        return Ok(TraceSet::new(match args.traces.is_empty() {
             true => vec![results::sample(&reading.options())],
             false => reading.sources(&args.traces)?,
         })?);
@@ -143,7 +143,7 @@ pub(crate) fn text(comparisons: &[Comparison], groups: &[TraceGroup]) -> String 
             Some(seeds) => text += &several::of_seeds(group, seeds),
         }
     }
-    let summary = Summary::of(comparisons, groups);
+    let summary = Summary::from_comparisons(comparisons, groups);
     text.extend(summary.map(|summary| several::of_summary(&summary)));
     text
 }

@@ -54,7 +54,7 @@ fn list(profiles: &[DeviceProfile], format: DevicesFormat) -> Result<String, Fai
     match format {
         DevicesFormat::Table => Ok(overview(profiles)),
         DevicesFormat::Json => {
-            let all = profiles.iter().map(DeviceDescription::of);
+            let all = profiles.iter().map(DeviceDescription::new);
             Ok(json(&all.collect::<Vec<_>>())?)
         }
         DevicesFormat::Toml => Err(Failure::Usage(
@@ -66,7 +66,7 @@ fn list(profiles: &[DeviceProfile], format: DevicesFormat) -> Result<String, Fai
 fn profile_text(profile: &DeviceProfile, format: DevicesFormat) -> Result<String, Failure> {
     match format {
         DevicesFormat::Table => Ok(details(profile)),
-        DevicesFormat::Json => Ok(json(&DeviceDescription::of(profile))?),
+        DevicesFormat::Json => Ok(json(&DeviceDescription::new(profile))?),
         DevicesFormat::Toml => profile
             .to_toml()
             .map_err(|error| Failure::Output(io::Error::other(error))),
@@ -76,9 +76,9 @@ fn profile_text(profile: &DeviceProfile, format: DevicesFormat) -> Result<String
 /// The JSON of one device, or without a name of all.
 pub(crate) fn json_of(name: Option<&str>) -> Result<String, LabError> {
     let text = match name {
-        Some(name) => json(&DeviceDescription::of(&DeviceProfile::find(name)?)),
+        Some(name) => json(&DeviceDescription::new(&DeviceProfile::find(name)?)),
         None => {
-            let all = DeviceProfile::all()?.iter().map(DeviceDescription::of);
+            let all = DeviceProfile::all()?.iter().map(DeviceDescription::new);
             json(&all.collect::<Vec<_>>())
         }
     };
@@ -106,7 +106,7 @@ pub(crate) struct DeviceDescription<'a> {
 }
 
 impl<'a> DeviceDescription<'a> {
-    fn of(profile: &'a DeviceProfile) -> Self {
+    fn new(profile: &'a DeviceProfile) -> Self {
         let entry = |kind| Some((kind, profile.asymmetry(kind)?.ratio()));
         DeviceDescription {
             profile,

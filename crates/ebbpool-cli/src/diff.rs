@@ -50,7 +50,7 @@ pub(crate) fn diff(args: &DiffArgs) -> Result<(), Failure> {
         let (label, bytes) = bytes_of(path)?;
         Ok(ResultFile::parse(&label, &bytes, &schemas)?)
     };
-    let found = ResultDiff::of(&read(&args.before)?, &read(&args.after)?, args.noise.0)?;
+    let found = ResultDiff::new(&read(&args.before)?, &read(&args.after)?, args.noise.0)?;
     let mut out = io::stdout().lock();
     match args.format {
         RunFormat::Json => results_schema::write_json(&mut out, &found)?,

@@ -157,7 +157,7 @@ lru on the samples; figures on this page are those of the paper named.\n",
         for (title, body) in [
             ("How", entry.how),
             ("When", entry.when),
-            ("Costs", costs_of(&PolicySpec::of(entry))),
+            ("Costs", costs_of(&PolicySpec::from_entry(entry))),
             ("Memory", &memory_of(entry)),
         ] {
             let _ = writeln!(text, "\n**{title}.** {body}");

@@ -26,7 +26,7 @@ pub(crate) fn replay(args: &ReplayArgs) -> Result<(), Failure> {
     let mut outputs = ReplayOutputs::default();
     outputs.events = args.events.clone();
     outputs.references = args.record.clone();
-    let study = lab.replay(&source, &args.request(), &outputs)?;
+    let study = lab.replay(&source, &args.request()?, &outputs)?;
     print(args, &study.results)?;
     study.into_result()?;
     Ok(())

@@ -26,16 +26,16 @@ pub(crate) fn all() -> Vec<ResultSchema> {
     use ResultShape::{One, OneOrRows};
     let mut all = schema::all();
     all.extend([
-        ResultSchema::of::<AdviceDocument<'_>>("advise", 1, One),
-        ResultSchema::of::<DeviceReplayResult>("device replay", 1, One),
+        ResultSchema::for_type::<AdviceDocument<'_>>("advise", 1, One),
+        ResultSchema::for_type::<DeviceReplayResult>("device replay", 1, One),
         #[cfg(unix)]
-        ResultSchema::of::<crate::measure::report::MeasureReport>("device measure", 1, One),
-        ResultSchema::of::<DeviceDescription<'_>>("devices", 1, OneOrRows),
-        ResultSchema::of::<TraceDescription>("trace info", 1, One),
+        ResultSchema::for_type::<crate::measure::report::MeasureReport>("device measure", 1, One),
+        ResultSchema::for_type::<DeviceDescription<'_>>("devices", 1, OneOrRows),
+        ResultSchema::for_type::<TraceDescription>("trace info", 1, One),
         #[cfg(feature = "reproduce")]
-        ResultSchema::of::<ExperimentData<'_>>("reproduce", 1, ResultShape::Rows),
+        ResultSchema::for_type::<ExperimentData<'_>>("reproduce", 1, ResultShape::Rows),
         #[cfg(feature = "reproduce")]
-        ResultSchema::of::<ListedExperiment<'_>>("reproduce list", 1, ResultShape::Rows),
+        ResultSchema::for_type::<ListedExperiment<'_>>("reproduce list", 1, ResultShape::Rows),
     ]);
     #[cfg(all(feature = "db", unix))]
     all.extend(crate::db::schemas());

@@ -1,9 +1,10 @@
 //! Arguments that several commands take.
 
 use std::num::NonZeroU64;
+use std::str::FromStr;
 
 use clap::{Args, ValueEnum};
-use ebbpool_cost::{ByteSize, NotAByteSize, spec};
+use ebbpool_cost::{ByteSize, ByteSizeError, spec};
 use ebbpool_device::arrivals::Rate;
 use ebbpool_device::changing::AsymmetrySpec;
 use ebbpool_lab::{CheckpointSchedule, CountingRules};
@@ -12,6 +13,24 @@ use ebbpool_sim::{AtEnd, Warmup};
 use ebbpool_trace::{Columns, Format, ReadOptions, Source};
 
 use crate::failure::Failure;
+
+/// A value with its spelling, for commands that repeat it.
+#[derive(Clone, Debug)]
+pub(crate) struct Spelled<T> {
+    pub(crate) value: T,
+    pub(crate) text: String,
+}
+
+impl<T: FromStr> FromStr for Spelled<T> {
+    type Err = T::Err;
+
+    fn from_str(text: &str) -> Result<Self, T::Err> {
+        Ok(Spelled {
+            value: text.parse()?,
+            text: text.trim().into(),
+        })
+    }
+}
 
 #[derive(Args)]
 pub(crate) struct AtEndArgs {
@@ -97,7 +116,7 @@ impl CountingArgs {
 const READING: &str = "Reading traces (docs/traces.md)";
 
 /// Options for reading traces, the same for every command that reads one.
-#[derive(Args)]
+#[derive(Args, Default)]
 pub(crate) struct ReadArgs {
     /// Format of the trace, where its name and contents do not show it: native, text, u32, csv, spc, msr, vscsi,
     /// oracleGeneral, lcs, fio, blkparse, lirs, arc or rocksdb
@@ -184,7 +203,7 @@ impl ReadArgs {
 fn page_size(text: &str) -> Result<NonZeroU64, String> {
     let size: ByteSize = text
         .parse()
-        .map_err(|error: NotAByteSize| error.to_string())?;
+        .map_err(|error: ByteSizeError| error.to_string())?;
     NonZeroU64::new(size.bytes())
         .ok_or_else(|| "a page has at least 1 byte; give its size, such as 8k".into())
 }
@@ -193,7 +212,7 @@ fn page_size(text: &str) -> Result<NonZeroU64, String> {
 pub(crate) fn byte_count(text: &str) -> Result<usize, String> {
     let size: ByteSize = text
         .parse()
-        .map_err(|error: NotAByteSize| error.to_string())?;
+        .map_err(|error: ByteSizeError| error.to_string())?;
     usize::try_from(size.bytes())
         .map_err(|_| format!("{size} are more than this machine can address"))
 }

@@ -15,9 +15,9 @@ const LARGEST: f64 = 1e15;
 
 /// The error of a text or number that is not a number from 0 to 10^15.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct NotAnAsymmetry(String);
+pub struct AsymmetryError(String);
 
-impl fmt::Display for NotAnAsymmetry {
+impl fmt::Display for AsymmetryError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
@@ -27,18 +27,18 @@ impl fmt::Display for NotAnAsymmetry {
     }
 }
 
-impl std::error::Error for NotAnAsymmetry {}
+impl std::error::Error for AsymmetryError {}
 
 impl Asymmetry {
     /// A write costs as much as `ratio` reads.
     ///
     /// # Errors
     ///
-    /// [`NotAnAsymmetry`] if it is negative, above 10^15, or no number.
-    pub fn new(ratio: f64) -> Result<Self, NotAnAsymmetry> {
+    /// [`AsymmetryError`] if it is negative, above 10^15, or no number.
+    pub fn new(ratio: f64) -> Result<Self, AsymmetryError> {
         match (0.0..=LARGEST).contains(&ratio) {
             true => Ok(Asymmetry(ratio.abs())),
-            false => Err(NotAnAsymmetry(ratio.to_string())),
+            false => Err(AsymmetryError(ratio.to_string())),
         }
     }
 
@@ -63,10 +63,10 @@ impl Asymmetry {
 }
 
 impl FromStr for Asymmetry {
-    type Err = NotAnAsymmetry;
+    type Err = AsymmetryError;
 
-    fn from_str(text: &str) -> Result<Self, NotAnAsymmetry> {
-        let wrong = || NotAnAsymmetry(text.into());
+    fn from_str(text: &str) -> Result<Self, AsymmetryError> {
+        let wrong = || AsymmetryError(text.into());
         let ratio = text.trim().parse().map_err(|_| wrong())?;
         Asymmetry::new(ratio).map_err(|_| wrong())
     }

@@ -28,18 +28,18 @@ impl Decimal {
     ///
     /// # Errors
     ///
-    /// [`NotADecimal`] for another spelling or more than 15 digits.
-    pub fn plain(text: &str) -> Result<Self, NotADecimal> {
+    /// [`DecimalError`] for another spelling or more than 15 digits.
+    pub fn plain(text: &str) -> Result<Self, DecimalError> {
         Self::scaled(text, 0)
     }
 
     /// A number divided by `10^more`.
-    fn scaled(text: &str, more: usize) -> Result<Self, NotADecimal> {
+    fn scaled(text: &str, more: usize) -> Result<Self, DecimalError> {
         let (whole, decimals) = text.split_once('.').unwrap_or((text, ""));
         let all_digits = |part: &str| part.bytes().all(|byte| byte.is_ascii_digit());
         let any = !whole.is_empty() || !decimals.is_empty();
         if !any || !all_digits(whole) || !all_digits(decimals) {
-            return Err(NotADecimal);
+            return Err(DecimalError);
         }
         let (whole, decimals) = (
             whole.trim_start_matches('0'),
@@ -47,10 +47,10 @@ impl Decimal {
         );
         let places = decimals.len() + more;
         if whole.len() + decimals.len() > MOST_DIGITS || places > MOST_DIGITS {
-            return Err(NotADecimal);
+            return Err(DecimalError);
         }
         let digits = format!("0{whole}{decimals}").parse();
-        let digits = digits.map_err(|_| NotADecimal)?;
+        let digits = digits.map_err(|_| DecimalError)?;
         Ok(Decimal::new(digits, places as u32).reduced())
     }
 
@@ -117,13 +117,13 @@ impl Decimal {
 /// Not a plain decimal number such as `0.25` or `25%`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("not a plain decimal number such as 0.25 or 25%")]
-pub struct NotADecimal;
+pub struct DecimalError;
 
 /// Reads a number such as `0.25` or `25%`.
 impl FromStr for Decimal {
-    type Err = NotADecimal;
+    type Err = DecimalError;
 
-    fn from_str(text: &str) -> Result<Self, NotADecimal> {
+    fn from_str(text: &str) -> Result<Self, DecimalError> {
         match text.strip_suffix('%') {
             Some(digits) => Self::scaled(digits.trim_end(), PERCENT_PLACES),
             None => Self::plain(text),
@@ -202,7 +202,7 @@ mod tests {
             "½",
             "nan",
         ] {
-            assert_eq!(text.parse::<Decimal>(), Err(NotADecimal), "{text}");
+            assert_eq!(text.parse::<Decimal>(), Err(DecimalError), "{text}");
         }
     }
 

@@ -17,16 +17,17 @@ mod policy_costs;
 mod quantities;
 pub mod spec;
 
-pub use asymmetry::{Asymmetry, NotAnAsymmetry, PAPERS_BASE};
+pub use asymmetry::{Asymmetry, AsymmetryError, PAPERS_BASE};
 pub use costs::{Bill, OperationCosts, Unit};
-pub use decimal::{Decimal, NotADecimal};
+pub use decimal::{Decimal, DecimalError};
 pub use mixed::mixed;
 pub use nearest::{did_you_mean, nearest};
 pub use one_line::one_line;
 pub use page_probabilities::{PageProbabilities, PageProbability};
 pub use policy_costs::Costs;
 pub use quantities::{
-    ByteSize, BytesPerDay, NotAByteSize, NotADuration, NotBytesPerDay, parse_duration, split_period,
+    ByteSize, ByteSizeError, BytesPerDay, BytesPerDayError, DurationError, parse_duration,
+    split_period,
 };
 
 /// The version of this crate, which is part of the keys of stored results.

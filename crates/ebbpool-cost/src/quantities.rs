@@ -5,6 +5,6 @@ mod bytes_per_day;
 mod number;
 mod time;
 
-pub use byte_size::{ByteSize, NotAByteSize};
-pub use bytes_per_day::{BytesPerDay, NotBytesPerDay};
-pub use time::{NotADuration, parse_duration, split_period};
+pub use byte_size::{ByteSize, ByteSizeError};
+pub use bytes_per_day::{BytesPerDay, BytesPerDayError};
+pub use time::{DurationError, parse_duration, split_period};

@@ -14,7 +14,7 @@ pub struct Rate(f64);
 #[error(
     "'{0}' is not a rate; give references a second, a number above 0, such as 5000, or with another period, such as 300/min"
 )]
-pub struct NotARate(String);
+pub struct RateError(String);
 
 impl Rate {
     /// References a second.
@@ -25,10 +25,10 @@ impl Rate {
 
 /// Reads references a second, such as `5000`, or per period, such as `5000/s` or `300/min`.
 impl FromStr for Rate {
-    type Err = NotARate;
+    type Err = RateError;
 
-    fn from_str(text: &str) -> Result<Self, NotARate> {
-        let wrong = || NotARate(text.into());
+    fn from_str(text: &str) -> Result<Self, RateError> {
+        let wrong = || RateError(text.into());
         let (number, seconds) = split_period(text).ok_or_else(wrong)?;
         let number = number.parse::<f64>();
         match number.map(|number| number / seconds.unwrap_or(1.0)) {

@@ -60,7 +60,7 @@ pub struct AsymmetrySpec(Spec);
 /// The error of a text that does not spell an asymmetry.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("'{text}' is not an asymmetry: {problem}")]
-pub struct NotAnAsymmetrySpec {
+pub struct AsymmetrySpecError {
     text: String,
     problem: String,
 }
@@ -231,13 +231,13 @@ impl AsymmetrySpec {
 const SPELLINGS: &str = "give a number from 0 to 1e15, such as 32; rm1 or rm2, such as rm1:base=25,epoch=5000; or file:changes.csv";
 
 impl FromStr for AsymmetrySpec {
-    type Err = NotAnAsymmetrySpec;
+    type Err = AsymmetrySpecError;
 
-    fn from_str(text: &str) -> Result<Self, NotAnAsymmetrySpec> {
+    fn from_str(text: &str) -> Result<Self, AsymmetrySpecError> {
         let text = text.trim();
         Spec::parse(text)
             .map(AsymmetrySpec)
-            .map_err(|problem| NotAnAsymmetrySpec {
+            .map_err(|problem| AsymmetrySpecError {
                 text: one_line(text),
                 problem,
             })

@@ -171,7 +171,7 @@ impl CacheState {
 }
 
 impl PlainDevice {
-    pub(crate) fn of(paged: &PagedProfile) -> Self {
+    pub(crate) fn from_profile(paged: &PagedProfile) -> Self {
         let cache = paged.write_cache();
         let costs = paged.operation_costs();
         let after = cache.map_or(costs.write, |cache| cache.write_us_after);

@@ -136,7 +136,7 @@ impl ChipPower {
 
 impl Power {
     /// The power that a profile states; `None` unless it states idle and active power of the device.
-    pub(crate) fn of(profile: &DeviceProfile) -> Option<Power> {
+    pub(crate) fn from_profile(profile: &DeviceProfile) -> Option<Power> {
         let active = profile.value(Quantity::ActiveW);
         let idle_w = profile.value(Quantity::IdleW)?;
         let read_w = profile.value(Quantity::ActiveReadW).or(active)?;

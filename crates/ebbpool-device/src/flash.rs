@@ -481,7 +481,7 @@ impl<O: NandObserver> Flash<O> {
             (0..self.logical_pages).filter(|&page| self.layer.page_of::<O>(page).is_some());
         let mapped_pages = mapped.count() as u64;
         let rho_eff = mapped_pages as f64 / self.rotation_pages().max(1) as f64;
-        let wear = WearReport::of(self.nand.wear().all(), self.nand.wear().bad_blocks());
+        let wear = WearReport::from_erases(self.nand.wear().all(), self.nand.wear().bad_blocks());
         let settled = self.settled();
         let write_amplification = settled.as_ref().ok().copied();
         let host_bytes = self.host_writes * self.host_bytes_per_write;

@@ -293,7 +293,7 @@ impl DeviceProfile {
 
     /// The power of the device and its host; `None` where it is not known.
     pub fn power(&self) -> Option<Power> {
-        Power::of(self)
+        Power::from_profile(self)
     }
 
     /// A new device for a simulator to drive that reads and writes pages of the device's own size: no

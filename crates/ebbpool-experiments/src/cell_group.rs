@@ -1,19 +1,18 @@
-//! Cells that share a pass over a trace.
+//! Cells that are one question to the lab.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
+use ebbpool_cost::PAPERS_BASE;
 use ebbpool_device::changing::AsymmetrySpec;
-use ebbpool_lab::{MemorySize, Pricing};
-use ebbpool_sim::BufferSize;
-use ebbpool_trace::Source;
+use ebbpool_lab::{BoundRequest, CompareRequest, MemorySize, PolicySelection};
 
 use super::parsed::Parsed;
 use super::plan::{CellPolicy, ExperimentCell, PseudoPolicy, RunConfig, RunDevice};
-use super::runner::pricing_of;
 use super::work::WorkKind;
 use crate::error::ExperimentError;
 
-/// Cells that run in one pass over a trace.
+/// Cells that the lab runs in one pass over a trace.
 pub(crate) struct CellGroup {
     pub(crate) config: RunConfig,
     pub(crate) policies: GroupPolicies,
@@ -66,17 +65,63 @@ impl CellGroup {
         }
     }
 
-    /// The pricing for each asymmetry.
-    pub(crate) fn pricings(&self, source: &Source) -> Result<Vec<Pricing>, ExperimentError> {
-        let metadata = source.open()?.metadata().clone();
-        let asymmetries = self.asymmetries.iter();
-        asymmetries
-            .map(|asymmetry| pricing_of(&self.config, asymmetry.as_ref(), &metadata))
-            .collect()
+    /// The lab's request for these policies, which are those of the group.
+    pub(crate) fn comparison(
+        &self,
+        policies: &[CellPolicy],
+    ) -> Result<CompareRequest, ExperimentError> {
+        let prices = self.asymmetries.iter();
+        let prices = prices.map(|asymmetry| self.config.pricing(asymmetry.as_ref()));
+        let specs = policies.iter().filter_map(|policy| match policy {
+            CellPolicy::Policy(policy) => Some(policy.get().clone()),
+            CellPolicy::Guest(_) | CellPolicy::Pseudo(_) => None,
+        });
+        let guests = policies.iter().filter_map(|policy| match policy {
+            CellPolicy::Guest(guest) => Some(Arc::clone(&guest.0)),
+            CellPolicy::Policy(_) | CellPolicy::Pseudo(_) => None,
+        });
+        let mut request = CompareRequest::new(
+            PolicySelection::specs(specs),
+            self.sizes(),
+            prices.collect::<Result<_, _>>()?,
+        );
+        request.guests = guests.collect();
+        request.counting = self.config.counting();
+        Ok(request)
     }
 
-    pub(crate) fn sizes(&self) -> Vec<BufferSize> {
-        self.frames.iter().map(|frames| frames.get().size).collect()
+    /// The lab's request for the lower bounds of the group; `None` if an asymmetry is not constant.
+    pub(crate) fn bounds(&self) -> Option<BoundRequest> {
+        let RunConfig {
+            device, changing, ..
+        } = &self.config;
+        if device.is_some() || changing.is_some() {
+            return None;
+        }
+        let ratio = |asymmetry: &Option<Parsed<AsymmetrySpec>>| match asymmetry {
+            Some(spec) => spec.get().constant(),
+            None => Some(PAPERS_BASE),
+        };
+        let ratios = self.asymmetries.iter().map(ratio);
+        let mut request = BoundRequest::new(self.sizes(), ratios.collect::<Option<_>>()?);
+        request.at_end = *self.config.at_end.get();
+        request.warmup = *self.config.warmup.get();
+        Some(request)
+    }
+
+    fn sizes(&self) -> Vec<MemorySize> {
+        let sizes = self.frames.iter();
+        sizes.map(|frames| frames.get().clone()).collect()
+    }
+
+    /// The cell of the policy with the size and the asymmetry of these indices.
+    pub(crate) fn cell(&self, policy: CellPolicy, size: usize, asymmetry: usize) -> ExperimentCell {
+        ExperimentCell {
+            config: self.config.clone(),
+            policy,
+            frames: self.frames[size].clone(),
+            asymmetry: self.asymmetries[asymmetry].clone(),
+        }
     }
 
     /// All cells of the group.
@@ -86,23 +131,16 @@ impl CellGroup {
             GroupPolicies::Simulated(policies) => policies.clone(),
             GroupPolicies::Pseudo(pseudo) => vec![CellPolicy::Pseudo(*pseudo)],
         };
+        let (sizes, asymmetries) = (self.frames.len(), self.asymmetries.len());
+        let at = (0..sizes).flat_map(move |size| (0..asymmetries).map(move |at| (size, at)));
         policies.into_iter().flat_map(move |policy| {
-            self.frames.iter().flat_map(move |frames| {
-                let policy = policy.clone();
-                self.asymmetries
-                    .iter()
-                    .map(move |asymmetry| ExperimentCell {
-                        config: self.config.clone(),
-                        policy: policy.clone(),
-                        frames: frames.clone(),
-                        asymmetry: asymmetry.clone(),
-                    })
-            })
+            let at = at.clone();
+            at.map(move |(size, asymmetry)| self.cell(policy.clone(), size, asymmetry))
         })
     }
 
     /// The group of a single cell.
-    pub(crate) fn of(cell: &ExperimentCell) -> Self {
+    fn new(cell: &ExperimentCell) -> Self {
         CellGroup {
             config: cell.config.clone(),
             policies: match &cell.policy {
@@ -130,7 +168,7 @@ pub(crate) fn groups(cells: &[ExperimentCell]) -> Vec<CellGroup> {
         let key = (&cell.config, &cell.policy);
         let at = *group_of.entry(key).or_insert(of_policies.len());
         if at == of_policies.len() {
-            of_policies.push(CellGroup::of(cell));
+            of_policies.push(CellGroup::new(cell));
         } else {
             push_new(&mut of_policies[at].frames, &cell.frames);
             push_new(&mut of_policies[at].asymmetries, &cell.asymmetry);

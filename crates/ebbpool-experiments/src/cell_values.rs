@@ -1,35 +1,22 @@
 //! The figures of a simulation as values of an experiment.
 
 use ebbpool_cost::Unit;
-use ebbpool_lab::{Pricing, RunResult, TraceSummary};
-use ebbpool_sim::{DeviceOutcome, Moment, SweepRow};
+use ebbpool_lab::{ComparedCell, Pricing, RunResult};
+use ebbpool_sim::{DeviceOutcome, Moment};
 
 use super::metric::{Metric, Values};
 use super::runner::MeasuredCell;
 
-/// The result of a cell from a row of the sweep.
-pub(crate) fn measured(
-    trace: &TraceSummary,
-    spec: String,
-    pricing: &Pricing,
-    row: &SweepRow,
-) -> MeasuredCell {
-    let asymmetry = pricing.asymmetry;
-    let mut result = RunResult::new(trace, spec.clone(), row.frames, asymmetry, &row.counts);
-    if let Some(device) = &row.device {
-        result.charge_device(pricing, device);
-    }
+/// What an experiment takes of a cell of a comparison.
+pub(crate) fn measured(cell: &ComparedCell, pricing: &Pricing) -> MeasuredCell {
+    let ComparedCell { row, result } = cell;
     let moments: Vec<Moment> = match &row.time_line {
         Some(line) => line.moments().copied().collect(),
         None => Vec::new(),
     };
     let mut values = Values::new();
-    let mut put = |metric: Metric, value: Option<f64>| {
-        if let Some(value) = value.filter(|value| value.is_finite()) {
-            values.insert(metric, value);
-        }
-    };
-    put_counts(&result, &mut put);
+    let mut put = |metric, value| put(&mut values, metric, value);
+    put_counts(result, &mut put);
     put_moments(&moments, row.frames as f64, &mut put);
     if let Some(device) = &row.device {
         put_device(device, result.writes as f64, &mut put);
@@ -37,16 +24,23 @@ pub(crate) fn measured(
     MeasuredCell {
         values,
         moments,
-        spec,
+        spec: result.policy.clone(),
         simulated: None,
         frames: row.frames,
-        asymmetry: asymmetry.ratio(),
+        asymmetry: pricing.asymmetry.ratio(),
         read_cost: 1.0 / pricing.in_page_reads(1.0),
-        failed: row.device.as_ref().and_then(|device| device.failed.clone()),
     }
 }
 
-fn put_counts(result: &RunResult, put: &mut impl FnMut(Metric, Option<f64>)) {
+/// Puts a metric that is known and finite among the values.
+pub(crate) fn put(values: &mut Values, metric: Metric, value: Option<f64>) {
+    if let Some(value) = value.filter(|value| value.is_finite()) {
+        values.insert(metric, value);
+    }
+}
+
+/// What a run has counted. Times are those of a device with a profile.
+pub(crate) fn put_counts(result: &RunResult, put: &mut impl FnMut(Metric, Option<f64>)) {
     let (reads, writes) = (result.reads as f64, result.writes as f64);
     let switches = result.cluster_switches as f64;
     put(Metric::Cost, Some(result.cost));

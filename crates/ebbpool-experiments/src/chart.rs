@@ -333,7 +333,7 @@ fn value(
         (None, None) => point.samples(metric),
     };
     let x = across.position(point.get(&figure.x)?)?;
-    let MeanEstimate { mean, half_width } = MeanEstimate::of(&samples?)?;
+    let MeanEstimate { mean, half_width } = MeanEstimate::from_samples(&samples?)?;
     Some(DataPoint {
         x,
         y: mean,

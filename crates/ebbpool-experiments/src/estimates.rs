@@ -1,17 +1,19 @@
 //! The errors of Two-Stack's estimates of miss ratios against measured ones, window by window
 //! (FD-Buffer CIKM, table 4; TC, table 5).
 
+use std::sync::atomic::Ordering;
+
+use ebbpool_lab::{Lab, Observer, RunRequest, Sample, SimError, Warmup};
 use ebbpool_policy::{Access, PoolEstimator};
-use ebbpool_sim::{Observer, PassControl, Sample, SimCell, SimError, SimOptions, simulate_one};
+use ebbpool_sim::ResultStore;
 use ebbpool_trace::{Batch, Source};
 use hashbrown::HashMap;
 use serde::{Deserialize, Serialize};
 
-use super::cell_group::CellGroup;
 use super::format::ESTIMATORS;
 use super::metric::{Metric, Values};
-use super::plan::{CellPolicy, ExperimentCell};
-use super::runner::{self, MeasuredCell, Runner};
+use super::plan::ExperimentCell;
+use super::runner::{MeasuredCell, Runner, constant, pricing_of, references};
 use super::work::WorkKind;
 use crate::error::ExperimentError;
 
@@ -22,9 +24,14 @@ const WINDOW: u64 = 5000;
 /// References from one sample to the next.
 const SAMPLED: u64 = 1000;
 
-/// Mean errors in per cent of Pc, Pd and Pdw, for each of [`ESTIMATORS`].
+/// The errors over a run, as a store has them.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
-struct EstimateErrors([[f64; 3]; 2]);
+struct EstimateErrors {
+    /// Frames of the buffer.
+    frames: u64,
+    /// Mean errors in per cent of Pc, Pd and Pdw, for each of [`ESTIMATORS`].
+    errors: [[f64; 3]; 2],
+}
 
 /// The counts of a window.
 #[derive(Clone, Copy, Debug, Default)]
@@ -130,45 +137,39 @@ impl Runner<'_> {
     ) -> Result<Vec<MeasuredCell>, ExperimentError> {
         let config = &cell.config;
         let source = self.traces.source(&config.trace)?;
-        let resolved = self.resolved(&CellGroup::of(cell), &source)?;
-        let frames = resolved.frames.first().copied().unwrap_or(1);
-        let pricing = runner::pricing_of(config, cell.asymmetry.as_ref(), &resolved.metadata)?;
-        let unsuitable = |policy: &str| {
-            ExperimentError::Invalid(format!(
-                "estimates need the policy fd-buffer with interval=5000, and this policy is {policy}"
-            ))
+        let metadata = source.open()?.metadata().clone();
+        let pricing = pricing_of(config, cell.asymmetry.as_ref(), &metadata)?;
+        let simulated = cell.policy.supported(&pricing.capabilities)?;
+        let suitable = simulated.registered().filter(|spec| {
+            let interval = spec.spelled("interval");
+            spec.entry().name == "fd-buffer" && interval.as_deref() == Some("5000")
+        });
+        let Some(spec) = suitable else {
+            return Err(ExperimentError::Invalid(format!(
+                "estimates need the policy fd-buffer with interval=5000, and this policy is {simulated}"
+            )));
         };
-        let spec = match &cell.policy {
-            CellPolicy::Policy(policy) => runner::supported(policy.get(), &pricing.capabilities)?,
-            CellPolicy::Pseudo(pseudo) => return Err(unsuitable(pseudo.name())),
-            CellPolicy::Guest(guest) => return Err(unsuitable(guest.0.name())),
-        };
-        if spec.entry().name != "fd-buffer" || spec.spelled("interval").as_deref() != Some("5000") {
-            return Err(unsuitable(&spec.to_string()));
-        }
-        let sim_cell = SimCell {
-            policy: spec.clone().into(),
-            frames,
-            asymmetry: pricing.asymmetry.ratio(),
-        };
-        let store = self.store(&source);
+        let size = cell.frames.get().clone();
+        let asymmetry = pricing.asymmetry.ratio();
         let key = format!(
-            "estimates of {spec} frames={frames} R={:?} warmup={}",
-            sim_cell.asymmetry, resolved.warmup
+            "estimates of {spec} memory={size} R={asymmetry:?} warmup={:?}",
+            config.warmup.get()
         );
-        let stored = store.get(&key);
-        let stored = stored.and_then(|json| serde_json::from_slice::<EstimateErrors>(&json).ok());
-        let errors = match stored {
+        let results = self.settings.results.as_ref();
+        let store = results.and_then(|results| results.of_trace(&source));
+        let stored = store.as_ref().and_then(|store| store.get(&key));
+        let stored = stored.and_then(|json| serde_json::from_slice(&json).ok());
+        let EstimateErrors { frames, errors } = match stored {
             Some(errors) => {
-                self.stored.set(self.stored.get() + 1);
+                self.count(1, 0);
                 errors
             }
             None => {
-                let errors = self.compute(&source, &sim_cell, resolved.warmup)?;
-                if let Ok(value) = serde_json::to_vec(&errors) {
+                let request = RunRequest::new(spec.clone(), size, constant(asymmetry)?);
+                let errors = self.compute(&source, &request, config.warmup.get())?;
+                if let (Some(store), Ok(value)) = (&store, serde_json::to_vec(&errors)) {
                     store.put(&key, &value);
                 }
-                self.computed.set(self.computed.get() + 1);
                 errors
             }
         };
@@ -181,34 +182,30 @@ impl Runner<'_> {
                 ..MeasuredCell::default()
             }
         };
-        debug_assert_eq!(ESTIMATORS.len(), errors.0.len());
-        Ok(errors.0.map(result).into())
+        debug_assert_eq!(ESTIMATORS.len(), errors.len());
+        Ok(errors.map(result).into())
     }
 
     fn compute(
         &self,
         source: &Source,
-        cell: &SimCell,
-        warmup: u64,
+        request: &RunRequest,
+        warmup: &Warmup,
     ) -> Result<EstimateErrors, ExperimentError> {
-        let progress = PassControl {
-            report: &|_| {},
-            stop: self.events.stop(),
-        };
-        let options = SimOptions {
-            threads: self.threads(),
-            ..SimOptions::default()
-        };
-        let references = runner::references(source)?;
-        self.clock.begin(WorkKind::Estimates, references);
-        let (_, _, windows) =
-            simulate_one(source, cell, &options, &progress, WindowObserver::default())?;
+        // The run is one half of the work, and the estimators are the other one.
+        let half = (WorkKind::Estimates, references(source)? / 2.0);
+        let observer = WindowObserver::default();
+        let ran = |lab: &Lab| lab.run_observed(source, request, observer);
+        let (outcome, windows) = self.ask(half, |_| 1, ran)?;
+        let (references, frames) = (outcome.result.references, outcome.result.frames);
+        let warmup = warmup.references_of(references);
         let mut summed = [ErrorSums::default(); 2];
-        let mut estimators = Estimators::new(cell.frames);
+        let mut estimators = Estimators::new(frames);
         let mut reader = source.open()?;
         let mut batch = Batch::new();
+        self.clock.begin(half.0, half.1);
         for (at, window) in (0..).zip(&windows.all) {
-            if progress.stop.load(std::sync::atomic::Ordering::Relaxed) {
+            if self.events.stop().load(Ordering::Relaxed) {
                 return Err(SimError::Interrupted.into());
             }
             if !reader.next_batch(&mut batch, WINDOW as usize)? {
@@ -222,10 +219,14 @@ impl Runner<'_> {
                     summed.add(measured, estimated);
                 }
             }
-            self.clock.advance(((at + 1) * WINDOW) as f64 / references);
+            let done = (at + 1) * WINDOW;
+            self.clock.advance(done as f64 / references as f64);
         }
         self.clock.end(0.0);
-        Ok(EstimateErrors(summed.map(|summed| summed.per_cent())))
+        Ok(EstimateErrors {
+            frames,
+            errors: summed.map(|summed| summed.per_cent()),
+        })
     }
 }
 

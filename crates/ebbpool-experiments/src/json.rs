@@ -107,7 +107,7 @@ fn add_computing_times(schema: &mut Schema) {
 }
 
 impl<'a> PointData<'a> {
-    fn of(experiment: &'a Experiment, point: &'a Point, seeded: bool) -> Self {
+    fn new(experiment: &'a Experiment, point: &'a Point, seeded: bool) -> Self {
         let dimensions = experiment.dimensions().into_iter();
         let mut values: BTreeMap<String, PointValue> = dimensions
             .map(|name| (name.to_string(), PointValue::Text(point.get(name))))
@@ -132,11 +132,11 @@ impl<'a> PointData<'a> {
 }
 
 impl<'a> ExperimentData<'a> {
-    fn of(done: &'a ExperimentResult) -> Self {
+    fn new(done: &'a ExperimentResult) -> Self {
         let experiment = &done.experiment;
         let seeded = is_seeded(done);
         let points = done.points.iter();
-        let points = points.map(|point| PointData::of(experiment, point, seeded));
+        let points = points.map(|point| PointData::new(experiment, point, seeded));
         ExperimentData {
             id: experiment.id(),
             paper: experiment.paper,
@@ -160,7 +160,7 @@ impl<'a> ExperimentData<'a> {
 /// An experiment's results as JSON.
 pub fn as_json(done: &ExperimentResult) -> Value {
     // Only maps whose keys are no texts have no JSON.
-    serde_json::to_value(ExperimentData::of(done)).unwrap_or_default()
+    serde_json::to_value(ExperimentData::new(done)).unwrap_or_default()
 }
 
 /// An experiment in the list of all.

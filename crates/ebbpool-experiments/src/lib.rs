@@ -15,7 +15,6 @@ mod files;
 mod format;
 mod json;
 mod listener;
-mod lower;
 mod metric;
 mod optimum;
 mod ordered;

@@ -7,7 +7,7 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 use ebbpool_device::changing::AsymmetrySpec;
-use ebbpool_lab::{DeviceFeatures, MemorySize, PricingRequest};
+use ebbpool_lab::{CountingRules, DeviceFeatures, MemorySize, PricingRequest};
 use ebbpool_policy::PolicySpec;
 use ebbpool_sim::{AtEnd, GuestPolicy, SimPolicy, Warmup};
 
@@ -17,7 +17,6 @@ use super::ordered::Text;
 use super::parsed::Parsed;
 #[cfg(unix)]
 use super::real;
-use super::runner::supported;
 use crate::error::ExperimentError;
 
 /// One simulation.
@@ -26,7 +25,7 @@ pub(crate) struct ExperimentCell {
     pub(crate) config: RunConfig,
     pub(crate) policy: CellPolicy,
     pub(crate) frames: Parsed<MemorySize>,
-    /// A constant asymmetry; an asymmetry that changes is part of the config.
+    /// A constant asymmetry, if there is no device, which has its own; an asymmetry that changes is part of the config.
     pub(crate) asymmetry: Option<Parsed<AsymmetrySpec>>,
 }
 
@@ -122,7 +121,7 @@ impl CellPolicy {
         features: &DeviceFeatures,
     ) -> Result<SimPolicy, ExperimentError> {
         match self {
-            CellPolicy::Policy(policy) => Ok(supported(policy.get(), features)?.into()),
+            CellPolicy::Policy(policy) => Ok(features.supported(policy.get().clone())?.into()),
             CellPolicy::Guest(guest) => Ok(SimPolicy::Guest(Arc::clone(&guest.0))),
             CellPolicy::Pseudo(pseudo) => Err(ExperimentError::Invalid(format!(
                 "{} is no policy",
@@ -140,7 +139,7 @@ impl CellPolicy {
         }
     }
 
-    fn of(policy: &SimPolicy) -> Self {
+    fn from_policy(policy: &SimPolicy) -> Self {
         match policy {
             SimPolicy::Registered(policy) => CellPolicy::Policy(policy.clone().into()),
             SimPolicy::Guest(guest) => CellPolicy::Guest(NamedGuest(Arc::clone(guest))),
@@ -176,13 +175,20 @@ impl RunConfig {
         false
     }
 
+    /// How the references of the cells are counted.
+    pub(crate) fn counting(&self) -> CountingRules {
+        let mut counting = CountingRules::default();
+        counting.warmup = *self.warmup.get();
+        counting.at_end = *self.at_end.get();
+        counting.cluster_size = *self.cluster_size.get();
+        counting
+    }
+
     /// The request for the prices of the cells with this config. `asymmetry` is that of the cells.
     pub(crate) fn pricing(
         &self,
         asymmetry: Option<&Parsed<AsymmetrySpec>>,
     ) -> Result<PricingRequest, ExperimentError> {
-        // A device has its own asymmetry.
-        let asymmetry = asymmetry.filter(|_| self.device.is_none());
         let asymmetry = self.changing.as_ref().or(asymmetry);
         let device = match &self.device {
             None => None,
@@ -326,9 +332,9 @@ pub(crate) fn points(
                 points.push(point(name.clone(), value.clone(), runs));
             }
             for policy in extra {
-                let runs = configured
-                    .iter()
-                    .map(|run| RunSelection::Plain(Box::new(run.cell(CellPolicy::of(policy)))));
+                let runs = configured.iter().map(|run| {
+                    RunSelection::Plain(Box::new(run.cell(CellPolicy::from_policy(policy))))
+                });
                 points.push(PlannedPoint {
                     is_guest: true,
                     ..point(policy.to_string(), None, runs.collect())
@@ -386,17 +392,19 @@ impl<'a> ConfiguredRun<'a> {
             spec.transpose()
         };
         let device = get("device").filter(|device| device != "none");
+        let constant = parsed(asymmetry.clone().filter(is_constant))?;
+        let has_device = device.is_some();
         let run = ConfiguredRun {
             config: RunConfig {
                 trace: trace.filled(at),
                 device: device.map(RunDevice::new),
-                changing: parsed(asymmetry.clone().filter(|text| !is_constant(text)))?,
+                changing: parsed(asymmetry.filter(|text| !is_constant(text)))?,
                 warmup: Parsed::new(&or("warmup", "0"), warmup)?,
                 at_end: Parsed::new(&or("at-end", "flush"), at_end)?,
                 cluster_size: Parsed::new(&or("cluster-size", "16"), cluster_size)?,
             },
             frames: Parsed::new(&or("frames", ""), valid)?,
-            asymmetry: parsed(asymmetry.filter(is_constant))?,
+            asymmetry: constant.filter(|_| !has_device),
             at,
         };
         if !run.config.is_on_file() {

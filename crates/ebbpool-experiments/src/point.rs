@@ -87,7 +87,7 @@ impl Point {
 
     /// Half of the confidence interval of a metric's mean, if the metric depends on random numbers.
     pub(crate) fn half_width(&self, metric: Metric) -> Option<f64> {
-        MeanEstimate::of(&self.samples(metric)?)?.half_width
+        MeanEstimate::from_samples(&self.samples(metric)?)?.half_width
     }
 
     /// The results of `compare` on this point's value and that of another, seed by seed.

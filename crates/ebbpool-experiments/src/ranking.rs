@@ -116,7 +116,8 @@ fn row(
     columns: Option<&(String, Vec<String>)>,
 ) -> Option<RankingRow> {
     let of_all = geometric_mean(ratios.iter().map(|(samples, _)| samples.as_slice()))?;
-    let mean = |(samples, place): &Ratios| Some((MeanEstimate::of(samples)?.mean, place.says()));
+    let mean =
+        |(samples, place): &Ratios| Some((MeanEstimate::from_samples(samples)?.mean, place.says()));
     let worst = ratios.iter().filter_map(mean);
     let (worst, worst_at) = worst.max_by(|a, b| a.0.total_cmp(&b.0))?;
     let of_column = |name: &str, value: &str| {

@@ -2,18 +2,17 @@
 
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
+use ebbpool_lab::PolicySelection;
 use ebbpool_lab::replay::{ReplayFile, ReplayOutputs, ReplayRequest, ReplayResult, ReplayStorage};
-use ebbpool_lab::{Lab, LabEvents, Note, PolicySelection, Settings};
 
+use super::cell_values::{put, put_counts};
 use super::format::{Experiment, Scale};
-use super::listener::Listener;
 use super::metric::{Metric, Values};
 use super::ordered::Text;
 use super::plan::{CellPolicy, ExperimentCell};
-use super::runner::{MeasuredCell, Runner};
-use super::work::WorkClock;
+use super::runner::{MeasuredCell, Runner, references};
+use super::work::WorkKind;
 use crate::error::ExperimentError;
 
 /// The prefix of a device that is a file.
@@ -68,30 +67,6 @@ pub(super) fn shorten(cell: &mut ExperimentCell, scale: Scale) {
     }
 }
 
-/// The events of a replay, whose progress is that of a part of the experiments.
-struct ReplayEvents<'a> {
-    events: &'a dyn Listener,
-    clock: &'a WorkClock<'a>,
-}
-
-impl LabEvents for ReplayEvents<'_> {
-    fn progress(&self, _work: &str, share: f64) {
-        self.clock.advance(share);
-    }
-
-    fn note(&self, note: &Note) {
-        self.events.note(note);
-    }
-
-    fn may_overwrite(&self, path: &Path) -> bool {
-        self.events.may_overwrite(path)
-    }
-
-    fn stop(&self) -> &AtomicBool {
-        self.events.stop()
-    }
-}
-
 /// Replays a cell.
 ///
 /// # Errors
@@ -103,14 +78,9 @@ pub(super) fn measure(
     file: &Path,
     source: &ebbpool_trace::Source,
 ) -> Result<MeasuredCell, ExperimentError> {
-    let config = &cell.config;
-    let mut guests = Vec::new();
-    let policies = match &cell.policy {
-        CellPolicy::Policy(policy) => PolicySelection::one(&policy.get().to_string()),
-        CellPolicy::Guest(guest) => {
-            guests.push(Arc::clone(&guest.0));
-            PolicySelection::lists([""])
-        }
+    let (spec, guest) = match &cell.policy {
+        CellPolicy::Policy(policy) => (Some(policy.get().clone()), None),
+        CellPolicy::Guest(guest) => (None, Some(Arc::clone(&guest.0))),
         CellPolicy::Pseudo(pseudo) => {
             return Err(ExperimentError::Invalid(format!(
                 "'{}' is no policy, so it cannot run on {}; omit it",
@@ -121,19 +91,20 @@ pub(super) fn measure(
     };
     let mut file = ReplayFile::existing(file);
     file.create = true;
+    let policies = PolicySelection::specs(spec);
+    let counting = cell.config.counting();
     let mut request = ReplayRequest::new(policies, cell.frames.get().clone());
     request.storage = ReplayStorage::File(file);
-    request.warmup = *config.warmup.get();
-    request.at_end = *config.at_end.get();
-    request.cluster_size = *config.cluster_size.get();
-    request.guests = guests;
-    let events = ReplayEvents {
-        events: runner.events,
-        clock: runner.clock,
-    };
-    let lab = Lab::new(Settings::default(), &events);
-    let study = lab.replay(source, &request, &ReplayOutputs::default())?;
-    let Some(replayed) = study.into_result()?.into_iter().next() else {
+    request.warmup = counting.warmup;
+    request.at_end = counting.at_end;
+    request.cluster_size = counting.cluster_size;
+    request.guests = guest.into_iter().collect();
+    let work = (WorkKind::File, references(source)?);
+    let replayed = runner.ask(work, Vec::len, |lab| {
+        let study = lab.replay(source, &request, &ReplayOutputs::default())?;
+        study.into_result()
+    })?;
+    let Some(replayed) = replayed.into_iter().next() else {
         return Ok(MeasuredCell::default());
     };
     Ok(MeasuredCell {
@@ -147,40 +118,21 @@ pub(super) fn measure(
 }
 
 fn values(replayed: &ReplayResult) -> Values {
-    let record = &replayed.result;
-    let (reads, writes) = (record.reads as f64, record.writes as f64);
     let seconds = replayed.real_seconds;
-    let references = record.references as f64;
-    let all = [
-        (Metric::Cost, Some(record.cost)),
+    let references = replayed.result.references as f64;
+    let (read, write) = (replayed.read_us, replayed.write_us);
+    let times = [
         (Metric::CostUs, Some(1e6 * seconds / references)),
         (Metric::PerSecond, Some(references / seconds)),
         (Metric::Seconds, Some(seconds)),
-        (Metric::UsPerWrite, replayed.write_us),
-        (
-            Metric::ReadInWrites,
-            replayed.read_us.zip(replayed.write_us).map(|(r, w)| r / w),
-        ),
-        (Metric::Reads, Some(reads)),
-        (Metric::Writes, Some(writes)),
-        (Metric::Transfers, Some(reads + writes)),
-        (Metric::HitRatio, Some(record.hit_ratio)),
-        (
-            Metric::ClusterSwitches,
-            Some(record.cluster_switches as f64),
-        ),
-        (
-            Metric::ClusterSwitchFactor,
-            Some(record.cluster_switch_factor),
-        ),
-        (
-            Metric::PagesPerSwitch,
-            Some(writes / record.cluster_switches as f64),
-        ),
+        (Metric::UsPerWrite, write),
+        (Metric::ReadInWrites, read.zip(write).map(|(r, w)| r / w)),
     ];
-    let finite = all.into_iter().filter_map(|(metric, value)| {
-        let value = value.filter(|value| value.is_finite())?;
-        Some((metric, value))
-    });
-    finite.collect()
+    let mut values = Values::new();
+    let mut put = |metric, value| put(&mut values, metric, value);
+    put_counts(&replayed.result, &mut put);
+    times
+        .into_iter()
+        .for_each(|(metric, time)| put(metric, time));
+    values
 }

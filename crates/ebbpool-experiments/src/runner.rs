@@ -1,20 +1,18 @@
-//! Runs simulations in as few passes as possible, and stores their results.
+//! Asks the lab for the results of an experiment's cells, in as few questions as possible.
 
 use std::cell::{Cell as Counter, RefCell};
-use std::collections::HashMap;
-#[cfg(unix)]
+use std::collections::{HashMap, HashSet};
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Instant;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use ebbpool_device::changing::AsymmetrySpec;
-use ebbpool_lab::{DeviceFeatures, Pricing, Settings, TraceSummary};
-use ebbpool_policy::PolicySpec;
-use ebbpool_sim::{
-    Moment, NoObserver, NoStore, PassControl, ResolvedSweep, ResultStore, SimCell, SimError,
-    SimOptions, SimPolicy, Sweep, SweepResult, SweepRow, simulate_one,
+use ebbpool_lab::{
+    Asymmetry, BoundResult, Comparison, Lab, LabError, LabEvents, MemorySize, Note, Pricing,
+    PricingRequest, RequestError, RunRequest, Settings, SimError,
 };
-use ebbpool_trace::{Batch, Source};
+use ebbpool_policy::PolicySpec;
+use ebbpool_sim::Moment;
+use ebbpool_trace::{Batch, Metadata, Source};
 
 use super::cell_group::{CellGroup, GroupPolicies, groups};
 use super::cell_values;
@@ -29,7 +27,7 @@ use super::traces::Traces;
 use super::work::{WorkAmount, WorkClock, WorkKind};
 use crate::error::ExperimentError;
 
-/// The result of one simulation.
+/// What an experiment takes of the lab's answer for a cell.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct MeasuredCell {
     pub(crate) values: Values,
@@ -43,11 +41,12 @@ pub(crate) struct MeasuredCell {
     pub(crate) asymmetry: f64,
     /// The initial cost of a read, in the unit of the moments' bills.
     pub(crate) read_cost: f64,
-    /// Why the device failed, so that the figures cover a part of the trace only.
-    pub(crate) failed: Option<String>,
 }
 
-/// Runs simulations and counts their results.
+/// The results of cells.
+pub(crate) type MeasuredCells = HashMap<ExperimentCell, MeasuredCell>;
+
+/// Asks the lab, and counts its results.
 pub(crate) struct Runner<'a> {
     pub(crate) traces: Traces,
     pub(crate) settings: &'a Settings,
@@ -57,6 +56,41 @@ pub(crate) struct Runner<'a> {
     pub(crate) stored: Counter<u64>,
     pub(crate) computed: Counter<u64>,
     notes: RefCell<Vec<String>>,
+}
+
+/// The lab's events while it answers a question, whose progress is that of a part of the experiments.
+struct QuestionEvents<'a> {
+    events: &'a dyn Listener,
+    clock: &'a WorkClock<'a>,
+    /// Whether the caller's user gets the notes. The report has what matters of those on simulations, of which each experiment
+    /// would repeat the others.
+    forwards_notes: bool,
+    /// Results from the store.
+    stored: AtomicU64,
+}
+
+impl LabEvents for QuestionEvents<'_> {
+    fn progress(&self, _work: &str, share: f64) {
+        self.clock.advance(share);
+    }
+
+    fn note(&self, note: &Note) {
+        match note {
+            Note::StoredResults { stored, .. } => {
+                self.stored.fetch_add(*stored as u64, Ordering::Relaxed);
+            }
+            note if self.forwards_notes => self.events.note(note),
+            _ => {}
+        }
+    }
+
+    fn may_overwrite(&self, path: &Path) -> bool {
+        self.events.may_overwrite(path)
+    }
+
+    fn stop(&self) -> &AtomicBool {
+        self.events.stop()
+    }
 }
 
 impl<'a> Runner<'a> {
@@ -82,126 +116,107 @@ impl<'a> Runner<'a> {
         std::mem::take(&mut self.notes.borrow_mut())
     }
 
-    pub(crate) fn note(&self, note: String) {
+    fn note(&self, note: String) {
         let mut notes = self.notes.borrow_mut();
         if !notes.contains(&note) {
             notes.push(note);
         }
     }
 
-    pub(crate) fn threads(&self) -> usize {
-        let cores = || std::thread::available_parallelism().map_or(1, usize::from);
-        self.settings.threads.unwrap_or_else(cores)
+    /// The lab's answer to a question, which is this work, in references times simulations. `results` counts the results in the
+    /// answer.
+    pub(crate) fn ask<T>(
+        &self,
+        (kind, references): (WorkKind, f64),
+        results: impl FnOnce(&T) -> usize,
+        question: impl FnOnce(&Lab) -> Result<T, LabError>,
+    ) -> Result<T, ExperimentError> {
+        let events = QuestionEvents {
+            events: self.events,
+            clock: self.clock,
+            forwards_notes: kind == WorkKind::File,
+            stored: AtomicU64::new(0),
+        };
+        self.clock.begin(kind, references);
+        let answer = question(&Lab::new(self.settings.clone(), &events))?;
+        let (stored, results) = (events.stored.into_inner(), results(&answer) as u64);
+        self.clock.end(stored as f64 / results.max(1) as f64);
+        self.count(stored, results.saturating_sub(stored));
+        Ok(answer)
     }
 
-    /// The store for the results over a trace.
-    pub(crate) fn store(&self, source: &Source) -> Box<dyn ResultStore> {
-        let directory = self.settings.results.as_ref();
-        match directory.and_then(|directory| directory.of_trace(source)) {
-            Some(results) => Box::new(results),
-            None => Box::new(NoStore),
-        }
+    pub(crate) fn count(&self, stored: u64, computed: u64) {
+        self.stored.set(self.stored.get() + stored);
+        self.computed.set(self.computed.get() + computed);
     }
 
-    /// Runs the cells whose results are not stored, and returns the results of all.
+    /// The results of the cells.
     pub(crate) fn run(
         &self,
         cells: &[ExperimentCell],
         time_lines: bool,
-    ) -> Result<HashMap<ExperimentCell, MeasuredCell>, ExperimentError> {
+    ) -> Result<MeasuredCells, ExperimentError> {
         let mut measured = HashMap::new();
         for group in groups(cells) {
+            let source = self.traces.source(&group.config.trace)?;
             #[cfg(unix)]
             if let Some(file) = group.config.file() {
-                self.run_on_file(&group, file, &mut measured)?;
+                self.run_on_file(&group, file, &source, &mut measured)?;
                 continue;
             }
             match &group.policies {
                 GroupPolicies::Simulated(policies) => {
-                    self.run_group(&group, policies, time_lines, &mut measured)?;
+                    self.compare(&group, policies, &source, time_lines, &mut measured)?;
                 }
                 GroupPolicies::Pseudo(PseudoPolicy::Optimum) => {
-                    self.run_optimum(&group, &mut measured)?;
+                    self.find_optimum(&group, &source, &mut measured)?;
                 }
                 GroupPolicies::Pseudo(PseudoPolicy::LowerBound) => {
-                    self.run_lower_bound(&group, &mut measured)?;
+                    self.bound(&group, &source, &mut measured)?;
                 }
             }
         }
         Ok(measured)
     }
 
-    fn run_group(
+    fn compare(
         &self,
         group: &CellGroup,
         policies: &[CellPolicy],
+        source: &Source,
         time_lines: bool,
-        measured: &mut HashMap<ExperimentCell, MeasuredCell>,
+        measured: &mut MeasuredCells,
     ) -> Result<(), ExperimentError> {
-        let config = &group.config;
-        let source = self.traces.source(&config.trace)?;
-        let pricings = group.pricings(&source)?;
-        let Some(first) = pricings.first() else {
-            return Ok(());
-        };
-        let simulated = policies
-            .iter()
-            .map(|policy| policy.supported(&first.capabilities))
-            .collect::<Result<Vec<SimPolicy>, _>>()?;
-        let sweep = Sweep {
-            policies: simulated.clone(),
-            sizes: group.sizes(),
-            asymmetries: pricings.iter().map(|pricing| pricing.asymmetry).collect(),
-            warmup: *config.warmup.get(),
-            options: self.options(config),
-            time_lines,
-            device: first.device.clone(),
-        };
-        let work = (group.kind(), group.work(references(&source)?));
-        let swept = self.sweep(&sweep, &source, work)?;
-        let SweepResult {
-            rows,
-            resolved,
-            facts,
-            ..
-        } = swept;
-        for row in rows {
-            let pricing = &pricings[row.asymmetry];
-            let mut of_trace = TraceSummary::new(source.label(), &resolved.metadata, facts);
-            of_trace.warmup = resolved.warmup;
-            of_trace.at_end = *config.at_end.get();
-            let policy = &simulated[row.policy];
-            let result = MeasuredCell {
-                simulated: policy.registered().cloned(),
-                ..self.measured(&of_trace, policy.to_string(), pricing, &row)
-            };
-            let cell = ExperimentCell {
-                config: config.clone(),
-                policy: policies[row.policy].clone(),
-                frames: group.frames[row.size].clone(),
-                asymmetry: group.asymmetries[row.asymmetry].clone(),
-            };
-            measured.insert(cell, result);
+        let mut request = group.comparison(policies)?;
+        request.time_lines = time_lines;
+        let work = (group.kind(), group.work(references(source)?));
+        let results = |comparison: &Comparison| comparison.cells.len();
+        let comparison = self.ask(work, results, |lab| lab.compare(source, &request))?;
+        if comparison.interrupted {
+            return Err(SimError::Interrupted.into());
+        }
+        for (price, pricing) in comparison.pricings.iter().enumerate() {
+            for policy in policies {
+                let simulated = policy.supported(&pricing.capabilities)?;
+                // Two texts of an experiment may name the same policy, which the comparison has once.
+                let name = simulated.to_string();
+                let at = comparison.policies.iter().position(|other| *other == name);
+                for size in 0..group.frames.len() {
+                    let cell = at.and_then(|policy| comparison.cell([price, policy, size]));
+                    let Some(cell) = cell else { continue };
+                    cell.result
+                        .failure()
+                        .into_iter()
+                        .for_each(|it| self.note(it));
+                    let result = MeasuredCell {
+                        simulated: simulated.registered().cloned(),
+                        ..cell_values::measured(cell, pricing)
+                    };
+                    measured.insert(group.cell(policy.clone(), size, price), result);
+                }
+            }
         }
         Ok(())
-    }
-
-    /// The result of a cell from a row of the sweep, without the policy.
-    pub(crate) fn measured(
-        &self,
-        trace: &TraceSummary,
-        spec: String,
-        pricing: &Pricing,
-        row: &SweepRow,
-    ) -> MeasuredCell {
-        let result = cell_values::measured(trace, spec, pricing, row);
-        if let Some(failed) = &result.failed {
-            self.note(format!(
-                "{} with {} frames: {failed}; its figures end there",
-                result.spec, row.frames
-            ));
-        }
-        result
     }
 
     /// Runs the cells one after the other on a real file. Such measurements are not stored.
@@ -210,84 +225,35 @@ impl<'a> Runner<'a> {
         &self,
         group: &CellGroup,
         file: &Path,
-        measured: &mut HashMap<ExperimentCell, MeasuredCell>,
+        source: &Source,
+        measured: &mut MeasuredCells,
     ) -> Result<(), ExperimentError> {
-        let source = self.traces.source(&group.config.trace)?;
         for cell in group.all() {
-            self.clock.begin(WorkKind::File, references(&source)?);
-            let result = real::measure(self, &cell, file, &source)?;
+            let result = real::measure(self, &cell, file, source)?;
             measured.insert(cell, result);
-            self.computed.set(self.computed.get() + 1);
-            self.clock.end(0.0);
         }
         Ok(())
     }
 
-    fn sweep(
-        &self,
-        sweep: &Sweep,
-        source: &Source,
-        work: (WorkKind, f64),
-    ) -> Result<SweepResult, ExperimentError> {
-        let store = self.store(source);
-        let report = |share: f64| self.clock.advance(share);
-        let progress = PassControl {
-            report: &report,
-            stop: self.events.stop(),
-        };
-        self.clock.begin(work.0, work.1);
-        let swept = sweep.run(source, store.as_ref(), &progress)?;
-        if swept.interrupted {
-            return Err(SimError::Interrupted.into());
-        }
-        let rows = swept.rows.len();
-        self.clock.end(swept.from_store as f64 / rows.max(1) as f64);
-        self.stored.set(self.stored.get() + swept.from_store as u64);
-        let computed = rows - swept.from_store.min(rows);
-        self.computed.set(self.computed.get() + computed as u64);
-        Ok(swept)
-    }
-
-    pub(crate) fn options(&self, config: &RunConfig) -> SimOptions {
-        SimOptions {
-            at_end: *config.at_end.get(),
-            cluster_size: *config.cluster_size.get(),
-            threads: self.threads(),
-            ..SimOptions::default()
-        }
-    }
-
-    /// Runs each simulated cell once more, alone and on one thread, and adds its computing time to the results.
-    /// The time on a real file already includes computing.
-    pub(crate) fn time(
-        &self,
-        measured: &mut HashMap<ExperimentCell, MeasuredCell>,
-    ) -> Result<(), ExperimentError> {
-        let progress = PassControl {
-            report: &|share| self.clock.advance(share),
-            stop: self.events.stop(),
-        };
+    /// Runs each simulated cell once more, alone and on one thread, and adds its computing time to the results: no device
+    /// serves it, whose model takes time of its own. The time on a real file already includes computing.
+    pub(crate) fn time(&self, measured: &mut MeasuredCells) -> Result<(), ExperimentError> {
         for (cell, result) in measured {
             let Some(policy) = result.simulated.clone() else {
                 continue;
             };
             let config = &cell.config;
             let source = self.traces.source(&config.trace)?;
-            let sim_cell = SimCell {
-                policy: policy.into(),
-                frames: result.frames,
-                asymmetry: result.asymmetry,
+            let size = MemorySize::frames(result.frames);
+            let mut request = RunRequest::new(policy, size, constant(result.asymmetry)?);
+            request.counting.at_end = *config.at_end.get();
+            request.counting.cluster_size = *config.cluster_size.get();
+            let work = (WorkKind::Timing, references(&source)?);
+            let timed = self.ask(work, |_| 0, |lab| lab.run(&source, &request))?;
+            let Some(per_second) = timed.result.references_per_second else {
+                continue;
             };
-            let options = SimOptions {
-                threads: 1,
-                ..self.options(config)
-            };
-            self.clock.begin(WorkKind::Timing, references(&source)?);
-            let start = Instant::now();
-            let (_, facts, NoObserver) =
-                simulate_one(&source, &sim_cell, &options, &progress, NoObserver)?;
-            self.clock.end(0.0);
-            let ns = start.elapsed().as_secs_f64() * 1e9 / facts.references as f64;
+            let ns = 1e9 / per_second;
             result.values.insert(Metric::ComputingNs, ns);
             if let Some(us) = result.values.get(&Metric::CostUs) {
                 let share = ns / (ns + 1e3 * us);
@@ -298,19 +264,24 @@ impl<'a> Runner<'a> {
     }
 
     /// Finds the cheapest schedules by trying all.
-    fn run_optimum(
+    fn find_optimum(
         &self,
         group: &CellGroup,
-        measured: &mut HashMap<ExperimentCell, MeasuredCell>,
+        source: &Source,
+        measured: &mut MeasuredCells,
     ) -> Result<(), ExperimentError> {
         let config = &group.config;
-        let source = self.traces.source(&config.trace)?;
-        let references = references_of(&source)?;
-        let resolved = self.resolved(group, &source)?;
-        for (size, &frames) in group.frames.iter().zip(&resolved.frames) {
-            for request in &group.asymmetries {
-                let asymmetry = pricing_of(config, request.as_ref(), &resolved.metadata)?.asymmetry;
-                let skipped = usize::try_from(resolved.warmup).unwrap_or(usize::MAX);
+        let metadata = source.open()?.metadata().clone();
+        let references = references_of(source)?;
+        let pages: HashSet<u64> = references.iter().map(|(page, _)| *page).collect();
+        let pages = metadata.database_pages.unwrap_or(pages.len() as u64);
+        let skipped = config.warmup.get().references_of(references.len() as u64);
+        let skipped = usize::try_from(skipped).unwrap_or(usize::MAX);
+        for (size, memory) in group.frames.iter().enumerate() {
+            let memory = memory.get().size;
+            let frames = memory.frames_of(pages, &metadata, source.label())?;
+            for (price, request) in group.asymmetries.iter().enumerate() {
+                let asymmetry = pricing_of(config, request.as_ref(), &metadata)?.asymmetry;
                 let bill = optimum::cheapest(
                     &references,
                     usize::try_from(frames).unwrap_or(usize::MAX),
@@ -335,44 +306,67 @@ impl<'a> Runner<'a> {
                         asymmetry.bill(bill.reads, bill.writes) / counted,
                     ),
                 ]);
-                let cell = ExperimentCell {
-                    config: config.clone(),
-                    policy: CellPolicy::Pseudo(PseudoPolicy::Optimum),
-                    frames: size.clone(),
-                    asymmetry: request.clone(),
-                };
-                let result = MeasuredCell {
-                    values,
-                    spec: PseudoPolicy::Optimum.name().into(),
-                    frames,
-                    asymmetry: asymmetry.ratio(),
-                    read_cost: 1.0,
-                    ..MeasuredCell::default()
-                };
-                measured.insert(cell, result);
+                let pseudo = PseudoPolicy::Optimum;
+                let result = pseudo.measured(values, frames, asymmetry.ratio());
+                measured.insert(group.cell(CellPolicy::Pseudo(pseudo), size, price), result);
             }
         }
         Ok(())
     }
 
-    /// The frames and the warm-up of a group as numbers, and the trace's metadata.
-    pub(crate) fn resolved(
+    /// The bounds that no policy can undercut.
+    fn bound(
         &self,
         group: &CellGroup,
         source: &Source,
-    ) -> Result<ResolvedSweep, ExperimentError> {
-        let config = &group.config;
-        let sweep = Sweep {
-            policies: Vec::new(),
-            sizes: group.sizes(),
-            asymmetries: Vec::new(),
-            warmup: *config.warmup.get(),
-            options: self.options(config),
-            time_lines: false,
-            device: None,
+        measured: &mut MeasuredCells,
+    ) -> Result<(), ExperimentError> {
+        let pseudo = PseudoPolicy::LowerBound;
+        let Some(request) = group.bounds() else {
+            return Err(ExperimentError::Invalid(format!(
+                "the lower bound needs a constant asymmetry; omit '{}', or device and changing asymmetries",
+                pseudo.name()
+            )));
         };
-        Ok(self.sweep(&sweep, source, (group.kind(), 0.0))?.resolved)
+        let work = (group.kind(), group.work(references(source)?));
+        let bounds = self.ask(work, Vec::len, |lab| lab.bound(source, &request))?;
+        if bounds.iter().any(|bound| bound.interrupted) {
+            return Err(SimError::Interrupted.into());
+        }
+        for (at, bound) in bounds.iter().enumerate() {
+            let BoundResult {
+                lower_bound,
+                frames,
+                asymmetry,
+                ..
+            } = bound;
+            let values = Values::from([(Metric::Cost, *lower_bound)]);
+            let result = pseudo.measured(values, *frames, asymmetry.0);
+            let (price, size) = (at / group.frames.len(), at % group.frames.len());
+            measured.insert(group.cell(CellPolicy::Pseudo(pseudo), size, price), result);
+        }
+        Ok(())
     }
+}
+
+impl PseudoPolicy {
+    /// The result of a bound, whose costs are in page reads.
+    fn measured(self, values: Values, frames: u64, asymmetry: f64) -> MeasuredCell {
+        MeasuredCell {
+            values,
+            spec: self.name().into(),
+            frames,
+            asymmetry,
+            read_cost: 1.0,
+            ..MeasuredCell::default()
+        }
+    }
+}
+
+/// The prices of a constant asymmetry.
+pub(crate) fn constant(asymmetry: f64) -> Result<PricingRequest, ExperimentError> {
+    let asymmetry = Asymmetry::new(asymmetry).map_err(RequestError::from)?;
+    Ok(PricingRequest::Asymmetry(asymmetry.into()))
 }
 
 /// The number of references of a trace, or a guess if the trace does not state it.
@@ -416,16 +410,7 @@ fn references_of(source: &Source) -> Result<Vec<(u64, bool)>, ExperimentError> {
 pub(crate) fn pricing_of(
     config: &RunConfig,
     asymmetry: Option<&Parsed<AsymmetrySpec>>,
-    trace: &ebbpool_trace::Metadata,
+    trace: &Metadata,
 ) -> Result<Pricing, ExperimentError> {
     Ok(Pricing::new(&config.pricing(asymmetry)?, trace)?)
-}
-
-/// The policy on a device with these capabilities, or an error if the device lacks information that the policy
-/// needs.
-pub(crate) fn supported(
-    policy: &PolicySpec,
-    capabilities: &DeviceFeatures,
-) -> Result<PolicySpec, ExperimentError> {
-    Ok(capabilities.policy(&policy.to_string())?)
 }

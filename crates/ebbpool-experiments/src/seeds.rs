@@ -47,7 +47,7 @@ pub(crate) fn interval_text(half_width: Option<f64>) -> String {
 /// The mean over several series of samples, seed by seed. A series of one sample does not depend on random
 /// numbers and is part of the mean of each seed. `None` without a sample.
 pub(crate) fn mean_of<'a>(all: impl Iterator<Item = &'a [f64]> + Clone) -> Option<MeanEstimate> {
-    MeanEstimate::of(&means(all, |value| value))
+    MeanEstimate::from_samples(&means(all, |value| value))
 }
 
 /// As [`mean_of`], with the geometric mean for each seed.
@@ -56,7 +56,7 @@ pub(crate) fn geometric_mean<'a>(
 ) -> Option<MeanEstimate> {
     let logarithms = means(all, f64::ln);
     let means: Vec<f64> = logarithms.into_iter().map(f64::exp).collect();
-    MeanEstimate::of(&means).filter(|mean| mean.mean.is_finite())
+    MeanEstimate::from_samples(&means).filter(|mean| mean.mean.is_finite())
 }
 
 /// For each seed, the mean of `counts` over the values of all series.
@@ -82,10 +82,10 @@ mod tests {
 
     #[test]
     fn a_figure_without_random_numbers_has_no_interval() {
-        let one = MeanEstimate::of(&[7.0]).expect("an estimate");
+        let one = MeanEstimate::from_samples(&[7.0]).expect("an estimate");
         assert_eq!(one.half_width, None);
         assert_eq!(one.text(" %"), "7 %");
-        let same = MeanEstimate::of(&[7.0, 7.0]).expect("an estimate");
+        let same = MeanEstimate::from_samples(&[7.0, 7.0]).expect("an estimate");
         assert_eq!(same.text(" %"), "7 ± 0 %");
     }
 
@@ -108,7 +108,10 @@ mod tests {
     fn means_over_points_go_seed_by_seed() {
         // The series of one sample is part of the mean of each seed.
         let all: [&[f64]; 2] = [&[1.0, 3.0], &[5.0]];
-        assert_eq!(mean_of(all.iter().copied()), MeanEstimate::of(&[3.0, 4.0]));
+        assert_eq!(
+            mean_of(all.iter().copied()),
+            MeanEstimate::from_samples(&[3.0, 4.0])
+        );
         let none: [&[f64]; 0] = [];
         assert_eq!(mean_of(none.iter().copied()), None);
         let all: [&[f64]; 2] = [&[1.0, 4.0], &[4.0]];

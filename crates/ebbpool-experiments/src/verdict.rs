@@ -277,7 +277,7 @@ struct PolicyComparison<'a> {
 impl<'a> PolicyComparison<'a> {
     fn new(samples: Vec<f64>, place: &'a PointCoordinates) -> Option<Self> {
         Some(PolicyComparison {
-            mean: MeanEstimate::of(&samples)?,
+            mean: MeanEstimate::from_samples(&samples)?,
             samples,
             place,
         })

@@ -46,7 +46,7 @@ fn check(batch: &RecordBatch) {
         write_values: vec!["W".into(), "write".into()],
         class: Some(("class".into(), false)),
     };
-    let columns = TraceColumns::of(&batch.schema(), &names).expect("three columns");
+    let columns = TraceColumns::from_schema(&batch.schema(), &names).expect("three columns");
     if let Err(problem) = columns.validate(batch) {
         return assert!(!problem.contains('\n'), "{problem}");
     }

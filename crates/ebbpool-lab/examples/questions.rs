@@ -40,7 +40,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     }
 
     // What does one policy do?
-    let request = RunRequest::new("ebb", size, PricingRequest::default());
+    let request = RunRequest::new("ebb".parse()?, size, PricingRequest::default());
     let run = lab.run(&source, &request)?.result;
     let (policy, cost) = (run.policy, run.cost);
     println!("{policy} costs {cost:.3} with {} frames", run.frames);

@@ -36,7 +36,7 @@ pub use breakeven::BreakEven;
 pub use clock::{ArrivalRate, ClockSource};
 pub use html::{AdvicePageParts, report_page};
 pub use knobs::Knob;
-pub use life::{LifeAnswer, WriteCause};
+pub use life::{LifeAnswer, WritesByCause};
 pub use load::SystemLoad;
 pub use measured::{MeasuredDay, MeasuredDevice, MeasuredWrites};
 pub use notes::{AdviceNote, NoteKind};

@@ -5,7 +5,7 @@ use std::time::Instant;
 use ebbpool_cost::Asymmetry;
 use ebbpool_policy::PolicySpec;
 use ebbpool_sim::bound::{Bound, BoundQuestion, RecordedTrace, solve_all};
-use ebbpool_sim::{AtEnd, PassControl, ResultStore, SimError};
+use ebbpool_sim::{AtEnd, PassControl, ResultStore, SimError, Warmup};
 use ebbpool_trace::Source;
 use serde::{Deserialize, Serialize};
 
@@ -26,15 +26,18 @@ pub struct BoundRequest {
     pub asymmetries: Vec<Asymmetry>,
     /// Whether the pages that are dirty at the end are written and counted.
     pub at_end: AtEnd,
+    /// References at the start whose reads and writes are free.
+    pub warmup: Warmup,
 }
 
 impl BoundRequest {
-    /// A request for these sizes and asymmetries; dirty pages at the end are written and counted.
+    /// A request for these sizes and asymmetries without a warm-up; dirty pages at the end are written and counted.
     pub fn new(sizes: Vec<MemorySize>, asymmetries: Vec<Asymmetry>) -> Self {
         BoundRequest {
             sizes,
             asymmetries,
             at_end: AtEnd::default(),
+            warmup: Warmup::References(0),
         }
     }
 }
@@ -166,7 +169,12 @@ impl<'a> LazyTrace<'a> {
     fn recorded(&mut self) -> Result<&RecordedTrace, SimError> {
         if self.recorded.is_none() {
             let start = Instant::now();
-            let recorded = RecordedTrace::read(self.source, self.progress)?;
+            // The search reports the progress: it takes nearly all of the time.
+            let quiet = PassControl {
+                report: &|_| {},
+                stop: self.progress.stop,
+            };
+            let recorded = RecordedTrace::read(self.source, &quiet)?;
             recorded.store_size(self.source, self.store);
             self.reading = start.elapsed().as_secs_f64();
             self.recorded = Some(recorded);
@@ -262,6 +270,7 @@ impl Lab<'_> {
         self.notes(reader.notes());
         let metadata = reader.metadata().clone();
         self.note_capture(source, &metadata);
+        let stated = reader.references();
         drop(reader);
         for size in &request.sizes {
             size.size.check(&metadata, source.label())?;
@@ -276,12 +285,18 @@ impl Lab<'_> {
             let frames = request.sizes.iter();
             let frames = frames.map(|size| size.size.frames_of(pages, &metadata, source.label()));
             let frames: Vec<u64> = frames.collect::<Result<_, _>>()?;
+            let references = match (request.warmup, stated) {
+                (Warmup::References(_), _) => 0,
+                (Warmup::Share(_), Some(references)) => references,
+                (Warmup::Share(_), None) => trace.recorded()?.references(),
+            };
+            let warmup = request.warmup.references_of(references);
             let questions = request.asymmetries.iter().flat_map(|asymmetry| {
                 frames.iter().map(|&frames| BoundQuestion {
                     frames,
                     asymmetry: asymmetry.ratio(),
                     at_end: request.at_end,
-                    warmup: 0,
+                    warmup,
                 })
             });
             let questions: Vec<BoundQuestion> = questions.collect();

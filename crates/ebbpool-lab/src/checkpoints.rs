@@ -44,13 +44,13 @@ pub struct CheckpointSchedule {
 #[error(
     "'{0}' is no interval between checkpoints; give a time such as 5min, a number of references such as 20000, or of references that write, writes=20000"
 )]
-pub struct NotACheckpointSchedule(String);
+pub struct CheckpointScheduleError(String);
 
 impl FromStr for CheckpointSchedule {
-    type Err = NotACheckpointSchedule;
+    type Err = CheckpointScheduleError;
 
-    fn from_str(text: &str) -> Result<Self, NotACheckpointSchedule> {
-        let wrong = || NotACheckpointSchedule(ebbpool_cost::one_line(text).to_string());
+    fn from_str(text: &str) -> Result<Self, CheckpointScheduleError> {
+        let wrong = || CheckpointScheduleError(ebbpool_cost::one_line(text).to_string());
         let mut schedule = CheckpointSchedule::default();
         for part in text.split(',').map(str::trim) {
             let number = |digits: &str| digits.parse::<NonZeroU64>().map_err(|_| wrong());

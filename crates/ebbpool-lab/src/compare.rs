@@ -44,13 +44,15 @@ pub struct CompareRequest {
     pub bound: bool,
     /// Whether the answer is for a report, which also describes the trace.
     pub for_report: bool,
+    /// Whether each result has a time line. It takes no time, and with it a later report runs no policy again.
+    pub time_lines: bool,
     /// Policies from outside the registry, which follow the others in the answer. With some, the selection of policies
     /// may be an empty list.
     pub guests: Vec<Arc<dyn GuestPolicy>>,
 }
 
 impl CompareRequest {
-    /// A comparison of these policies with these sizes at these prices, without a warm-up.
+    /// A comparison of these policies with these sizes at these prices, without a warm-up and with time lines.
     pub fn new(
         policies: PolicySelection,
         sizes: Vec<MemorySize>,
@@ -63,6 +65,7 @@ impl CompareRequest {
             counting: CountingRules::default(),
             bound: false,
             for_report: false,
+            time_lines: true,
             guests: Vec::new(),
         }
     }
@@ -214,11 +217,15 @@ impl Comparison {
         bounds.get(pricing * self.sizes.len() + size).copied()
     }
 
-    /// The result at these indices of a price, a policy and a size; `None` if an interruption has prevented it.
-    pub fn result(&self, [pricing, policy, size]: [usize; 3]) -> Option<&RunResult> {
+    /// The cell at these indices of a price, a policy and a size; `None` if an interruption has prevented it.
+    pub fn cell(&self, [pricing, policy, size]: [usize; 3]) -> Option<&ComparedCell> {
         let at = (pricing * self.policies.len() + policy) * self.sizes.len() + size;
-        let cell = self.cells.get(at)?.as_ref();
-        cell.map(|cell| &cell.result)
+        self.cells.get(at)?.as_ref()
+    }
+
+    /// The result at these indices.
+    pub fn result(&self, indices: [usize; 3]) -> Option<&RunResult> {
+        self.cell(indices).map(|cell| &cell.result)
     }
 
     /// The finished results in their order.
@@ -317,8 +324,7 @@ impl Lab<'_> {
             asymmetries: Vec::new(),
             warmup: request.counting.warmup,
             options: request.counting.options(self.threads(), source)?,
-            // They take no time, and with them a later report of the same comparison runs no policy again.
-            time_lines: true,
+            time_lines: request.time_lines,
             device: None,
         };
         let store = self.store(source);
@@ -377,12 +383,9 @@ impl Lab<'_> {
             let mut result = RunResult::new(&trace, policy, row.frames, asymmetry, &row.counts);
             if let Some(device) = &row.device {
                 result.charge_device(pricing, device);
-                if let Some(failed) = &device.failed {
-                    self.notes(&[format!(
-                        "{} with {} frames: {failed}; its figures end there",
-                        result.policy, result.frames
-                    )]);
-                }
+            }
+            if let Some(failure) = result.failure() {
+                self.notes(&[failure]);
             }
             let bound = bounds.as_ref();
             result.lower_bound =

@@ -28,7 +28,7 @@ use crate::pricing::DeviceFeatures;
 use crate::run::CountingRules;
 
 pub use rows::CurveRow;
-pub use target::{NotATarget, Target, TargetFigure};
+pub use target::{Target, TargetError, TargetFigure};
 
 /// The most sizes for a request without sizes; each size is half of the next.
 const MOST_SIZES: usize = 16;
@@ -292,7 +292,8 @@ impl Lab<'_> {
     /// the store.
     pub fn curve(&self, source: &Source, request: &CurveRequest) -> Result<CurveStudy, LabError> {
         let capabilities = DeviceFeatures::default();
-        let baseline = capabilities.policy(&request.baseline.0)?;
+        let baseline: PolicySpec = request.baseline.0.parse().map_err(RequestError::from)?;
+        let baseline = capabilities.supported(baseline)?;
         let policies = request.check(source, &capabilities, &baseline)?;
         let store = self.store(source);
         let counting = CountingRules {

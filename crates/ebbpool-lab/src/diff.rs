@@ -1,7 +1,7 @@
 //! Compares two results of the same command: what changed, by how much, and beyond noise.
 //!
 //! A [`ResultFile`] is read from the JSON of a command, which its [`ResultSchema`](crate::schema::ResultSchema)
-//! describes. [`ResultDiff::of`] matches the results of two files by their key fields and compares the other fields:
+//! describes. [`ResultDiff::new`] matches the results of two files by their key fields and compares the other fields:
 //! counts exactly, fractions beyond rounding, and measured figures beyond a threshold. [`sentence`] sums a comparison
 //! up, and [`page`] is a page of HTML.
 
@@ -101,7 +101,7 @@ pub struct FigureChange {
 }
 
 impl FigureChange {
-    fn of(key: &BTreeMap<String, Value>, found: FieldDifference) -> Self {
+    fn new(key: &BTreeMap<String, Value>, found: FieldDifference) -> Self {
         let numbers = found.before.as_f64().zip(found.after.as_f64());
         let difference = numbers.map(|(before, after)| after - before);
         let relative = numbers
@@ -137,7 +137,7 @@ impl ResultDiff {
     /// # Errors
     ///
     /// [`DiffError::OtherCommand`] if the files are of two commands.
-    pub fn of(before: &ResultFile, after: &ResultFile, noise: f64) -> Result<Self, DiffError> {
+    pub fn new(before: &ResultFile, after: &ResultFile, noise: f64) -> Result<Self, DiffError> {
         if before.command() != after.command() {
             return Err(DiffError::OtherCommand {
                 before: before.label.clone(),
@@ -212,7 +212,7 @@ impl ResultDiff {
                 .into_iter()
                 .filter(|found| !common.contains(found.path.as_str()));
             self.changes
-                .extend(rest.map(|found| FigureChange::of(key, found)));
+                .extend(rest.map(|found| FigureChange::new(key, found)));
         }
         self.changes
             .sort_by(|one, other| other.size.total_cmp(&one.size));

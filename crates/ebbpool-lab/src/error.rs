@@ -2,7 +2,7 @@
 
 use std::io;
 
-use ebbpool_cost::NotAnAsymmetry;
+use ebbpool_cost::AsymmetryError;
 use ebbpool_device::changing::{AsymmetrySpec, ChangesError};
 use ebbpool_device::flash::ConfigError;
 use ebbpool_device::{DeviceFailed, ProfileError};
@@ -124,7 +124,7 @@ pub enum RequestError {
     PolicyName(String),
     /// A number that is not an asymmetry.
     #[error(transparent)]
-    Asymmetry(#[from] NotAnAsymmetry),
+    Asymmetry(#[from] AsymmetryError),
     /// The policy needs the erase counts of blocks.
     #[error("policy {policy} needs the erase counts of blocks, which {device} does not have")]
     NoEraseCounts {

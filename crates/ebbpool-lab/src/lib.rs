@@ -56,21 +56,21 @@ mod trace_info;
 
 pub use advise::{Advice, AdviseError, AdviseRequest};
 pub use bound::{BoundRequest, BoundResult};
-pub use checkpoints::{CheckpointSchedule, NotACheckpointSchedule};
+pub use checkpoints::{CheckpointSchedule, CheckpointScheduleError};
 pub use compare::{CompareRequest, ComparedCell, Comparison, PriceBlock};
 pub use curve::{CurveRequest, CurveRow, CurveStudy, Target};
 pub use error::{ErrorKind, LabError, RequestError};
 pub use events::{LabEvents, Note, Silent};
 pub use lab::{Lab, Settings};
-pub use memory_size::{MemorySize, NotAMemorySize};
+pub use memory_size::{MemorySize, MemorySizeError};
 pub use policy_selection::{BASELINE, PolicySelection, RECOMMENDED};
 pub use pricing::{BillUnit, DeviceFeatures, Pricing, PricingRequest};
 pub use result_store::{ResultDirectory, ResultStorage, SharedStore, TraceResults, build_identity};
 pub use run::{CLUSTER_SIZE, CountingRules, RunOutcome, RunRecording, RunRequest};
-pub use run_result::{DetailedResult, FlashFigures, RunResult, TraceSummary};
+pub use run_result::{DetailedResult, FlashFigures, RunResult};
 
 // What requests and answers have of other crates.
-pub use ebbpool_cost::{Asymmetry, ByteSize, BytesPerDay, NotAnAsymmetry};
+pub use ebbpool_cost::{Asymmetry, AsymmetryError, ByteSize, BytesPerDay};
 pub use ebbpool_device::arrivals::Rate;
 pub use ebbpool_device::changing::{AsymmetrySpec, ChangesError};
 pub use ebbpool_device::energy::Energy;
@@ -79,8 +79,8 @@ pub use ebbpool_device::profiles::Endurance;
 pub use ebbpool_device::{DeviceFailed, ProfileError};
 pub use ebbpool_policy::{PolicySpec, SpecError};
 pub use ebbpool_sim::{
-    AtEnd, BufferSize, Counts, DeviceAtStart, DeviceOutcome, Estimate, LruCurve, NotAWarmup,
-    SimError, SimPolicy, SmallestMemory, SweepRow, TraceFacts, Traffic, Warmup,
+    AtEnd, BufferSize, Counts, DeviceAtStart, DeviceOutcome, Estimate, LruCurve, Observer, Sample,
+    SimError, SimPolicy, SmallestMemory, SweepRow, TraceFacts, Traffic, Warmup, WarmupError,
 };
 pub use ebbpool_trace::output::OutputFile;
 pub use ebbpool_trace::stats::TraceStatistics;

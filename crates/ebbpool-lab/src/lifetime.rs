@@ -50,7 +50,7 @@ struct LifetimeComparison<'a> {
 }
 
 impl<'a> LifetimeComparison<'a> {
-    fn of(comparison: &'a Comparison, size: usize) -> Self {
+    fn new(comparison: &'a Comparison, size: usize) -> Self {
         let rows: Vec<&SweepRow> = comparison
             .rows()
             .filter(|row| row.size == size && report(row).is_some())
@@ -84,7 +84,7 @@ impl<'a> LifetimeComparison<'a> {
 /// the rows.
 pub fn lifetimes(comparison: &Comparison) -> Vec<Option<f64>> {
     let by_size: Vec<LifetimeComparison> = (0..comparison.sizes.len())
-        .map(|size| LifetimeComparison::of(comparison, size))
+        .map(|size| LifetimeComparison::new(comparison, size))
         .collect();
     let rows = comparison.rows();
     rows.map(|row| by_size[row.size].relative_lifetime(row))
@@ -102,7 +102,7 @@ pub fn compared_with(comparison: &Comparison) -> &'static str {
 /// A sentence on the policy under which the device lives longest, with the memory size of that index. The
 /// text calls this size `memory`. `None` if there is no flash device.
 pub fn sentence(comparison: &Comparison, size: usize, memory: &str) -> Option<String> {
-    let lifetimes = LifetimeComparison::of(comparison, size);
+    let lifetimes = LifetimeComparison::new(comparison, size);
     let name = |row: &SweepRow| comparison.policies[row.policy].as_str();
     // If every device failed, the first result explains why.
     let first = lifetimes.reference.or(lifetimes.rows.first().copied())?;

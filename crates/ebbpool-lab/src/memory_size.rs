@@ -20,7 +20,7 @@ pub struct MemorySize {
 #[error(
     "'{0}' is not a memory size; give frames from 1 up, per cent above 0, such as 3%, or bytes, such as 128MiB"
 )]
-pub struct NotAMemorySize(String);
+pub struct MemorySizeError(String);
 
 impl MemorySize {
     /// A size of this number of frames, at least 1.
@@ -39,11 +39,11 @@ impl MemorySize {
 }
 
 impl FromStr for MemorySize {
-    type Err = NotAMemorySize;
+    type Err = MemorySizeError;
 
-    fn from_str(text: &str) -> Result<Self, NotAMemorySize> {
+    fn from_str(text: &str) -> Result<Self, MemorySizeError> {
         let text = text.trim();
-        let wrong = || NotAMemorySize(text.into());
+        let wrong = || MemorySizeError(text.into());
         let size = if text.ends_with('%') {
             match text.parse::<Decimal>() {
                 Ok(share) if !share.is_zero() => BufferSize::Share(share),

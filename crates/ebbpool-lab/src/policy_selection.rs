@@ -19,12 +19,13 @@ pub const RECOMMENDED: &str = "ebb";
 /// The policy that savings are relative to.
 pub const BASELINE: &str = "lru";
 
-/// Policies as a user names them. They are resolved when the device is known.
+/// Policies as a user names them, or as a program has them. They are resolved when the device is known.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PolicySelection {
     lists: Vec<String>,
     with_recommended: bool,
-    one: Option<String>,
+    /// Takes the place of the lists.
+    specs: Option<Vec<PolicySpec>>,
 }
 
 impl PolicySelection {
@@ -42,10 +43,10 @@ impl PolicySelection {
         }
     }
 
-    /// One policy; its parameters may be separated by commas.
-    pub fn one(policy: &str) -> Self {
+    /// These policies.
+    pub fn specs(policies: impl IntoIterator<Item = PolicySpec>) -> Self {
         PolicySelection {
-            one: Some(policy.into()),
+            specs: Some(policies.into_iter().collect()),
             ..Self::default()
         }
     }
@@ -79,27 +80,28 @@ impl PolicySelection {
     ///
     /// # Errors
     ///
-    /// [`RequestError::NoPolicy`], and the errors of [`DeviceFeatures::policy`].
+    /// [`RequestError::NoPolicy`], [`RequestError::Policy`], and the errors of [`DeviceFeatures::supported`].
     pub fn resolve(&self, capabilities: &DeviceFeatures) -> Result<Vec<PolicySpec>, RequestError> {
-        if let Some(policy) = &self.one {
-            return Ok(vec![capabilities.policy(policy)?]);
-        }
         let mut specs: Vec<PolicySpec> = Vec::new();
-        let lists = match self.lists.is_empty() {
-            true => vec![OF_THE_PAPERS],
-            false => self.lists.iter().map(String::as_str).collect(),
+        let lists = match (&self.specs, self.lists.is_empty()) {
+            (Some(_), _) => Vec::new(),
+            (None, true) => vec![OF_THE_PAPERS],
+            (None, false) => self.lists.iter().map(String::as_str).collect(),
         };
+        for spec in self.specs.iter().flatten() {
+            specs.push(capabilities.supported(spec.clone())?);
+        }
         for item in lists.into_iter().flat_map(split_list) {
             if item == "all" {
                 let online = registry::entries().iter().filter(|entry| entry.online());
                 let supported = online.filter(|entry| capabilities.supports(entry));
-                specs.extend(supported.map(PolicySpec::of));
+                specs.extend(supported.map(PolicySpec::from_entry));
             } else {
-                specs.push(capabilities.policy(&item)?);
+                specs.push(capabilities.supported(item.parse()?)?);
             }
         }
         if self.with_recommended {
-            specs.push(capabilities.policy(RECOMMENDED)?);
+            specs.push(capabilities.supported(RECOMMENDED.parse()?)?);
         }
         if specs.is_empty() {
             return Err(RequestError::NoPolicy);

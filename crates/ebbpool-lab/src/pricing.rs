@@ -42,13 +42,13 @@ impl DeviceFeatures {
             && !(self.is_pool && asked.contains(Capabilities::BACKGROUND_WRITES))
     }
 
-    /// Parses a policy, and refuses one that needs information which the device does not have.
+    /// The policy on the device, with clusters of its erase blocks where it asks for these.
     ///
     /// # Errors
     ///
-    /// [`RequestError::Policy`], [`RequestError::NoEraseCounts`], [`RequestError::NoEraseBlock`].
-    pub fn policy(&self, text: &str) -> Result<PolicySpec, RequestError> {
-        let spec: PolicySpec = text.parse()?;
+    /// [`RequestError::NoEraseCounts`], [`RequestError::NoEraseBlock`] if the policy needs information which the device
+    /// does not have.
+    pub fn supported(&self, spec: PolicySpec) -> Result<PolicySpec, RequestError> {
         let device = || match &self.device {
             Some(name) => format!("device {name}"),
             None => "the plain asymmetry model".into(),

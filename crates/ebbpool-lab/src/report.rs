@@ -117,7 +117,7 @@ pub fn page(
     groups: &[TraceGroup],
     options: &ReportOptions,
 ) -> Result<String, std::io::Error> {
-    let results = embedded(&data::Report::of(comparisons, groups))?;
+    let results = embedded(&data::Report::new(comparisons, groups))?;
     let style = html::style_sheet(STYLE);
     let script = script();
     let policy = format!(

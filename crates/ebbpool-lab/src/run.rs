@@ -1,11 +1,11 @@
 //! Runs one policy over one trace.
 
-use std::io::{self, Write};
+use std::io::Write;
 use std::time::Instant;
 
 use ebbpool_device::AnyDevice;
 use ebbpool_device::arrivals::Rate;
-use ebbpool_policy::Foresight;
+use ebbpool_policy::{Foresight, PolicySpec};
 use ebbpool_sim::{
     AtEnd, BufferSize, Counts, DeviceAtStart, DeviceObserver, DeviceOutcome, EventLog as EventList,
     EventWriter, NoObserver, Observer, PassControl, Series, SimCell, SimError, SimOptions,
@@ -85,8 +85,8 @@ impl CountingRules {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct RunRequest {
-    /// The policy, such as `cfdc:window=0.5,cluster=16`.
-    pub policy: String,
+    /// The policy.
+    pub policy: PolicySpec,
     /// The memory size.
     pub size: MemorySize,
     /// The pricing of reads and writes.
@@ -97,9 +97,9 @@ pub struct RunRequest {
 
 impl RunRequest {
     /// A run of this policy with this memory at this price, without a warm-up.
-    pub fn new(policy: impl Into<String>, size: MemorySize, pricing: PricingRequest) -> Self {
+    pub fn new(policy: PolicySpec, size: MemorySize, pricing: PricingRequest) -> Self {
         RunRequest {
-            policy: policy.into(),
+            policy,
             size,
             pricing,
             counting: CountingRules::default(),
@@ -153,11 +153,7 @@ impl Lab<'_> {
     ///
     /// If the request is invalid, the trace cannot be read, or the caller stops.
     pub fn run(&self, source: &Source, request: &RunRequest) -> Result<RunOutcome, LabError> {
-        let nothing = RunRecording::<io::Sink> {
-            events: None,
-            series: None,
-        };
-        let (outcome, _) = self.run_recorded(source, request, nothing)?;
+        let (outcome, NoObserver) = self.run_observed(source, request, NoObserver)?;
         Ok(outcome)
     }
 
@@ -172,9 +168,40 @@ impl Lab<'_> {
         request: &RunRequest,
         recording: RunRecording<W>,
     ) -> Result<(RunOutcome, RunRecording<W>), LabError> {
-        // The policy is parsed first: an unknown name must not waste the time to read a long trace.
-        let parsed: Result<ebbpool_policy::PolicySpec, _> = request.policy.parse();
-        parsed.map_err(RequestError::from)?;
+        if recording.events.is_none() && recording.series.is_none() {
+            return Ok((self.run(source, request)?, recording));
+        }
+        let series = recording.series.map(Series::new).transpose();
+        let writer = EventWriter {
+            events: recording.events.map(EventList),
+            series: series.map_err(|source| SimError::Output {
+                what: "the series",
+                source,
+            })?,
+            failure: None,
+        };
+        let (outcome, writer) = self.run_observed(source, request, writer)?;
+        if let Some((what, source)) = writer.failure {
+            return Err(SimError::Output { what, source }.into());
+        }
+        let recording = RunRecording {
+            events: writer.events.map(|EventList(out)| out),
+            series: writer.series.map(Series::into_inner),
+        };
+        Ok((outcome, recording))
+    }
+
+    /// Runs one policy with an observer of its reads, writes and state, and returns the observer.
+    ///
+    /// # Errors
+    ///
+    /// As [`run`](Self::run).
+    pub fn run_observed<O: Observer + 'static>(
+        &self,
+        source: &Source,
+        request: &RunRequest,
+        observer: O,
+    ) -> Result<(RunOutcome, O), LabError> {
         request.counting.check([&request.pricing])?;
         let start = Instant::now();
         let reader = source.open()?;
@@ -183,7 +210,7 @@ impl Lab<'_> {
         self.note_capture(source, &metadata);
         let pricing = self.pricing(&request.pricing, source, &metadata)?;
         self.notes(&pricing.notes);
-        let policy = pricing.capabilities.policy(&request.policy)?;
+        let policy = pricing.capabilities.supported(request.policy.clone())?;
         check_policies(source, [&policy])?;
         let stated = reader.references();
         drop(reader);
@@ -205,10 +232,10 @@ impl Lab<'_> {
                 progress,
                 device: device.as_ref(),
             };
-            let (counts, facts, recording, served) = run.recorded(recording)?;
-            Ok::<_, LabError>((cell, warmup, counts, facts, recording, served))
+            let (counts, facts, observer, served) = run.observed(observer)?;
+            Ok::<_, LabError>((cell, warmup, counts, facts, observer, served))
         });
-        let (cell, warmup, counts, facts, recording, device) = done?;
+        let (cell, warmup, counts, facts, observer, device) = done?;
         let seconds = start.elapsed().as_secs_f64();
         self.notes(&source.late_notes());
         let trace = TraceSummary {
@@ -232,7 +259,7 @@ impl Lab<'_> {
             pricing,
             device,
         };
-        Ok((outcome, recording))
+        Ok((outcome, observer))
     }
 }
 
@@ -269,6 +296,7 @@ struct RunParameters<'a> {
     device: Option<&'a AnyDevice>,
 }
 
+/// The counts of a run, what its pass found of the trace, its observer, and the outcome of its device.
 type Observed<O> = (Counts, TraceFacts, O, Option<DeviceOutcome>);
 
 impl RunParameters<'_> {
@@ -294,33 +322,5 @@ impl RunParameters<'_> {
                 Ok((counts, facts, observer, None))
             }
         }
-    }
-
-    fn recorded<W: Write + Send + 'static>(
-        &self,
-        recording: RunRecording<W>,
-    ) -> Result<Observed<RunRecording<W>>, SimError> {
-        if recording.events.is_none() && recording.series.is_none() {
-            let (counts, facts, NoObserver, device) = self.observed(NoObserver)?;
-            return Ok((counts, facts, recording, device));
-        }
-        let series = recording.series.map(Series::new).transpose();
-        let recorder = EventWriter {
-            events: recording.events.map(EventList),
-            series: series.map_err(|source| SimError::Output {
-                what: "the series",
-                source,
-            })?,
-            failure: None,
-        };
-        let (counts, facts, recorder, device) = self.observed(recorder)?;
-        if let Some((what, source)) = recorder.failure {
-            return Err(SimError::Output { what, source });
-        }
-        let recording = RunRecording {
-            events: recorder.events.map(|EventList(out)| out),
-            series: recorder.series.map(Series::into_inner),
-        };
-        Ok((counts, facts, recording, device))
     }
 }

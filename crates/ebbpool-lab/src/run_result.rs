@@ -171,39 +171,24 @@ impl<'a> DetailedResult<'a> {
 
 /// The data that all results over a trace share.
 #[derive(Clone, Copy, Debug)]
-#[non_exhaustive]
-pub struct TraceSummary<'a> {
+pub(crate) struct TraceSummary<'a> {
     /// The name of the trace in the request.
-    pub label: &'a str,
+    pub(crate) label: &'a str,
     /// Its metadata.
-    pub metadata: &'a Metadata,
+    pub(crate) metadata: &'a Metadata,
     /// The facts that a pass over the trace has counted.
-    pub facts: TraceFacts,
+    pub(crate) facts: TraceFacts,
     /// References at the start that are replayed but not counted.
-    pub warmup: u64,
+    pub(crate) warmup: u64,
     /// The treatment of the pages that are dirty at the end.
-    pub at_end: AtEnd,
+    pub(crate) at_end: AtEnd,
     /// When all dirty pages are written.
-    pub checkpoints: Option<CheckpointSchedule>,
-}
-
-impl<'a> TraceSummary<'a> {
-    /// A trace without a warm-up, checkpoints, and writes at the end.
-    pub fn new(label: &'a str, metadata: &'a Metadata, facts: TraceFacts) -> Self {
-        TraceSummary {
-            label,
-            metadata,
-            facts,
-            warmup: 0,
-            at_end: AtEnd::default(),
-            checkpoints: None,
-        }
-    }
+    pub(crate) checkpoints: Option<CheckpointSchedule>,
 }
 
 impl RunResult {
     /// A result from the counts of a run, priced by an asymmetry.
-    pub fn new(
+    pub(crate) fn new(
         trace: &TraceSummary,
         policy: String,
         frames: u64,
@@ -277,7 +262,7 @@ impl RunResult {
     }
 
     /// Replaces the costs of the asymmetry by those of the device.
-    pub fn charge_device(&mut self, pricing: &Pricing, device: &DeviceOutcome) {
+    pub(crate) fn charge_device(&mut self, pricing: &Pricing, device: &DeviceOutcome) {
         let bill = device.report.bill();
         let references = self.references as f64;
         self.device.clone_from(&pricing.device_name);
@@ -295,6 +280,15 @@ impl RunResult {
             .energy
             .filter(|_| device.failed.is_none())
             .and_then(|energy| energy.joules_per_reference(self.references));
+    }
+
+    /// Which run a failed device ended, in words; `None` of a whole run.
+    pub fn failure(&self) -> Option<String> {
+        let failed = self.failed.as_ref()?;
+        let RunResult { policy, frames, .. } = self;
+        Some(format!(
+            "{policy} with {frames} frames: {failed}; its figures end there"
+        ))
     }
 
     /// How far the bill is above the lower bound, as a share of the bound; `None` if the bound is unknown.

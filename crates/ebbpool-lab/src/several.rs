@@ -45,7 +45,7 @@ impl TraceSet {
     /// # Errors
     ///
     /// As [`Source::content_key`]: of several traces each file is read.
-    pub fn of(sources: Vec<Source>) -> Result<Self, TraceError> {
+    pub fn new(sources: Vec<Source>) -> Result<Self, TraceError> {
         let group = |(at, source): (usize, &Source)| TraceGroup {
             name: source.label().into(),
             members: at..at + 1,
@@ -134,7 +134,7 @@ pub struct SeedMeans<'a> {
 
 impl<'a> SeedMeans<'a> {
     /// The comparisons of a group, at least one; all are answers to the same request.
-    pub fn of(comparisons: &'a [Comparison]) -> Self {
+    pub fn new(comparisons: &'a [Comparison]) -> Self {
         SeedMeans { comparisons }
     }
 
@@ -142,7 +142,7 @@ impl<'a> SeedMeans<'a> {
     pub fn bill(&self, (pricing, policy, size): (usize, usize, usize)) -> Option<MeanEstimate> {
         let bills = self.comparisons.iter();
         let bills = bills.map(|one| Some(result(one, (pricing, policy, size))?.cost));
-        MeanEstimate::of(&bills.collect::<Option<Vec<f64>>>()?)
+        MeanEstimate::from_samples(&bills.collect::<Option<Vec<f64>>>()?)
     }
 }
 
@@ -217,7 +217,7 @@ pub struct Summary {
 impl Summary {
     /// The summary of the comparisons of these groups; all are answers to the same request. `None` for a single trace,
     /// and if no policy has finished everywhere.
-    pub fn of(comparisons: &[Comparison], groups: &[TraceGroup]) -> Option<Self> {
+    pub fn from_comparisons(comparisons: &[Comparison], groups: &[TraceGroup]) -> Option<Self> {
         let first = comparisons.first()?;
         let is_complete = groups.last()?.members.end == comparisons.len();
         if !is_complete {
@@ -254,7 +254,7 @@ impl Summary {
         let compared: Vec<&TraceGroup> = compared
             .filter(|group| group.members.clone().any(has_cells))
             .collect();
-        let units = Units::of(&own, &bills, comparisons.len());
+        let units = Units::new(&own, &bills, comparisons.len());
         let best = bills.best()?;
         let names: Vec<&str> = policies
             .iter()
@@ -443,7 +443,7 @@ struct Units<'a> {
 }
 
 impl<'a> Units<'a> {
-    fn of(groups: &[&'a TraceGroup], bills: &JudgedBills, traces: usize) -> Self {
+    fn new(groups: &[&'a TraceGroup], bills: &JudgedBills, traces: usize) -> Self {
         let mut cells = vec![Vec::new(); traces];
         for (at, (cell, _)) in bills.paid.iter().enumerate() {
             cells[cell.trace].push(at);
@@ -628,7 +628,7 @@ mod tests {
     fn figures_are_those_of_their_definitions() {
         let names = ["zipf:pages=300,refs=3000", "uniform:pages=90,refs=3000"];
         let (all, groups) = compared(&names, 1, "lru,cflru,fifo");
-        let summary = Summary::of(&all, &groups).expect("a summary");
+        let summary = Summary::from_comparisons(&all, &groups).expect("a summary");
         assert_eq!(summary.over, "2 traces, 2 sizes and 1 asymmetry");
         assert_eq!(summary.resampled, None);
         let mut product = [1.0f64; 3];
@@ -676,7 +676,7 @@ mod tests {
         let names = ["zipf:pages=300,refs=3000", path.to_str().expect("UTF-8")];
         let (all, groups) = compared(&names, 5, "lru,cflru");
         assert_eq!(all.len(), 6);
-        let summary = Summary::of(&all, &groups).expect("a summary");
+        let summary = Summary::from_comparisons(&all, &groups).expect("a summary");
         assert_eq!(summary.resampled, Some(Resampled::Seeds));
         assert_eq!(
             summary.over,
@@ -714,7 +714,7 @@ mod tests {
         }
         let names: Vec<&str> = paths.iter().map(String::as_str).collect();
         let (all, groups) = compared(&names, 1, "lru,fifo");
-        assert!(groups[1].repeats.is_some() && Summary::of(&all, &groups).is_none());
+        assert!(groups[1].repeats.is_some() && Summary::from_comparisons(&all, &groups).is_none());
         // A trace of 20 pages has no bill after the warm-up with either size, and the file of 24 pages has none with 40 frames.
         let few = [
             "uniform:pages=20,refs=3000",
@@ -740,7 +740,7 @@ mod tests {
             .iter()
             .map(|source| lab.compare(source, &request));
         let all: Vec<Comparison> = all.collect::<Result<_, _>>().expect("results");
-        let summary = Summary::of(&all, &set.groups).expect("a summary");
+        let summary = Summary::from_comparisons(&all, &set.groups).expect("a summary");
         assert_eq!(summary.over, "5 traces, 2 sizes and 1 asymmetry");
         assert_eq!((summary.left_out, summary.repeats.len()), (3, 1));
         assert_eq!(summary.rows[0].cells, 10);
@@ -761,7 +761,7 @@ mod tests {
         let request = CompareRequest::new(policies, sizes.into(), vec![asymmetry]);
         let of = |source| lab.compare(source, &request).expect("results");
         let all: Vec<Comparison> = set.sources.iter().map(of).collect();
-        let summary = Summary::of(&all, &set.groups).expect("a summary");
+        let summary = Summary::from_comparisons(&all, &set.groups).expect("a summary");
         let cells = best::cells(&all, &set.groups);
         assert_eq!(cells.len(), 5);
         let online = &all[0].online;
@@ -786,7 +786,7 @@ mod tests {
         };
         set(0, 2, 0, 0.0);
         set(1, 1, 1, 0.0);
-        let summary = Summary::of(&all, &groups).expect("a summary");
+        let summary = Summary::from_comparisons(&all, &groups).expect("a summary");
         assert_eq!(summary.left_out, 1);
         // fifo costs more on average, and is free in a cell in which lru is not.
         let order: Vec<&str> = summary.rows.iter().map(|row| row.policy.as_str()).collect();
@@ -803,7 +803,7 @@ mod tests {
             "{stated}"
         );
         let (all, groups) = compared(&names, 1, "lru,fifo");
-        let summary = Summary::of(&all, &groups).expect("a summary");
+        let summary = Summary::from_comparisons(&all, &groups).expect("a summary");
         assert_eq!(summary.rows[0].policy, "lru");
         let heads = ["policy", "over lru", "95 %", "best in", "at most above"];
         assert_eq!(summary.heads(), heads);
@@ -827,14 +827,14 @@ mod tests {
     #[test]
     fn one_trace_has_no_summary_and_offline_policies_are_no_rivals() {
         let (all, groups) = compared(&["uniform:pages=90,refs=3000"], 1, "lru,fifo");
-        assert!(Summary::of(&all, &groups).is_none());
+        assert!(Summary::from_comparisons(&all, &groups).is_none());
         let (all, groups) = compared(&["uniform:pages=90,refs=3000"], 5, "belady,lru,fifo");
-        let summary = Summary::of(&all, &groups).expect("a summary");
+        let summary = Summary::from_comparisons(&all, &groups).expect("a summary");
         let belady = &summary.rows[0];
         assert!(belady.policy == "belady" && belady.against_best < 1.0);
         assert!(!summary.sentence().contains("belady"));
         assert!(
-            Summary::of(&all[..3], &groups).is_none(),
+            Summary::from_comparisons(&all[..3], &groups).is_none(),
             "not all have finished"
         );
     }

@@ -24,7 +24,7 @@ pub struct MeanEstimate {
 impl MeanEstimate {
     /// The estimate from one sample for each seed, or from a single sample of a figure that does not depend on
     /// random numbers. `None` without a sample.
-    pub fn of(samples: &[f64]) -> Option<Self> {
+    pub fn from_samples(samples: &[f64]) -> Option<Self> {
         let count = samples.len() as f64;
         let mean = samples.iter().sum::<f64>() / count;
         match samples {
@@ -109,24 +109,24 @@ mod tests {
     #[test]
     fn intervals_are_those_of_students_t() {
         // Mean 3, deviation sqrt(2.5), t with 4 degrees of freedom 2.7764.
-        let five = MeanEstimate::of(&[1.0, 2.0, 3.0, 4.0, 5.0]).expect("an estimate");
+        let five = MeanEstimate::from_samples(&[1.0, 2.0, 3.0, 4.0, 5.0]).expect("an estimate");
         assert_eq!(five.mean, 3.0);
         let half = five.half_width.expect("an interval");
         assert!((half - 1.9632).abs() < 1e-3, "{half}");
         // t with 1 and with 9 degrees of freedom: 12.706 and 2.2622.
-        let two = MeanEstimate::of(&[1.0, 3.0]).and_then(|two| two.half_width);
+        let two = MeanEstimate::from_samples(&[1.0, 3.0]).and_then(|two| two.half_width);
         assert!(
             two.is_some_and(|half| (half - 12.706).abs() < 1e-2),
             "{two:?}"
         );
         let ten: Vec<f64> = (0..10).map(f64::from).collect();
-        let ten = MeanEstimate::of(&ten).and_then(|ten| ten.half_width);
+        let ten = MeanEstimate::from_samples(&ten).and_then(|ten| ten.half_width);
         let expected = 2.2622 * (82.5_f64 / 9.0).sqrt() / 10_f64.sqrt();
         assert!(
             ten.is_some_and(|half| (half - expected).abs() < 1e-3),
             "{ten:?}"
         );
-        assert_eq!(MeanEstimate::of(&[]), None);
+        assert_eq!(MeanEstimate::from_samples(&[]), None);
     }
 
     /// Of normal samples, the interval contains the mean about as often as it says, with few units and with many.

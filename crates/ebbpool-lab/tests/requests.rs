@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use ebbpool_lab::advise::NoteKind;
 use ebbpool_lab::{
     AdviseRequest, BoundRequest, BoundResult, CompareRequest, CurveRequest, ErrorKind, Lab,
-    LabError, LabEvents, MemorySize, Note, PolicySelection, PricingRequest, RequestError,
-    ResultDirectory, RunRequest, Settings, Silent, Source,
+    LabError, LabEvents, MemorySize, Note, Observer, PolicySelection, PolicySpec, PricingRequest,
+    RequestError, ResultDirectory, RunRequest, Sample, Settings, Silent, Source,
 };
 
 fn source(text: &str) -> Source {
@@ -16,6 +16,10 @@ fn source(text: &str) -> Source {
 fn request(policies: &str, pricing: Vec<PricingRequest>) -> CompareRequest {
     let sizes = vec!["5%".parse().expect("a size"), MemorySize::frames(3)];
     CompareRequest::new(PolicySelection::lists([policies]), sizes, pricing)
+}
+
+fn policy(text: &str) -> PolicySpec {
+    text.parse().expect("a policy")
 }
 
 fn r(text: &str) -> PricingRequest {
@@ -101,7 +105,11 @@ fn work_stops_when_the_caller_sets_the_flag() {
             stop: AtomicBool::new(false),
         };
         let lab = Lab::new(Settings::default().threads(2), &events);
-        let run = RunRequest::new("lru", MemorySize::frames(50), PricingRequest::default());
+        let run = RunRequest::new(
+            policy("lru"),
+            MemorySize::frames(50),
+            PricingRequest::default(),
+        );
         let stopped = lab.run(&long, &run).expect_err("stopped");
         assert_eq!(stopped.kind(), ErrorKind::Interrupted, "{stopped}");
     }
@@ -148,7 +156,11 @@ fn results_over_a_trace_below_a_cache_say_so() {
         };
         let compared = notes(&|lab| drop(lab.compare(&trace, &request("lru,ebb", vec![r("8")]))));
         let ran = notes(&|lab| {
-            let run = RunRequest::new("lru", MemorySize::frames(2), PricingRequest::default());
+            let run = RunRequest::new(
+                policy("lru"),
+                MemorySize::frames(2),
+                PricingRequest::default(),
+            );
             lab.run(&trace, &run).expect("a result");
         });
         let curved = notes(&|lab| {
@@ -306,6 +318,17 @@ fn bounds_are_stored_for_bound_and_compare_alike() {
             .all(|bound| bound.heuristic_policy.is_some() && bound.seconds > 0.0)
     );
 
+    // The same after a warm-up.
+    request.counting.warmup = "10%".parse().expect("a warm-up");
+    let (comparison, _) = stored_results_of(&directory, |lab| lab.compare(&trace, &request));
+    let mut warm = BoundRequest::new(sizes.clone(), vec![asymmetry("2"), asymmetry("16")]);
+    warm.warmup = request.counting.warmup;
+    let (found, stored) = stored_results_of(&directory, |lab| lab.bound(&trace, &warm));
+    assert_eq!(stored, 4);
+    let found: Vec<f64> = found.iter().map(|bound| bound.lower_bound).collect();
+    assert_eq!(comparison.bounds, Some(found.clone()));
+    assert!(found.iter().zip(&bounds).all(|(warm, cold)| warm < cold));
+
     let mut free = BoundRequest::new(sizes.clone(), vec![asymmetry("8")]);
     free.at_end = ebbpool_lab::AtEnd::Free;
     let (_, stored) = stored_results_of(&directory, |lab| lab.bound(&trace, &free));
@@ -315,15 +338,12 @@ fn bounds_are_stored_for_bound_and_compare_alike() {
 /// Stops the work when the searches have done a share of it.
 struct StopAtShare {
     share: f64,
-    reports: AtomicUsize,
     stop: AtomicBool,
 }
 
 impl LabEvents for StopAtShare {
     fn progress(&self, _: &str, share: f64) {
-        // The first report is that of reading the trace, a single chunk.
-        let is_search = self.reports.fetch_add(1, Ordering::Relaxed) > 0;
-        if is_search && share >= self.share {
+        if share >= self.share {
             self.stop.store(true, Ordering::Relaxed);
         }
     }
@@ -343,7 +363,6 @@ fn bounds_finished_before_an_interruption_are_stored() {
     let request = BoundRequest::new(sizes, vec!["8".parse().expect("an asymmetry")]);
     let events = StopAtShare {
         share: 0.6,
-        reports: AtomicUsize::new(0),
         stop: AtomicBool::new(false),
     };
     let settings = Settings::default().results(Some(ResultDirectory::new(directory.path())));
@@ -354,6 +373,51 @@ fn bounds_finished_before_an_interruption_are_stored() {
     let (whole, stored) = stored_results_of(&directory, |lab| lab.bound(&trace, &request));
     assert_eq!(stored, finished);
     assert!(whole.iter().all(|bound| !bound.interrupted));
+}
+
+#[test]
+fn a_program_selects_policies_by_their_values() {
+    let trace = source("zipf:pages=300,refs=5000,write=0.4");
+    let lab = Lab::new(Settings::default(), &Silent);
+    let mut request = request("lru,fd-exact", vec![r("8")]);
+    let spelled = lab.compare(&trace, &request).expect("results");
+    let names = ["lru", "fd-buffer:cost=exact", "fd-exact"];
+    request.policies = PolicySelection::specs(names.map(policy));
+    request.time_lines = false;
+    let selected = lab.compare(&trace, &request).expect("results");
+    assert_eq!(selected.policies, spelled.policies);
+    for (row, other) in selected.rows().zip(spelled.rows()) {
+        assert_eq!(row.counts, other.counts);
+        assert!(row.time_line.is_none() && other.time_line.is_some());
+    }
+    request.policies = PolicySelection::specs([]);
+    let none = lab.compare(&trace, &request).expect_err("no policy");
+    assert!(matches!(none, LabError::Request(RequestError::NoPolicy)));
+}
+
+#[test]
+fn an_observer_of_a_run_gets_its_state() {
+    #[derive(Default)]
+    struct LastSample(u64, u64);
+    impl Observer for LastSample {
+        const LISTENS: bool = true;
+        fn counting(&mut self) {}
+        fn write(&mut self, _page: u64) {}
+        fn evict(&mut self, _page: u64) {}
+        fn sample(&mut self, sample: &Sample) {
+            *self = LastSample(sample.references, sample.reads);
+        }
+    }
+    let trace = source("zipf:pages=300,refs=5000,write=0.4");
+    let size = MemorySize::frames(20);
+    let request = RunRequest::new(policy("lru"), size, PricingRequest::default());
+    let lab = Lab::new(Settings::default(), &Silent);
+    let (outcome, last) = lab
+        .run_observed(&trace, &request, LastSample::default())
+        .expect("a run");
+    assert_eq!((last.0, last.1), (5000, outcome.result.reads));
+    let plain = lab.run(&trace, &request).expect("a run");
+    assert_eq!(plain.result.writes, outcome.result.writes);
 }
 
 #[test]

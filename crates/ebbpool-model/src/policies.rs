@@ -143,9 +143,12 @@ fn server(spec: &mut Spec, m: usize) -> Option<BuiltPolicy> {
     let built = match spec.name.as_str() {
         "postgres" => plain(
             m,
-            postgres::Postgres::new(m, postgres::Parameters::of(spec)),
+            postgres::Postgres::new(m, postgres::Parameters::from_spec(spec)),
         ),
-        "innodb" => plain(m, innodb::Innodb::new(m, &innodb::Parameters::of(spec))),
+        "innodb" => plain(
+            m,
+            innodb::Innodb::new(m, &innodb::Parameters::from_spec(spec)),
+        ),
         "sqlite" => plain(m, sqlite::Sqlite::new(m, spec.number("commit", 0))),
         _ => return None,
     };
@@ -235,7 +238,7 @@ fn adaptive(spec: &mut Spec, m: usize) -> Option<BuiltPolicy> {
             let bank = spec.pages("bank", "10%", m);
             plain(m, dulo::Dulo::new(correlation, bank))
         }
-        "ebb" => plain(m, ebb::Ebb::new(m, ebb::Parameters::of(spec, m))),
+        "ebb" => plain(m, ebb::Ebb::new(m, ebb::Parameters::from_spec(spec, m))),
         "h-arc" => plain(m, h_arc::HArc::new(m)),
         "hyperbolic" => plain(m, hyperbolic::Hyperbolic::new(m, spec.number("sample", 64))),
         "lhd" => {
@@ -280,7 +283,7 @@ fn wrapper(spec: &mut Spec, m: usize) -> Option<BuiltPolicy> {
         "auto" => {
             let experts = spec.text("experts", "(ebb,w-tinylfu,s3-fifo,h-arc)");
             let experts = listed(&experts);
-            let parameters = auto::Parameters::of(spec, &experts, m);
+            let parameters = auto::Parameters::from_spec(spec, &experts, m);
             let expert = |text: &String, frames: usize| {
                 let mut expert = Spec::parse(text);
                 let built = policy(&mut expert, frames);

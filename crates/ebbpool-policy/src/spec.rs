@@ -49,7 +49,7 @@ pub struct MemoryUse {
 
 impl MemoryUse {
     /// `order` bytes wherever the pages lie, and no ghosts.
-    pub const fn of(order: u32) -> Self {
+    pub const fn new(order: u32) -> Self {
         MemoryUse {
             order,
             order_scattered: order,
@@ -377,7 +377,7 @@ impl PolicySpec {
     }
 
     /// `entry` with all parameters at their defaults.
-    pub fn of(entry: &'static PolicyEntry) -> Self {
+    pub fn from_entry(entry: &'static PolicyEntry) -> Self {
         let default = |param: &PolicyParameter| {
             let value = default_value(param);
             debug_assert!(value.is_some(), "{}: {}", entry.name, param.name);
@@ -503,7 +503,7 @@ impl FromStr for PolicySpec {
     fn from_str(text: &str) -> Result<Self, SpecError> {
         let (name, assignments) = spec::split_name(text);
         if let Some((entry, preset)) = named(name) {
-            let mut spec = PolicySpec::of(entry);
+            let mut spec = PolicySpec::from_entry(entry);
             // What an alias presets is given, and cannot be given again.
             spec.set(&[preset, assignments.unwrap_or("")].join(","))?;
             return Ok(spec);
@@ -524,7 +524,7 @@ impl FromStr for PolicySpec {
 impl fmt::Display for PolicySpec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.entry.name)?;
-        let defaults = PolicySpec::of(self.entry);
+        let defaults = PolicySpec::from_entry(self.entry);
         let mut separator = ':';
         for ((param, value), default) in self
             .entry

@@ -220,7 +220,7 @@ fn case(tested: TestedPolicy) -> impl Strategy<Value = Case> {
 fn parsed(tested: TestedPolicy, spec: &str) -> PolicySpec {
     match tested.registered {
         true => spec.parse().expect("a valid policy"),
-        false => PolicySpec::of(tested.entry),
+        false => PolicySpec::from_entry(tested.entry),
     }
 }
 
@@ -528,7 +528,7 @@ fn state_does_not_grow_with_the_pages_seen() {
     let frames = 64;
     let references = 20_000;
     for tested in tested_policies() {
-        let policy = (tested.build)(&PolicySpec::of(tested.entry), frames);
+        let policy = (tested.build)(&PolicySpec::from_entry(tested.entry), frames);
         let pages = (0..2 * references as u64).map(|page| page * 1000).collect();
         let mut driver = Driver::new(policy, frames, pages, DriverBehaviour::default());
         let mut fresh = (0..).map(|page| (page, page % 3 == 0));
@@ -544,7 +544,12 @@ fn bytes_per_frame(tested: TestedPolicy, distance: u64) -> f64 {
     let frames = 1 << 14;
     let pages = u64::from(frames) * 3;
     let mut policy = None;
-    let built = measure(|| policy = Some((tested.build)(&PolicySpec::of(tested.entry), frames)));
+    let built = measure(|| {
+        policy = Some((tested.build)(
+            &PolicySpec::from_entry(tested.entry),
+            frames,
+        ))
+    });
     let policy = policy.expect("a policy");
     let numbers = (0..pages).map(|page| page * distance).collect();
     let mut driver = Driver::new(policy, frames, numbers, DriverBehaviour::default());
@@ -613,7 +618,7 @@ fn an_entry_outside_the_registry_says_what_its_policy_is() {
     let tested = tested_policies();
     let tested = tested.iter().find(|tested| !tested.registered);
     let entry = tested.expect("the example").entry;
-    let spec = PolicySpec::of(entry);
+    let spec = PolicySpec::from_entry(entry);
     assert_eq!(entry.capabilities, CleanFirst::CAPABILITIES);
     assert!(entry.online() && entry.can_be_wrapped(Capabilities::empty()));
     assert!(spec.online() && !spec.looks_at_costs() && !spec.asks_erase_counts());

@@ -102,7 +102,8 @@ impl AdviseArguments {
             .as_deref()
             .map(|name| server(py, name))
             .transpose()?;
-        request.now = self.now.clone();
+        let now = self.now.as_deref();
+        request.now = now.map(|text| parsed(py, "now", text)).transpose()?;
         request.frames = frames
             .map(|text| parsed::<MemorySize>(py, "frames", text))
             .transpose()?;

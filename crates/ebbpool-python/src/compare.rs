@@ -285,7 +285,7 @@ impl Comparison {
     /// One row for each policy over all traces, the best first; none for a single trace.
     fn summary(&self, py: Python<'_>) -> PyResult<Table> {
         self.with(|all| {
-            let summary = Summary::of(all, &self.groups);
+            let summary = Summary::from_comparisons(all, &self.groups);
             Table::of_rows(py, summary.iter().flat_map(|summary| &summary.rows))
         })
     }
@@ -361,7 +361,7 @@ pub(crate) fn compare(
     let calls = Calls::new();
     let request = request.request(py, &calls)?;
     let settings = results.settings(threads);
-    let set = TraceSet::of(sources(&traces)).map_err(|error| lab_error(py, error.into()))?;
+    let set = TraceSet::new(sources(&traces)).map_err(|error| lab_error(py, error.into()))?;
     let (sources, groups) = (set.sources, set.groups);
     let work = |watch: &Watch| {
         watch.stop_if(stored);

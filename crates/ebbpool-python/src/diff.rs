@@ -20,7 +20,7 @@ pub(crate) fn diff(
         let parsed = ResultFile::parse(label, json.as_bytes(), &schemas);
         parsed.map_err(|error| raise(py, Class::Usage, &error.to_string()))
     };
-    let found = ResultDiff::of(&file(&before)?, &file(&after)?, noise);
+    let found = ResultDiff::new(&file(&before)?, &file(&after)?, noise);
     let found = found.map_err(|error| raise(py, Class::Usage, &error.to_string()))?;
     let json = json_of(py, &found)?;
     Ok((

@@ -38,7 +38,7 @@ pub(crate) fn run(
     let size: MemorySize = parsed(py, "frames", &request.frames)?;
     let pricing = pricing(py, &request.asymmetry, request.device.as_deref())?;
     let mut lab_request = RunRequest::new(
-        request.policy,
+        parsed(py, "policies", &request.policy)?,
         size,
         pricing.into_iter().next().unwrap_or_default(),
     );

@@ -204,7 +204,7 @@ impl StreamReferences {
     fn stream(&self, classes: bool) -> Result<Box<dyn ReferenceStream>, TraceError> {
         let reader = Python::attach(|py| import(&self.make.bind(py).call0()?));
         let reader = reader.map_err(|error| io_error(&self.label, error))?;
-        let columns = TraceColumns::of(reader.schema(), &self.columns);
+        let columns = TraceColumns::from_schema(reader.schema(), &self.columns);
         let columns = columns.map_err(|problem| columns_error(&self.label, problem))?;
         Ok(Box::new(ReaderStream {
             label: self.label.clone(),
@@ -305,7 +305,7 @@ pub(crate) struct ArrayView {
 
 impl ArrayView {
     /// The array of an object; `None` if its elements are not whole numbers in one dimension.
-    pub(crate) fn of(object: &Bound<'_, PyAny>) -> PyResult<Option<Self>> {
+    pub(crate) fn from_object(object: &Bound<'_, PyAny>) -> PyResult<Option<Self>> {
         macro_rules! first {
             ($($type:ty),+) => {
                 $(if let Ok(buffer) = PyBuffer::<$type>::get(object) {

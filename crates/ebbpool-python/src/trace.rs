@@ -134,7 +134,7 @@ impl Trace {
         let options = reading.options(py)?;
         let reader = import(table)?;
         let names = column_names(columns);
-        let found = TraceColumns::of(reader.schema(), &names);
+        let found = TraceColumns::from_schema(reader.schema(), &names);
         let found = found.map_err(|problem| raise(py, Class::Trace, &problem))?;
         let batches = py.detach(|| {
             let batches: Result<Vec<RecordBatch>, ArrowError> = reader.collect();
@@ -160,7 +160,7 @@ impl Trace {
     ) -> PyResult<Self> {
         let options = reading.options(py)?;
         let view = |array: &Bound<'_, PyAny>, name: &str| {
-            ArrayView::of(array)?.ok_or_else(|| {
+            ArrayView::from_object(array)?.ok_or_else(|| {
                 let text = format!(
                     "the array of {name} must have one dimension, and whole numbers of at most 64 bits"
                 );

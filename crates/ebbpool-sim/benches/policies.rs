@@ -42,7 +42,7 @@ fn requested(arguments: &[String]) -> Result<(u64, Vec<PolicySpec>), AnyError> {
     }
     if specs.is_empty() {
         let online = registry::entries().iter().filter(|entry| entry.online());
-        specs.extend(online.map(PolicySpec::of));
+        specs.extend(online.map(PolicySpec::from_entry));
         specs.push("fd-buffer:group=64".parse()?);
         specs.push("belady".parse()?);
     }

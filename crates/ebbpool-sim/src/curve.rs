@@ -128,7 +128,7 @@ impl<'a> Curves<'a> {
             (Some(facts), Some(lru)) => (facts, lru),
             _ => {
                 let (facts, lru) = lru_curve(source, &options, progress)?;
-                stored.put_extent(TraceExtent::of(&facts), source);
+                stored.put_extent(TraceExtent::from_facts(&facts), source);
                 stored.put_facts(&options, &facts);
                 if facts.distinct_pages <= MOST_PAGES_STORED {
                     stored.put_lru_curve(&options, &lru);
@@ -337,7 +337,7 @@ impl<'a> Curves<'a> {
         Estimate {
             traffic,
             sample,
-            errors: Some(Errors::of(parts, &sample, lru, self.asymmetry)),
+            errors: Some(Errors::new(parts, &sample, lru, self.asymmetry)),
         }
     }
 }

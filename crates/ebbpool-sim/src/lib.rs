@@ -38,7 +38,7 @@ pub use stream::{
     PassControl, SimCell, SimOptions, SimOutcome, TraceFacts, TraceScan, scan, simulate,
     simulate_on_device, simulate_one, simulate_with_time_lines,
 };
-pub use sweep::{BufferSize, NotAWarmup, ResolvedSweep, Sweep, SweepResult, SweepRow, Warmup};
+pub use sweep::{BufferSize, ResolvedSweep, Sweep, SweepResult, SweepRow, Warmup, WarmupError};
 pub use time_line::{MOST_POINTS, Moment, TimeLine};
 
 /// The version of this crate, which is part of the keys of stored results.

@@ -48,7 +48,7 @@ pub(crate) struct TraceExtent {
 }
 
 impl TraceExtent {
-    pub(crate) fn of(facts: &TraceFacts) -> Self {
+    pub(crate) fn from_facts(facts: &TraceFacts) -> Self {
         TraceExtent {
             references: facts.references,
             distinct_pages: facts.distinct_pages,

@@ -88,15 +88,15 @@ impl Warmup {
 /// The error for a text that is not a warm-up.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("'{0}' is not a warm-up; give references, or 0% to 100% of them")]
-pub struct NotAWarmup(String);
+pub struct WarmupError(String);
 
 /// References, or a share of them such as `10%`.
 impl FromStr for Warmup {
-    type Err = NotAWarmup;
+    type Err = WarmupError;
 
-    fn from_str(text: &str) -> Result<Self, NotAWarmup> {
+    fn from_str(text: &str) -> Result<Self, WarmupError> {
         let text = text.trim();
-        let wrong = || NotAWarmup(text.into());
+        let wrong = || WarmupError(text.into());
         if text.ends_with('%') {
             return match text.parse::<Decimal>() {
                 Ok(share) if !share.exceeds_one() => Ok(Warmup::Share(share)),
@@ -246,7 +246,7 @@ impl Sweep {
                 }
                 passed => passed?,
             };
-            resolved.extent = Some(TraceExtent::of(&wave_facts));
+            resolved.extent = Some(TraceExtent::from_facts(&wave_facts));
             facts = Some(wave_facts);
             done += count;
             results.extend(wave_results);
@@ -311,7 +311,7 @@ impl Sweep {
     ) -> Result<(TraceFacts, Vec<CellWithResult>), SimError> {
         let cells: Vec<SimCell> = wave.iter().map(|planned| planned.cell.clone()).collect();
         let (outcome, extras) = self.simulate(source, &cells, device, options, progress)?;
-        stored.put_extent(TraceExtent::of(&outcome.facts), source);
+        stored.put_extent(TraceExtent::from_facts(&outcome.facts), source);
         stored.put_facts(options, &outcome.facts);
         let found = outcome.counts.into_iter().zip(extras);
         let mut results = Vec::with_capacity(wave.len());

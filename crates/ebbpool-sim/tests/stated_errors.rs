@@ -249,7 +249,7 @@ impl Spread {
 /// Every policy of the registry, LRU with write clusters, since without them its figures are exact.
 fn policies() -> Vec<PolicySpec> {
     let clustered = "lru:cluster=16".parse().expect("a policy");
-    let all = registry::entries().iter().map(PolicySpec::of);
+    let all = registry::entries().iter().map(PolicySpec::from_entry);
     all.map(|policy| match policy.entry().name {
         "lru" => PolicySpec::clone(&clustered),
         _ => policy,

@@ -31,7 +31,7 @@ impl SqliteCode {
     }
 
     /// The code that a method of a VFS returns for a result.
-    pub fn of(answer: SqliteResult<()>) -> c_int {
+    pub fn from_result(answer: SqliteResult<()>) -> c_int {
         answer.err().map_or(ffi::OK, |code| code.0)
     }
 }

@@ -43,7 +43,7 @@ pub(crate) struct FileIdentity {
 
 impl FileIdentity {
     /// The file that has a path now; `None` if there is none, as on a simulated disk.
-    pub(crate) fn of(path: &str) -> Option<FileIdentity> {
+    pub(crate) fn for_path(path: &str) -> Option<FileIdentity> {
         std::fs::metadata(path).ok().map(|metadata| FileIdentity {
             device: metadata.dev(),
             inode: metadata.ino(),
@@ -52,7 +52,7 @@ impl FileIdentity {
 
     /// True if a file that was opened has lost its name, or another file has it by now.
     pub(crate) fn is_other(path: &str, opened: &Option<FileIdentity>) -> bool {
-        opened.is_some() && FileIdentity::of(path) != *opened
+        opened.is_some() && FileIdentity::for_path(path) != *opened
     }
 }
 
@@ -131,7 +131,7 @@ pub(crate) fn lock_alone(path: &str, file: &mut BaseFile) -> SqliteResult<OwnerL
     let _gate = fork::gate();
     // SQLite's own VFS knows which of its handles in this process have locks.
     file.lock_exclusively().map_err(|_| SqliteCode::BUSY)?;
-    if cfg!(not(target_os = "linux")) || FileIdentity::of(path).is_none() {
+    if cfg!(not(target_os = "linux")) || FileIdentity::for_path(path).is_none() {
         return Ok(OwnerLock { file: None });
     }
     file.unlock();
@@ -169,7 +169,7 @@ pub(crate) fn identity_of_descriptor(descriptor: i32) -> Option<FileIdentity> {
 }
 
 fn descriptor_of(path: &str) -> SqliteResult<File> {
-    let wanted = FileIdentity::of(path);
+    let wanted = FileIdentity::for_path(path);
     let mut unused = lock(&UNUSED);
     if let Some(index) = unused
         .iter()

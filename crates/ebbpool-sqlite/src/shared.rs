@@ -259,7 +259,7 @@ impl SharedDatabase {
         if !self.is_own() {
             return;
         }
-        let identity = FileIdentity::of(&self.path);
+        let identity = FileIdentity::for_path(&self.path);
         let mut says_all_durable = lock(&self.says_all_durable);
         self.said_at.store(now.to_bits(), Ordering::Relaxed);
         // Before the state is read: a commit from now on is one that it may lack.

@@ -344,7 +344,7 @@ impl DurableFiles {
         let mut file = open_log(self.base, &path, ffi::OPEN_MAIN_JOURNAL)?;
         self.deltas.allocated = file.length()?;
         self.deltas.reserved = self.deltas.allocated;
-        self.deltas.identity = FileIdentity::of(&path);
+        self.deltas.identity = FileIdentity::for_path(&path);
         self.deltas.file = Some(file);
         self.stored
             .read_log_from(self.base, Some(&path), ffi::OPEN_MAIN_JOURNAL)
@@ -366,7 +366,7 @@ impl DurableFiles {
         let mut file = open_log(self.base, &path, ffi::OPEN_WAL)?;
         self.wal_allocated = file.length()?;
         self.wal.is_fresh = self.wal_allocated == 0;
-        self.wal_identity = FileIdentity::of(&path);
+        self.wal_identity = FileIdentity::for_path(&path);
         self.wal_file = Some(file);
         self.stored
             .read_log_from(self.base, Some(&path), ffi::OPEN_WAL)

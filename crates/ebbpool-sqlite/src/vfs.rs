@@ -53,7 +53,7 @@ pub(crate) fn guarded(work: impl FnOnce() -> SqliteResult<()>) -> c_int {
     let done = without_cancellation(|| catch_unwind(AssertUnwindSafe(work)));
     CALLS.set(CALLS.get() - 1);
     match done {
-        Ok(answer) => SqliteCode::of(answer),
+        Ok(answer) => SqliteCode::from_result(answer),
         Err(_) => ffi::IOERR,
     }
 }

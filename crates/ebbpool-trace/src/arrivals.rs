@@ -18,7 +18,7 @@ pub struct RecordedArrivals {
 impl RecordedArrivals {
     /// Counts the arrivals that a reader with requests yields, and takes its references off the warm-up. `None` if the
     /// times do not grow.
-    pub(crate) fn of(
+    pub(crate) fn read(
         reader: &mut Reader,
         warmup: &mut u64,
     ) -> Result<Option<RecordedArrivals>, TraceError> {

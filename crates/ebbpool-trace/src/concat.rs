@@ -156,7 +156,7 @@ impl ConcatenatedRequests {
                 request.time_us = common.saturating_add(since);
             }
             self.now = self.now.max(request.time_us);
-            let Some(mut ring) = Ring::of(request.bypass) else {
+            let Some(mut ring) = Ring::from_code(request.bypass) else {
                 continue;
             };
             let number = ring.number.saturating_add(self.rings_before);

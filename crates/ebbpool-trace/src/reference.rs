@@ -25,7 +25,7 @@ pub struct RequestDetail {
     /// When the reference was made, in µs from any moment on; readers yield times that never run backwards. 0 in all
     /// references of a trace without times.
     pub time_us: u64,
-    /// The code of the request's ring, see [`Ring::of`](crate::Ring::of); 0 for a request through the buffer.
+    /// The code of the request's ring, see [`Ring::from_code`](crate::Ring::from_code); 0 for a request through the buffer.
     pub bypass: u32,
 }
 

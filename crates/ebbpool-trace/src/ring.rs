@@ -62,7 +62,7 @@ impl Ring {
     /// vacuum, and 0 for a bulk read that gives up dirty pages. `None` for codes without a number; 0 is a request through the
     /// buffer.
     #[inline]
-    pub fn of(code: u32) -> Option<Ring> {
+    pub fn from_code(code: u32) -> Option<Ring> {
         let kind = match code & 3 {
             1 => RingKind::BulkRead,
             2 => RingKind::BulkWrite,
@@ -73,7 +73,7 @@ impl Ring {
         (number > 0).then_some(Ring { number, kind })
     }
 
-    /// The code from which [`of`](Ring::of) restores this ring; a larger number than [`MOST`](Ring::MOST) is cut to its
+    /// The code from which [`of`](Ring::from_code) restores this ring; a larger number than [`MOST`](Ring::MOST) is cut to its
     /// low 30 bits.
     #[inline]
     pub fn code(self) -> u32 {
@@ -90,11 +90,11 @@ mod tests {
         for kind in RingKind::ALL {
             for number in [1, 2, 77, Ring::MOST] {
                 let ring = Ring { number, kind };
-                assert_eq!(Ring::of(ring.code()), Some(ring));
+                assert_eq!(Ring::from_code(ring.code()), Some(ring));
             }
         }
         assert_eq!(
-            Ring::of(4 * 9 + 3),
+            Ring::from_code(4 * 9 + 3),
             Some(Ring {
                 number: 9,
                 kind: RingKind::Vacuum
@@ -102,7 +102,7 @@ mod tests {
         );
         // The buffer; a kind without a number.
         for code in [0, 1, 2, 3] {
-            assert_eq!(Ring::of(code), None, "{code}");
+            assert_eq!(Ring::from_code(code), None, "{code}");
         }
     }
 }

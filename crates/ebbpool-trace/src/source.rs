@@ -83,7 +83,7 @@ impl Source {
     /// As [`parse`](Source::parse).
     pub fn parse_with(arg: &str, options: &ReadOptions) -> Result<Source, TraceError> {
         let part = SourcePart::parse(arg, options)?;
-        Ok(Source::of(part.label.clone(), vec![part], options))
+        Ok(Source::new(part.label.clone(), vec![part], options))
     }
 
     /// Several traces, each named as for [`parse`](Source::parse), as one trace. Metadata
@@ -102,7 +102,7 @@ impl Source {
             .iter()
             .map(|arg| SourcePart::parse(arg, options))
             .collect::<Result<_, _>>()?;
-        Ok(Source::of(label_of(&parts), parts, options))
+        Ok(Source::new(label_of(&parts), parts, options))
     }
 
     /// A generator with its parameters; files are refused.
@@ -123,7 +123,7 @@ impl Source {
             label: one_line(spec),
             origin: PartOrigin::Generator(generator),
         };
-        Ok(Source::of(part.label.clone(), vec![part], options))
+        Ok(Source::new(part.label.clone(), vec![part], options))
     }
 
     /// The traces that a generator makes from this many seeds, from the one that `arg` gives, or its default, on; a single
@@ -161,7 +161,7 @@ impl Source {
             label: one_line(name),
             origin: PartOrigin::StoredTrace(TraceBytes::Embedded(bytes)),
         };
-        Source::of(part.label.clone(), vec![part], options)
+        Source::new(part.label.clone(), vec![part], options)
     }
 
     /// References that a caller supplies, under this name.
@@ -174,7 +174,7 @@ impl Source {
             label: one_line(name),
             origin: PartOrigin::Supplied(supplier),
         };
-        Source::of(part.label.clone(), vec![part], options)
+        Source::new(part.label.clone(), vec![part], options)
     }
 
     /// Several traces, each read with its own options, as one trace that is then read with `options`. Metadata in which
@@ -190,10 +190,10 @@ impl Source {
             origin: PartOrigin::Nested(source.clone()),
         };
         let parts: Vec<SourcePart> = sources.iter().map(part).collect();
-        Source::of(label_of(&parts), parts, options)
+        Source::new(label_of(&parts), parts, options)
     }
 
-    fn of(label: String, parts: Vec<SourcePart>, options: &ReadOptions) -> Source {
+    fn new(label: String, parts: Vec<SourcePart>, options: &ReadOptions) -> Source {
         Source(Arc::new(SourceParts {
             label,
             parts,
@@ -421,7 +421,7 @@ impl Source {
                 PartOrigin::Nested(source) if !is_cut => source.arrivals_after(warmup)?,
                 _ => {
                     let opened = self.open_part(number, &bad_lines, columns)?;
-                    RecordedArrivals::of(&mut Reader::new(opened, options), warmup)?
+                    RecordedArrivals::read(&mut Reader::new(opened, options), warmup)?
                 }
             };
             let Some(arrivals) = arrivals else {

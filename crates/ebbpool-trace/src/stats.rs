@@ -140,7 +140,7 @@ impl TraceStatistics {
     /// # Errors
     ///
     /// Those of [`Reader::next_batch`] and [`Collector::add`].
-    pub fn of(reader: &mut Reader) -> Result<TraceStatistics, TraceError> {
+    pub fn from_reader(reader: &mut Reader) -> Result<TraceStatistics, TraceError> {
         let database_pages = reader.metadata().database_pages;
         let mut collector = Collector::new();
         let mut batch = Batch::with_capacity(BATCH);

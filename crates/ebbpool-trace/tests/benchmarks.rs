@@ -12,7 +12,7 @@ fn generate(spec: &str) -> Batch {
 }
 
 fn info(name: &str) -> TraceStatistics {
-    TraceStatistics::of(&mut Source::parse(name, None).unwrap().open().unwrap()).unwrap()
+    TraceStatistics::from_reader(&mut Source::parse(name, None).unwrap().open().unwrap()).unwrap()
 }
 
 /// FNV-1a over page (little endian) and write of every reference.

@@ -524,7 +524,8 @@ fn statistics_count_classes() {
         Some(&PageClasses::named(names(&["x", "y"]))),
     );
     let source = open(&path, &ReadOptions::default());
-    let statistics = TraceStatistics::of(&mut source.open_with_classes().unwrap()).unwrap();
+    let statistics =
+        TraceStatistics::from_reader(&mut source.open_with_classes().unwrap()).unwrap();
     let classes: Vec<_> = statistics
         .classes
         .iter()
@@ -547,7 +548,7 @@ fn statistics_count_classes() {
         ]
     );
     assert_eq!(statistics.classes[0].reference_share, 0.4);
-    let without = TraceStatistics::of(&mut source.open().unwrap()).unwrap();
+    let without = TraceStatistics::from_reader(&mut source.open().unwrap()).unwrap();
     assert!(without.classes.is_empty());
     assert_eq!(without.references, statistics.references);
 }

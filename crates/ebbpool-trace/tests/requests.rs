@@ -483,7 +483,9 @@ fn statistics_count_times_and_rings() {
         .map(|(&code, at)| request(at * at, code))
         .collect();
     write(&path, Format::Native, &Metadata::default(), &all);
-    let of = |columns| TraceStatistics::of(&mut plain(&path).open_with(columns).unwrap()).unwrap();
+    let of = |columns| {
+        TraceStatistics::from_reader(&mut plain(&path).open_with(columns).unwrap()).unwrap()
+    };
     let expected = RequestStatistics {
         duration_us: 225 - 100,
         bulk_reads: 3,

@@ -422,7 +422,8 @@ fn statistics_of_a_file() {
     let path = directory.path().join("trace.u32");
     let all = some(50_000, 700);
     write(&path, Format::U32, &Metadata::default(), &all).unwrap();
-    let info = TraceStatistics::of(&mut source(&path, None).unwrap().open().unwrap()).unwrap();
+    let info =
+        TraceStatistics::from_reader(&mut source(&path, None).unwrap().open().unwrap()).unwrap();
     let distinct: std::collections::HashSet<u64> = all.pages.iter().copied().collect();
     assert_eq!(info.references, 50_000);
     assert_eq!(info.distinct_pages, distinct.len() as u64);
@@ -452,7 +453,7 @@ fn the_sample_traces() {
         assert_eq!(reader.metadata().name.as_deref(), Some(name));
         assert_eq!(reader.metadata().page_size, Some(8192));
         assert_eq!(reader.metadata().database_pages, Some(database));
-        let info = TraceStatistics::of(&mut reader).unwrap();
+        let info = TraceStatistics::from_reader(&mut reader).unwrap();
         assert_eq!(info.references, references);
         assert_eq!(info.distinct_pages, distinct);
     }

@@ -183,7 +183,10 @@ fn a_column_of_a_csv_has_times() {
         let found = (arrivals.references, arrivals.time.as_micros());
         assert_eq!(found, (4, u128::from(last - 10 * factor)));
         let mut reader = source.open_with(OptionalColumns::ALL).unwrap();
-        let requests = TraceStatistics::of(&mut reader).unwrap().requests.unwrap();
+        let requests = TraceStatistics::from_reader(&mut reader)
+            .unwrap()
+            .requests
+            .unwrap();
         assert_eq!(requests.duration_us, last - 10 * factor);
     }
     let untimed = source(&path, "page=page,write=write");

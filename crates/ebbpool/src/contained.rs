@@ -179,7 +179,7 @@ impl ContainedPolicy {
         let frames = self.held.len() as u32;
         tracing::error!("the policy failed, and lru replaces it");
         let lru = registry::entries().iter().find(|entry| entry.name == "lru");
-        let spec = PolicySpec::of(lru.unwrap_or(&registry::entries()[0]));
+        let spec = PolicySpec::from_entry(lru.unwrap_or(&registry::entries()[0]));
         let failed = std::mem::replace(&mut self.policy, registry::boxed(&spec, frames));
         let _ = contained("the policy's destructor", || drop(failed));
         self.failed = true;

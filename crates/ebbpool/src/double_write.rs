@@ -400,7 +400,7 @@ impl DoubleWriteArea {
         let mut saved = Vec::with_capacity(pages.len());
         let mut list_at = at;
         for ((list, chunk), sequence) in lists.iter_mut().zip(chunks.clone()).zip(first..) {
-            let images = chunk.iter().map(|&(page, bytes)| Image::of(page, bytes));
+            let images = chunk.iter().map(|&(page, bytes)| Image::new(page, bytes));
             let record = Record {
                 sequence,
                 batch: first,

@@ -77,7 +77,7 @@ mod transfer;
 pub use checkpoint::Checkpoint;
 pub use classed::ClassedPool;
 pub use double_write::DoubleWriteArea;
-pub use ebbpool_cost::{Asymmetry, NotAnAsymmetry, OperationCosts, Unit};
+pub use ebbpool_cost::{Asymmetry, AsymmetryError, OperationCosts, Unit};
 pub use error::{CloseError, OptionsError, PoolError};
 pub use frames::{ALIGNMENT, FrameMemory};
 pub use guard::{ReadGuard, WriteGuard};

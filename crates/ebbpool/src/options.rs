@@ -113,7 +113,7 @@ impl PoolOptions {
             frames,
             policy: match Self::USUAL_POLICY.parse() {
                 Ok(spec) => PolicyChoice::Spec(spec),
-                Err(_) => PolicyChoice::Spec(PolicySpec::of(&registry::entries()[0])),
+                Err(_) => PolicyChoice::Spec(PolicySpec::from_entry(&registry::entries()[0])),
             },
             format: PageFormat::Checked,
             log: Arc::new(NoLog),

@@ -172,7 +172,7 @@ fn in_the_pool_at(
 #[test]
 fn every_online_policy_decides_as_in_the_simulator() {
     let online = registry::entries().iter().filter(|entry| entry.online());
-    let mut specs: Vec<PolicySpec> = online.map(PolicySpec::of).collect();
+    let mut specs: Vec<PolicySpec> = online.map(PolicySpec::from_entry).collect();
     specs.retain(|spec| !spec.asks_erase_counts());
     let others = [
         "postgres:rate=1000,bgwriter_lru_maxpages=0",
@@ -244,7 +244,7 @@ fn omitting_hits_changes_misses_and_writes_little() {
     let references = references();
     let mut changed = 0;
     for entry in registry::entries().iter().filter(|entry| entry.online()) {
-        let spec = PolicySpec::of(entry);
+        let spec = PolicySpec::from_entry(entry);
         if !spec.capabilities().contains(Capabilities::LEAVES_HITS_OUT) {
             continue;
         }

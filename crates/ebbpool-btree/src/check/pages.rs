@@ -140,7 +140,7 @@ impl<'t> PageCheck<'t> {
                 }
                 continue;
             };
-            if map > 1 && PageKind::of(&payload) == Some(PageKind::Nothing) {
+            if map > 1 && PageKind::from_payload(&payload) == Some(PageKind::Nothing) {
                 self.empty_maps.insert(index);
                 continue;
             }

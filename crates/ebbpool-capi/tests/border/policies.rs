@@ -185,7 +185,7 @@ impl Buffer {
 #[test]
 fn every_policy_counts_what_the_simulator_counts() {
     let online = registry::entries().iter().filter(|entry| entry.online());
-    let mut specs: Vec<PolicySpec> = online.map(PolicySpec::of).collect();
+    let mut specs: Vec<PolicySpec> = online.map(PolicySpec::from_entry).collect();
     // A program writes in the background what it likes, and not what the policy of a server writes.
     specs.retain(|spec| !spec.asks_erase_counts() && spec.entry().name != "innodb");
     let others = [

@@ -9,11 +9,11 @@ use ebbpool_cost::{ByteSize, BytesPerDay, parse_duration};
 use ebbpool_device::arrivals::Rate;
 use ebbpool_device::changing::AsymmetrySpec;
 use ebbpool_lab::advise::{AdviceClock, AdviseRequest, DailyWrites, MeasuredWrites, ServerKind};
-use ebbpool_lab::{MemorySize, NotAWarmup, PricingRequest, RequestError};
+use ebbpool_lab::{MemorySize, PricingRequest, RequestError};
 use ebbpool_sim::Warmup;
 
 use crate::failure::Failure;
-use crate::shared_args::{AtEndArgs, CheckpointArgs, ReadArgs, RunFormat, ThreadArgs};
+use crate::shared_args::{AtEndArgs, CheckpointArgs, ReadArgs, RunFormat, Spelled, ThreadArgs};
 
 #[derive(Args)]
 pub(crate) struct AdviseArgs {
@@ -56,7 +56,7 @@ pub(crate) struct AdviseArgs {
     pub(crate) life: Option<Duration>,
     /// References at the start that are replayed but not counted
     #[arg(long, value_name = "N|P%", default_value = "0")]
-    pub(crate) warmup: WarmupArg,
+    pub(crate) warmup: Spelled<Warmup>,
     #[command(flatten)]
     at_end: AtEndArgs,
     #[command(flatten)]
@@ -87,21 +87,22 @@ pub(crate) enum ServerArg {
     Other,
 }
 
-/// A warm-up with its spelling.
-#[derive(Clone, Debug)]
-pub(crate) struct WarmupArg {
-    warmup: Warmup,
-    pub(crate) text: String,
+impl ServerArg {
+    /// The word of the option.
+    pub(crate) fn word(self) -> String {
+        let value = self.to_possible_value();
+        value.map_or_else(String::new, |value| value.get_name().to_owned())
+    }
 }
 
-impl std::str::FromStr for WarmupArg {
-    type Err = NotAWarmup;
-
-    fn from_str(text: &str) -> Result<Self, NotAWarmup> {
-        Ok(WarmupArg {
-            warmup: text.parse()?,
-            text: text.trim().into(),
-        })
+impl From<ServerArg> for ServerKind {
+    fn from(server: ServerArg) -> Self {
+        match server {
+            ServerArg::Postgresql => ServerKind::Postgresql,
+            ServerArg::Innodb => ServerKind::Innodb,
+            ServerArg::Sqlite => ServerKind::Sqlite,
+            ServerArg::Other => ServerKind::Other,
+        }
     }
 }
 
@@ -114,7 +115,7 @@ fn daily_writes(text: &str) -> Result<DailyWrites, String> {
     }
     let bytes: BytesPerDay = text
         .parse()
-        .map_err(|error: ebbpool_cost::NotBytesPerDay| error.to_string())?;
+        .map_err(|error: ebbpool_cost::BytesPerDayError| error.to_string())?;
     Ok(DailyWrites::Bytes(bytes))
 }
 
@@ -143,18 +144,13 @@ impl AdviseArgs {
         let daily = self.writes_per_day.map(AdviceClock::DailyWrites);
         let mut request = AdviseRequest::default();
         request.pricing = pricing;
-        request.server = self.server.map(|server| match server {
-            ServerArg::Postgresql => ServerKind::Postgresql,
-            ServerArg::Innodb => ServerKind::Innodb,
-            ServerArg::Sqlite => ServerKind::Sqlite,
-            ServerArg::Other => ServerKind::Other,
-        });
-        request.now = self.now.clone();
+        request.server = self.server.map(ServerKind::from);
+        request.now = self.now.as_deref().map(str::parse).transpose()?;
         request.frames = self.frames.clone();
         request.budget = self.memory_budget;
         request.clock = rate.or(duration).or(daily);
         request.life = self.life;
-        request.counting.warmup = self.warmup.warmup;
+        request.counting.warmup = self.warmup.value;
         request.counting.at_end = self.at_end.at_end();
         request.counting.checkpoints = self.checkpoints.schedule();
         request.check()?;

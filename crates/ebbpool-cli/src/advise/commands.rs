@@ -7,7 +7,6 @@ use ebbpool_sim::AtEnd;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::args::AdviseArgs;
 use crate::shell::command_line;
 
 /// A command, and the figures that it has.
@@ -17,23 +16,32 @@ pub(crate) struct CommandLine {
     pub(crate) command: String,
 }
 
+/// How a command names the trace of an advice, and its warm-up.
+pub(crate) struct TraceWords {
+    pub(crate) traces: Vec<String>,
+    /// The warm-up as an option spells it.
+    pub(crate) warmup: String,
+    /// Options that say how the trace is read.
+    pub(crate) reading: Vec<String>,
+}
+
 /// A command for each question of an advice.
-pub(super) fn of_advice(advice: &Advice, args: &AdviseArgs) -> Vec<CommandLine> {
+pub(super) fn of_advice(advice: &Advice, trace: &TraceWords) -> Vec<CommandLine> {
     let questions = advice.questions.iter();
     let line = |question: &AdviceQuestion| CommandLine {
         about: question.about,
-        command: command(question, args),
+        command: command(question, trace),
     };
     questions.map(line).collect()
 }
 
-fn command(question: &AdviceQuestion, args: &AdviseArgs) -> String {
+fn command(question: &AdviceQuestion, trace: &TraceWords) -> String {
     let frames: Vec<String> = question.frames.iter().map(u64::to_string).collect();
     let mut words = vec!["ebbpool".to_string()];
     let option = |name: &str, value: String| [name.to_string(), value];
     let policies = option("--policies", question.policies.join(","));
     let sizes = option("--frames", frames.join(","));
-    let traces = args.traces.clone();
+    let traces = trace.traces.clone();
     match &question.kind {
         QuestionKind::Compare(pricing) => {
             words.push("compare".into());
@@ -58,8 +66,8 @@ fn command(question: &AdviceQuestion, args: &AdviseArgs) -> String {
             );
         }
     }
-    if args.warmup.text != "0" {
-        words.extend(option("--warmup", args.warmup.text.clone()));
+    if trace.warmup != "0" {
+        words.extend(option("--warmup", trace.warmup.clone()));
     }
     if question.counting.at_end == AtEnd::Free {
         words.extend(option("--at-end", "free".into()));
@@ -67,7 +75,7 @@ fn command(question: &AdviceQuestion, args: &AdviseArgs) -> String {
     if let Some(schedule) = question.counting.checkpoints {
         words.extend(option("--checkpoints", schedule.to_string()));
     }
-    words.extend(args.reading.words());
+    words.extend(trace.reading.iter().cloned());
     command_line(&words)
 }
 

@@ -6,6 +6,9 @@ use std::time::Duration;
 use clap::{Args, Subcommand};
 use ebbpool_capture::Limits;
 use ebbpool_cost::{ByteSize, parse_duration};
+use ebbpool_lab::{AsymmetrySpec, MemorySize};
+
+use crate::shared_args::Spelled;
 
 /// References from which on the trace is refused if a larger share of events was lost.
 pub(super) const MOST_LOST: f64 = 0.01;
@@ -173,7 +176,7 @@ pub(super) struct AdviceArgs {
     pub(super) advise: bool,
     /// The size of the buffer, as for `ebbpool advise` [default: what the server has]
     #[arg(long, value_name = "N|P%|BYTES", requires = "advise")]
-    pub(super) frames: Option<String>,
+    pub(super) frames: Option<MemorySize>,
     /// The device under the server, as for `ebbpool advise`
     #[arg(
         long = "device",
@@ -183,10 +186,10 @@ pub(super) struct AdviceArgs {
     pub(super) device: Option<String>,
     /// Cost of a page write in page reads, as for `ebbpool advise`
     #[arg(long, value_name = "R", requires = "advise")]
-    pub(super) asymmetry: Option<String>,
+    pub(super) asymmetry: Option<AsymmetrySpec>,
     /// The most memory that the buffer may have, as for `ebbpool advise`
     #[arg(long, value_name = "BYTES", requires = "advise")]
-    pub(super) memory_budget: Option<String>,
+    pub(super) memory_budget: Option<Spelled<ByteSize>>,
 }
 
 fn seconds(text: &str) -> Result<Duration, String> {

@@ -7,13 +7,16 @@ use ebbpool_capture::sources::sqlite::SqliteSource;
 use ebbpool_capture::sources::system_calls::ProcessSource;
 use ebbpool_capture::{CaptureBuffer, CaptureSource, CapturedTrace, WrittenBytes};
 use ebbpool_lab::numbers::grouped;
+use ebbpool_lab::{PolicySpec, SpecError};
 use serde::Serialize;
 use serde_json::{Value, json};
 
+use crate::advise::args::ServerArg;
+
 /// A source that the command captures.
 pub(super) trait Target: CaptureSource {
-    /// The word for the source in the file of facts, which is also the server of `ebbpool advise`.
-    const NAME: &'static str;
+    /// The server whose buffer has the captured requests.
+    const SERVER: ServerArg;
 
     /// What the capture will do, in a sentence.
     fn sentence(&self) -> String;
@@ -35,12 +38,16 @@ pub(super) trait Target: CaptureSource {
 
     /// The server's policy with its present settings, where the lab's own word for the server is not enough. What was
     /// captured is known after the capture.
-    fn policy(&self, _captured: Option<&Captured>) -> Option<String> {
-        None
+    ///
+    /// # Errors
+    ///
+    /// If the lab's policy has no such settings.
+    fn policy(&self, _captured: Option<&Captured>) -> Result<Option<PolicySpec>, SpecError> {
+        Ok(None)
     }
 
-    /// Facts for the file beside the trace.
-    fn facts(&self, captured: &Captured) -> Value;
+    /// Facts for the file beside the trace. `policy` is that of [`policy`](Self::policy).
+    fn facts(&self, captured: &Captured, policy: Option<&PolicySpec>) -> Value;
 
     /// The trace, with the names of all objects if `names`.
     fn into_trace(self, recorder: CaptureBuffer, names: bool) -> CapturedTrace;
@@ -88,7 +95,7 @@ fn postgres_policy(
     major: u32,
     settings: &PostgresSettings,
     written: Option<&WrittenBytes>,
-) -> String {
+) -> Result<PolicySpec, SpecError> {
     const VACUUM_RING: u64 = 256;
     let multiplier = settings.bgwriter_lru_multiplier.map(|it| it.round() as u64);
     let vacuum = (major >= 17).then_some(VACUUM_RING);
@@ -117,19 +124,20 @@ fn postgres_policy(
     });
     let others: Vec<String> = others.collect();
     match others.is_empty() {
-        true => "postgres".into(),
-        false => format!("postgres:{}", others.join(",")),
+        true => "postgres".parse(),
+        false => format!("postgres:{}", others.join(",")).parse(),
     }
 }
 
 /// The lab's policy `sqlite` with the commits of a program, evenly spread over its references; `None` if there was none.
-fn sqlite_policy(commits: u64, references: u64) -> Option<String> {
-    let between = references.checked_div(commits)?.max(1);
-    Some(format!("sqlite:commit={between}"))
+fn sqlite_policy(commits: u64, references: u64) -> Result<Option<PolicySpec>, SpecError> {
+    let between = references.checked_div(commits);
+    let spec = between.map(|between| format!("sqlite:commit={}", between.max(1)).parse());
+    spec.transpose()
 }
 
 impl Target for PostgresSource {
-    const NAME: &'static str = "postgresql";
+    const SERVER: ServerArg = ServerArg::Postgresql;
 
     fn sentence(&self) -> String {
         self.description()
@@ -147,19 +155,19 @@ impl Target for PostgresSource {
         Some(self.server.settings.shared_buffers)
     }
 
-    fn policy(&self, captured: Option<&Captured>) -> Option<String> {
+    fn policy(&self, captured: Option<&Captured>) -> Result<Option<PolicySpec>, SpecError> {
         let written = captured.map(|captured| captured.written);
         let server = &self.server;
-        Some(postgres_policy(server.major, &server.settings, written))
+        postgres_policy(server.major, &server.settings, written).map(Some)
     }
 
-    fn facts(&self, captured: &Captured) -> Value {
+    fn facts(&self, captured: &Captured, policy: Option<&PolicySpec>) -> Value {
         let target = json!({
             "version": self.server.major,
             "data_directory": self.server.data,
             "process": self.process().0,
             "settings": self.server.settings,
-            "policy": self.policy(Some(captured)),
+            "policy": policy.map(PolicySpec::to_string),
             "checkpoint_seconds": checkpoint_seconds(&self.server.settings, Some(captured.written)),
             "frames": self.server.settings.shared_buffers,
         });
@@ -172,7 +180,7 @@ impl Target for PostgresSource {
 }
 
 impl Target for MysqlSource {
-    const NAME: &'static str = "innodb";
+    const SERVER: ServerArg = ServerArg::Innodb;
 
     fn sentence(&self) -> String {
         self.description()
@@ -182,7 +190,7 @@ impl Target for MysqlSource {
         self.server.frames
     }
 
-    fn facts(&self, _captured: &Captured) -> Value {
+    fn facts(&self, _captured: &Captured, _policy: Option<&PolicySpec>) -> Value {
         let target = json!({
             "data_directory": self.server.data,
             "process": self.process().0,
@@ -197,20 +205,22 @@ impl Target for MysqlSource {
 }
 
 impl Target for SqliteSource {
-    const NAME: &'static str = "sqlite";
+    const SERVER: ServerArg = ServerArg::Sqlite;
 
     fn sentence(&self) -> String {
         self.description()
     }
 
-    fn policy(&self, captured: Option<&Captured>) -> Option<String> {
-        sqlite_policy(self.counts().commits, captured?.references)
+    fn policy(&self, captured: Option<&Captured>) -> Result<Option<PolicySpec>, SpecError> {
+        let references = captured.map_or(0, |captured| captured.references);
+        let commits = captured.map_or(0, |_| self.counts().commits);
+        sqlite_policy(commits, references)
     }
 
-    fn facts(&self, captured: &Captured) -> Value {
+    fn facts(&self, _captured: &Captured, policy: Option<&PolicySpec>) -> Value {
         let target = json!({
             "process": self.process().0,
-            "policy": self.policy(Some(captured)),
+            "policy": policy.map(PolicySpec::to_string),
         });
         facts_with(target, self.counts())
     }
@@ -221,7 +231,7 @@ impl Target for SqliteSource {
 }
 
 impl Target for ProcessSource {
-    const NAME: &'static str = "other";
+    const SERVER: ServerArg = ServerArg::Other;
 
     fn sentence(&self) -> String {
         self.description()
@@ -235,7 +245,7 @@ impl Target for ProcessSource {
         ))
     }
 
-    fn facts(&self, _captured: &Captured) -> Value {
+    fn facts(&self, _captured: &Captured, _policy: Option<&PolicySpec>) -> Value {
         facts_with(json!({ "process": self.process().0 }), self.counts())
     }
 
@@ -245,13 +255,13 @@ impl Target for ProcessSource {
 }
 
 impl Target for DeviceSource {
-    const NAME: &'static str = "other";
+    const SERVER: ServerArg = ServerArg::Other;
 
     fn sentence(&self) -> String {
         self.description()
     }
 
-    fn facts(&self, _captured: &Captured) -> Value {
+    fn facts(&self, _captured: &Captured, _policy: Option<&PolicySpec>) -> Value {
         facts_with(json!({}), self.counts())
     }
 
@@ -262,8 +272,6 @@ impl Target for DeviceSource {
 
 #[cfg(test)]
 mod tests {
-    use ebbpool_policy::PolicySpec;
-
     use super::*;
 
     #[test]
@@ -275,19 +283,27 @@ mod tests {
             bgwriter_lru_multiplier: Some(2.0),
             ..PostgresSettings::default()
         };
-        assert_eq!(postgres_policy(15, &usual, None), "postgres");
+        let policy = |major, settings| {
+            let policy = postgres_policy(major, settings, None);
+            policy.map(|policy| policy.to_string())
+        };
+        assert_eq!(policy(15, &usual), Ok("postgres".into()));
         let other = PostgresSettings {
             bgwriter_lru_maxpages: Some(0),
             bgwriter_lru_multiplier: Some(3.6),
             checkpoint_timeout: Some(30),
             ..usual
         };
-        let policy = postgres_policy(17, &other, None);
-        assert_eq!(
-            policy,
-            "postgres:bgwriter_lru_maxpages=0,bgwriter_lru_multiplier=4,vacuum=256,checkpoint_timeout=30"
+        let spelled = "postgres:vacuum=256,bgwriter_lru_maxpages=0,bgwriter_lru_multiplier=4,checkpoint_timeout=30";
+        assert_eq!(policy(17, &other), Ok(spelled.into()));
+        // No server has it, and the lab says which parameter it is.
+        let wrong = PostgresSettings {
+            bgwriter_delay: Some(5),
+            ..usual
+        };
+        assert!(
+            policy(17, &wrong).is_err_and(|error| error.to_string().contains("bgwriter_delay"))
         );
-        assert!(policy.parse::<PolicySpec>().is_ok());
     }
 
     #[test]
@@ -317,8 +333,12 @@ mod tests {
 
     #[test]
     fn commits_are_spread_over_the_references() {
-        assert_eq!(sqlite_policy(10, 705).as_deref(), Some("sqlite:commit=70"));
-        assert_eq!(sqlite_policy(10, 3).as_deref(), Some("sqlite:commit=1"));
-        assert_eq!(sqlite_policy(0, 3), None);
+        let policy = |commits, references| {
+            let policy = sqlite_policy(commits, references).expect("a policy");
+            policy.map(|policy| policy.to_string())
+        };
+        assert_eq!(policy(10, 705).as_deref(), Some("sqlite:commit=70"));
+        assert_eq!(policy(10, 3).as_deref(), Some("sqlite:commit=1"));
+        assert_eq!(policy(0, 3), None);
     }
 }

@@ -57,7 +57,7 @@ pub(super) fn of_comparisons(
             text += &markup.sentences(&sentences.into_iter().flatten().collect::<Vec<_>>());
         }
     }
-    if let Some(summary) = Summary::of(comparisons, groups) {
+    if let Some(summary) = Summary::from_comparisons(comparisons, groups) {
         let escape = |cells: Vec<String>| -> Vec<String> {
             cells.iter().map(|cell| markup.escaped(cell)).collect()
         };

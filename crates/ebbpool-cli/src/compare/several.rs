@@ -39,7 +39,7 @@ pub(super) fn price_tables(comparisons: &[Comparison]) -> Vec<PriceTable> {
     let Some(first) = comparisons.first() else {
         return Vec::new();
     };
-    let means = SeedMeans::of(comparisons);
+    let means = SeedMeans::new(comparisons);
     let baseline = first.policies.iter().position(|policy| policy == BASELINE);
     let unit = first.bill_unit();
     let table = |(pricing, price): (usize, &Pricing)| {

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 use ebbpool_cost::{Asymmetry, Decimal};
-use ebbpool_lab::{CurveRequest, MemorySize, NotAMemorySize, PolicySelection, Target};
+use ebbpool_lab::{CurveRequest, MemorySize, MemorySizeError, PolicySelection, Target};
 use ebbpool_sim::Warmup;
 
 use crate::shared_args::{AtEndArgs, CheckpointArgs, ReadArgs, ThreadArgs};
@@ -106,7 +106,7 @@ impl std::str::FromStr for BaselineArg {
             policy: policy.trim().into(),
             size: size
                 .parse()
-                .map_err(|error: NotAMemorySize| error.to_string())?,
+                .map_err(|error: MemorySizeError| error.to_string())?,
         })
     }
 }

@@ -28,7 +28,7 @@ use report::{BenchReport, FileSizes, WrittenBytes};
 use workers::{WorkloadResult, WorkloadRun};
 
 pub(super) fn schema() -> ResultSchema {
-    ResultSchema::of::<BenchReport>("db bench", 1, ResultShape::One)
+    ResultSchema::for_type::<BenchReport>("db bench", 1, ResultShape::One)
 }
 
 pub(super) fn bench(args: &BenchArgs) -> Result<(), DbError> {
@@ -40,7 +40,7 @@ pub(super) fn bench(args: &BenchArgs) -> Result<(), DbError> {
     }
     let path = &args.path;
     if let Some(record) = &args.record {
-        let paths = DatabasePaths::of(path);
+        let paths = DatabasePaths::new(path);
         let files = paths.all().map(Path::to_path_buf);
         refuse_overwriting(&files, slice::from_ref(record))?;
     }
@@ -54,7 +54,7 @@ pub(super) fn bench(args: &BenchArgs) -> Result<(), DbError> {
     let database = options.open(path).map_err(DbError::at(path))?;
     let outcome = measure(args, &database, recorder.as_ref());
     let report = close(database, path, outcome)?;
-    let report = report.with_files(FileSizes::of(path));
+    let report = report.with_files(FileSizes::for_path(path));
     print(&report, args.format).map_err(DbError::Output)?;
     match report.interrupted() {
         true => Err(DbError::Interrupted(
@@ -187,9 +187,9 @@ impl BenchStatistics<'_> {
 
 impl FileSizes {
     /// The lengths of the files of the database at this path.
-    fn of(path: &Path) -> Self {
+    fn for_path(path: &Path) -> Self {
         let length = |file: &PathBuf| file.metadata().map_or(0, |found| found.len());
-        let paths = DatabasePaths::of(path);
+        let paths = DatabasePaths::new(path);
         FileSizes {
             pages: length(&paths.pages),
             log: paths.log.iter().map(length).sum(),

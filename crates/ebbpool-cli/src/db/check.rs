@@ -41,7 +41,7 @@ struct PageFinding {
 }
 
 pub(super) fn schema() -> ResultSchema {
-    ResultSchema::of::<CheckOutput>("db check", 1, ResultShape::One)
+    ResultSchema::for_type::<CheckOutput>("db check", 1, ResultShape::One)
 }
 
 pub(super) fn check(args: &CheckArgs) -> Result<(), DbError> {
@@ -50,7 +50,7 @@ pub(super) fn check(args: &CheckArgs) -> Result<(), DbError> {
     let page_size = database.stats().pool.page_size;
     let report = database.check().map_err(DbError::at(path));
     let lost = database.lost().map(|lost| lost.to_string());
-    let output = CheckOutput::of(close(database, path, report)?, lost, args, page_size);
+    let output = CheckOutput::new(close(database, path, report)?, lost, args, page_size);
     print(&output, args.format).map_err(DbError::Output)?;
     match output.findings.len() + usize::from(output.lost.is_some()) {
         0 => Ok(()),
@@ -73,7 +73,7 @@ fn print(output: &CheckOutput, format: RunFormat) -> io::Result<()> {
 }
 
 impl CheckOutput {
-    fn of(report: CheckReport, lost: Option<String>, args: &CheckArgs, page_size: usize) -> Self {
+    fn new(report: CheckReport, lost: Option<String>, args: &CheckArgs, page_size: usize) -> Self {
         let findings = report.findings.into_iter().map(|finding| PageFinding {
             page: finding.page,
             what: finding.what,

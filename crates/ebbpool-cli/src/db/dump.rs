@@ -17,7 +17,7 @@ use crate::progress::STOP;
 
 pub(super) fn dump(args: &DumpArgs) -> Result<(), DbError> {
     let path = &args.path;
-    let form = LineForm::of(args.escape);
+    let form = LineForm::new(args.escape);
     let key = |option, text: &Option<OsString>| {
         let text = text
             .as_ref()

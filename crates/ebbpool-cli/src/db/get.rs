@@ -11,7 +11,7 @@ use super::open::{close, open_briefly};
 
 pub(super) fn get(args: &GetArgs) -> Result<(), DbError> {
     let path = &args.path;
-    let form = LineForm::of(args.escape);
+    let form = LineForm::new(args.escape);
     let key = argument("KEY", args.key.as_bytes(), form)?;
     let database = open_briefly(path, args.read_only)?;
     let found = database.get(&key).map_err(DbError::at(path));

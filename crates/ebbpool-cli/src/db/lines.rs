@@ -17,7 +17,7 @@ pub(super) enum LineForm {
 }
 
 impl LineForm {
-    pub(super) fn of(escape: bool) -> Self {
+    pub(super) fn new(escape: bool) -> Self {
         match escape {
             true => LineForm::Escaped,
             false => LineForm::Raw,

@@ -29,7 +29,7 @@ pub(super) fn load(args: &LoadArgs) -> Result<(), DbError> {
     // The input is checked before a database is created.
     let bar = progress::bar("loading");
     let records: Box<dyn Iterator<Item = Record>> = match &args.from {
-        Some(file) => from_lines(file, LineForm::of(args.escape), &bar)?,
+        Some(file) => from_lines(file, LineForm::new(args.escape), &bar)?,
         None => of_workload(args, &bar)?,
     };
     let default_fill = match (&args.from, args.workload) {

@@ -35,7 +35,7 @@ pub(super) fn put(args: &PutArgs) -> Result<(), DbError> {
     };
     let options = options.durability(args.durability.into());
     let database = options.open(path).map_err(DbError::at(path))?;
-    let lines = read(LineForm::of(args.escape));
+    let lines = read(LineForm::new(args.escape));
     let outcome = put_all(&database, &lines);
     close(database, path, outcome)
 }

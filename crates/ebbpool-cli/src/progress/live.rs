@@ -24,7 +24,7 @@ struct ShownTotals {
 }
 
 impl ShownTotals {
-    fn of(stats: &Stats) -> Self {
+    fn from_stats(stats: &Stats) -> Self {
         ShownTotals {
             at: Instant::now(),
             fixes: stats.hits + stats.misses,
@@ -47,7 +47,7 @@ impl PoolStatusLines {
             policy: policy.into(),
             references,
             began: Instant::now(),
-            previous: ShownTotals::of(stats),
+            previous: ShownTotals::from_stats(stats),
         }
     }
 
@@ -59,7 +59,7 @@ impl PoolStatusLines {
         if self.bar.is_hidden() {
             return;
         }
-        let now = ShownTotals::of(stats);
+        let now = ShownTotals::from_stats(stats);
         let left = remaining_time(self.began.elapsed(), now.fixes, self.references);
         self.bar
             .set_message(lines(stats, &self.previous, &now, left));
@@ -120,12 +120,12 @@ mod tests {
         let pool = ebbpool::PoolOptions::new(4)
             .open(ebbpool::storage::MemoryStorage::new(4096))
             .expect("a pool");
-        let before = ShownTotals::of(&pool.stats());
+        let before = ShownTotals::from_stats(&pool.stats());
         for page in 0..8 {
             pool.fix_write(page).expect("a page");
         }
         let stats = pool.stats();
-        let mut now = ShownTotals::of(&stats);
+        let mut now = ShownTotals::from_stats(&stats);
         now.at = before.at + Duration::from_secs(2);
         let text = lines(&stats, &before, &now, Some(Duration::from_secs(60)));
         assert_eq!(text.lines().count(), 2);

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 use ebbpool_cost::Asymmetry;
 use ebbpool_lab::replay::{ReplayFile, ReplayRequest, ReplayStorage};
-use ebbpool_lab::{MemorySize, PolicySelection};
+use ebbpool_lab::{MemorySize, PolicySelection, SpecError};
 use ebbpool_sim::Warmup;
 
 use crate::measure::args::EngineArg;
@@ -95,9 +95,9 @@ pub(crate) struct ReplayArgs {
 
 impl ReplayArgs {
     /// The request to the lab.
-    pub(crate) fn request(&self) -> ReplayRequest {
+    pub(crate) fn request(&self) -> Result<ReplayRequest, SpecError> {
         let policies = match &self.policy {
-            Some(policy) => PolicySelection::one(policy),
+            Some(policy) => PolicySelection::specs([policy.parse()?]),
             None => PolicySelection::lists(&self.policies),
         };
         let storage = match &self.file {
@@ -122,6 +122,6 @@ impl ReplayArgs {
         request.at_end = self.at_end.at_end();
         request.cluster_size = self.cluster_size;
         request.verify = !self.no_verify;
-        request
+        Ok(request)
     }
 }

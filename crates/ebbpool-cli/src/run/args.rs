@@ -46,7 +46,7 @@ impl RunArgs {
     /// The request to the lab.
     pub(crate) fn request(&self) -> Result<RunRequest, Failure> {
         let pricing = PricingRequest::new(self.asymmetry.clone(), self.device.as_deref())?;
-        let mut request = RunRequest::new(&self.policy, self.frames.clone(), pricing);
+        let mut request = RunRequest::new(self.policy.parse()?, self.frames.clone(), pricing);
         request.counting = self.common.counting();
         Ok(request)
     }

@@ -41,7 +41,7 @@ struct SqliteCheck {
 }
 
 pub(super) fn schema() -> ResultSchema {
-    ResultSchema::of::<SqliteCheck>("sqlite check", 1, ResultShape::One)
+    ResultSchema::for_type::<SqliteCheck>("sqlite check", 1, ResultShape::One)
 }
 
 pub(super) fn check(args: &SqliteCheckArgs) -> Result<(), SqliteError> {

@@ -54,7 +54,7 @@ pub(super) fn measure(args: &SqliteMeasureArgs) -> Result<(), SqliteError> {
             counted(refused, "changed page")
         ));
     }
-    let measurement = SqliteMeasurement::of(watched, &card);
+    let measurement = SqliteMeasurement::new(watched, &card);
     print(&measurement, args.format, |it| it.to_text(&card))
 }
 

@@ -100,14 +100,17 @@ pub(super) fn obstacle(command: &[OsString], library: &Path) -> Option<Found> {
     let obstacle = if raises_rights(&path) {
         Obstacle::RaisesRights
     } else {
-        between(&ElfFacts::of(&path)?, ElfFacts::of(library).as_ref())?
+        between(
+            &ElfFacts::from_file(&path)?,
+            ElfFacts::from_file(library).as_ref(),
+        )?
     };
     Some(Found { path, obstacle })
 }
 
 /// True if a file is a library that defines the function which is to stand before SQLite's.
 pub(super) fn defines_sqlite(library: &Path) -> bool {
-    ElfFacts::of(library).is_some_and(|facts| facts.has_own_sqlite)
+    ElfFacts::from_file(library).is_some_and(|facts| facts.has_own_sqlite)
 }
 
 /// Programs that run another one, whose name and arguments follow their options: the begin of their name, and those options
@@ -312,7 +315,7 @@ impl<'a> ReadRef<'a> for BoundedFile<'a> {
 
 impl ElfFacts {
     /// What a file says; `None` if it is no ELF file, or none that can be read.
-    fn of(path: &Path) -> Option<ElfFacts> {
+    fn from_file(path: &Path) -> Option<ElfFacts> {
         let class = *first_bytes(path)?.get(CLASS)?;
         let file = ReadCache::new(File::open(path).ok()?);
         let data = BoundedFile(&file);
@@ -467,7 +470,7 @@ mod tests {
     #[test]
     fn programs_that_have_sqlite_inside_themselves_are_recognised() {
         let directory = TempDir::new().expect("a directory");
-        let own_libc = ElfFacts::of(Path::new("/proc/self/exe")).and_then(|it| it.libc);
+        let own_libc = ElfFacts::from_file(Path::new("/proc/self/exe")).and_then(|it| it.libc);
         let (own_libc, other_libc) = match own_libc {
             Some(Libc::Glibc) => (Libc::Glibc, Libc::Musl),
             _ => return eprintln!("skipped: the programs below are for glibc"),
@@ -603,7 +606,7 @@ mod tests {
             number.expect("a number").parse::<u64>().expect("a number") >> 10
         };
         let before = memory();
-        let facts = ElfFacts::of(&path).expect("an ELF file");
+        let facts = ElfFacts::from_file(&path).expect("an ELF file");
         assert!(facts.has_loader && facts.libc.is_none());
         assert!(memory() - before < 1024, "{} MiB", memory() - before);
     }
@@ -632,7 +635,7 @@ mod tests {
                 bytes.truncate(random.usize(..bytes.len()));
             }
             fs::write(&damaged, &bytes).expect("a file");
-            let _ = ElfFacts::of(&damaged);
+            let _ = ElfFacts::from_file(&damaged);
         }
     }
 }

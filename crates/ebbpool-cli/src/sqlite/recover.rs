@@ -66,7 +66,7 @@ enum Discarded {
 }
 
 pub(super) fn schema() -> ResultSchema {
-    ResultSchema::of::<SqliteRecovery>("sqlite recover", 1, ResultShape::One)
+    ResultSchema::for_type::<SqliteRecovery>("sqlite recover", 1, ResultShape::One)
 }
 
 pub(super) fn recover(args: &SqliteRecoverArgs) -> Result<(), SqliteError> {
@@ -104,7 +104,7 @@ fn recover_directory(args: &SqliteRecoverArgs) -> Result<(), SqliteError> {
     let result = SqliteRecovery {
         recovered: databases.iter().any(|it| it.recovered),
         databases,
-        ..SqliteRecovery::of(path)
+        ..SqliteRecovery::new(path)
     };
     let printed = print(&result, args.format, SqliteRecovery::directory_to_text);
     match failed {
@@ -351,7 +351,7 @@ fn discard(path: &Path, stale: Option<&Path>) -> Result<(), SqliteError> {
 
 impl SqliteRecovery {
     /// A result of which nothing is known but the path.
-    fn of(path: &Path) -> SqliteRecovery {
+    fn new(path: &Path) -> SqliteRecovery {
         SqliteRecovery {
             path: path.display().to_string(),
             recovered: false,
@@ -422,7 +422,7 @@ impl SqliteRecovery {
             discarded_to: stale.map(|stale| stale.display().to_string()),
             steps,
             is_unknown: inspection.is_unknown(),
-            ..SqliteRecovery::of(&inspection.path)
+            ..SqliteRecovery::new(&inspection.path)
         }
     }
 

@@ -150,7 +150,7 @@ struct SqliteHealthNote {
 }
 
 pub(super) fn schema() -> ResultSchema {
-    ResultSchema::of::<SqliteStatus>("sqlite status", 1, ResultShape::One)
+    ResultSchema::for_type::<SqliteStatus>("sqlite status", 1, ResultShape::One)
 }
 
 pub(super) fn status(args: &SqliteStatusArgs) -> Result<(), SqliteError> {
@@ -167,7 +167,7 @@ pub(super) fn status(args: &SqliteStatusArgs) -> Result<(), SqliteError> {
         inspection = inspected(&path)?;
         findings = self::findings(&inspection);
     }
-    let status = SqliteStatus::of(&inspection, findings, &card);
+    let status = SqliteStatus::new(&inspection, findings, &card);
     let printed = print(&status, args.format, SqliteStatus::to_text);
     match status.findings.into_iter().next() {
         None => printed,
@@ -321,7 +321,7 @@ pub(super) fn age_text(time: u64) -> String {
 }
 
 impl SqliteStatus {
-    fn of(
+    fn new(
         inspection: &SqliteInspection,
         findings: Vec<String>,
         card: &WearingDevice,
@@ -367,7 +367,7 @@ impl SqliteStatus {
                 may_be_hidden: holder.may_be_hidden,
                 is_of_vfs: holder.is_of_vfs,
             }),
-            health: inspection.health.as_ref().map(SqliteHealth::of),
+            health: inspection.health.as_ref().map(SqliteHealth::from_owner),
             healthy: findings.is_empty(),
             findings,
             card: card.name.clone(),
@@ -492,7 +492,7 @@ impl SqliteStatus {
 }
 
 impl SqliteHealth {
-    fn of(owner: &OwnerHealth) -> SqliteHealth {
+    fn from_owner(owner: &OwnerHealth) -> SqliteHealth {
         let said = &owner.database;
         let note = |note: &HealthNote| SqliteHealthNote {
             time_ms: note.time,

@@ -360,6 +360,49 @@ order = ["LRU", "FIFO"]
 }
 
 #[test]
+fn cells_that_are_the_same_to_the_lab_are_points_of_their_own() {
+    let ebbpool = Ebbpool::with_no_results();
+    let file = r#"
+id = "mine"
+paper = "own"
+number = "Table 1"
+title = "two names of a policy, and a device with an asymmetry of its own"
+basis = "counts"
+
+[workloads]
+"Zipf" = "zipf:pages=300,refs=3000"
+
+[policies]
+"short" = "fd-exact"
+"long" = "fd-buffer:cost=exact"
+
+[setting]
+frames = 30
+
+[vary]
+device = ["none", "ssd1"]
+asymmetry = [2, 8]
+"#;
+    ebbpool.file("mine.toml", file);
+    let experiments = experiments(&ebbpool, &["mine.toml"]);
+    let points = experiments[0]["points"].as_array().expect("points");
+    let cost = |device: &str, asymmetry: &str, policy: &str| {
+        let found = points.iter().find(|point| {
+            point["device"] == device
+                && point["asymmetry"] == asymmetry
+                && point["policy"] == policy
+        });
+        found.expect("a point")["cost"].as_f64().expect("a cost")
+    };
+    for (device, asymmetry) in [("none", "2"), ("none", "8"), ("ssd1", "2"), ("ssd1", "8")] {
+        let costs = ["short", "long"].map(|policy| cost(device, asymmetry, policy));
+        assert_eq!(costs[0], costs[1]);
+    }
+    assert_eq!(cost("ssd1", "2", "long"), cost("ssd1", "8", "long"));
+    assert_ne!(cost("none", "2", "long"), cost("none", "8", "long"));
+}
+
+#[test]
 fn points_are_means_over_seeds_beside_bounds_and_families() {
     let ebbpool = Ebbpool::with_no_results();
     let file = r#"

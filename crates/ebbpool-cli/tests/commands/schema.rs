@@ -382,7 +382,7 @@ fn a_version_keeps_its_fields() {
     let missing: Vec<&String> = missing.filter(|line| !current.contains(*line)).collect();
     assert!(
         missing.is_empty(),
-        "programs may rely on these fields; raise the version in ResultSchema::of, or, if no release had them, delete \
+        "programs may rely on these fields; raise the version in ResultSchema::for_type, or, if no release had them, delete \
          their lines in {path}: {missing:#?}"
     );
     if std::env::var_os("EBBPOOL_WRITE_DOCS").is_some() {

@@ -18,7 +18,7 @@ use crate::one_line;
 /// assert_eq!(bytes("10kB")?, 10_000);
 /// assert_eq!(bytes("1.5 GiB")?, 3 << 29);
 /// assert_eq!(ByteSize::new(128 << 20).to_string(), "128 MiB");
-/// # Ok::<(), ebbpool_cost::NotAByteSize>(())
+/// # Ok::<(), ebbpool_cost::ByteSizeError>(())
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ByteSize(u64);
@@ -26,7 +26,7 @@ pub struct ByteSize(u64);
 /// The error for a text that is not a number of bytes.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("'{}' {problem}", one_line(.text))]
-pub struct NotAByteSize {
+pub struct ByteSizeError {
     text: String,
     problem: &'static str,
 }
@@ -72,14 +72,14 @@ fn unit_bytes(unit: &str) -> Option<u128> {
 }
 
 impl FromStr for ByteSize {
-    type Err = NotAByteSize;
+    type Err = ByteSizeError;
 
-    fn from_str(text: &str) -> Result<Self, NotAByteSize> {
-        let wrong = |problem| NotAByteSize {
+    fn from_str(text: &str) -> Result<Self, ByteSizeError> {
+        let wrong = |problem| ByteSizeError {
             text: text.into(),
             problem,
         };
-        let quantity = Quantity::of(text);
+        let quantity = Quantity::from_text(text);
         let unit = unit_bytes(quantity.unit).ok_or_else(|| wrong(MALFORMED))?;
         match quantity.times(unit) {
             Product::Whole(bytes) => u64::try_from(bytes)
@@ -146,7 +146,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn bytes(text: &str) -> Result<u64, NotAByteSize> {
+    fn bytes(text: &str) -> Result<u64, ByteSizeError> {
         text.parse().map(ByteSize::bytes)
     }
 

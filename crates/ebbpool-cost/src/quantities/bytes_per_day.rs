@@ -17,7 +17,7 @@ use crate::one_line;
 /// assert_eq!(per_day("10GB")?, 1e10);
 /// assert_eq!(per_day("10GB/day")?, 1e10);
 /// assert_eq!(per_day("1MB/s")?, 8.64e10);
-/// # Ok::<(), ebbpool_cost::NotBytesPerDay>(())
+/// # Ok::<(), ebbpool_cost::BytesPerDayError>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, PartialOrd)]
 pub struct BytesPerDay(f64);
@@ -25,7 +25,7 @@ pub struct BytesPerDay(f64);
 /// The error for a text that is not a number of bytes per day above 0.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("'{}' is not a rate of bytes; give the bytes per day, above 0, such as 10GB, or per second, such as 2MB/s", one_line(.0))]
-pub struct NotBytesPerDay(String);
+pub struct BytesPerDayError(String);
 
 const SECONDS_PER_DAY: f64 = 86_400.0;
 
@@ -37,10 +37,10 @@ impl BytesPerDay {
 }
 
 impl FromStr for BytesPerDay {
-    type Err = NotBytesPerDay;
+    type Err = BytesPerDayError;
 
-    fn from_str(text: &str) -> Result<Self, NotBytesPerDay> {
-        let wrong = || NotBytesPerDay(text.into());
+    fn from_str(text: &str) -> Result<Self, BytesPerDayError> {
+        let wrong = || BytesPerDayError(text.into());
         let (size, seconds) = split_period(text).ok_or_else(wrong)?;
         let size: ByteSize = size.parse().map_err(|_| wrong())?;
         if size.bytes() == 0 {

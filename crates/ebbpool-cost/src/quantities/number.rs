@@ -15,7 +15,7 @@ pub(super) struct Quantity<'a> {
 
 impl<'a> Quantity<'a> {
     /// Divides a text. The number may be empty or malformed, which [`Quantity::times`] reports.
-    pub(super) fn of(text: &'a str) -> Self {
+    pub(super) fn from_text(text: &'a str) -> Self {
         let text = text.trim();
         let digits = |text: &str| text.bytes().take_while(u8::is_ascii_digit).count();
         let length = text
@@ -99,7 +99,7 @@ mod tests {
             ("-1", Product::Malformed, "-1"),
             ("½", Product::Malformed, "½"),
         ] {
-            let quantity = Quantity::of(text);
+            let quantity = Quantity::from_text(text);
             assert_eq!(
                 (quantity.times(1), quantity.unit),
                 (product, unit),

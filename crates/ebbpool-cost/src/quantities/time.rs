@@ -8,7 +8,7 @@ use crate::one_line;
 /// The error for a text that is not a duration.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("'{}' {problem}", one_line(.text))]
-pub struct NotADuration {
+pub struct DurationError {
     text: String,
     problem: &'static str,
 }
@@ -43,18 +43,18 @@ fn unit_nanos(unit: &str) -> Option<u128> {
 /// # use ebbpool_cost::parse_duration;
 /// assert_eq!(parse_duration("10min")?.as_secs(), 600);
 /// assert_eq!(parse_duration("1.5h")?.as_secs(), 5400);
-/// # Ok::<(), ebbpool_cost::NotADuration>(())
+/// # Ok::<(), ebbpool_cost::DurationError>(())
 /// ```
 ///
 /// # Errors
 ///
-/// [`NotADuration`] for any other text, 0 and more than 64 bits of seconds.
-pub fn parse_duration(text: &str) -> Result<Duration, NotADuration> {
-    let wrong = |problem| NotADuration {
+/// [`DurationError`] for any other text, 0 and more than 64 bits of seconds.
+pub fn parse_duration(text: &str) -> Result<Duration, DurationError> {
+    let wrong = |problem| DurationError {
         text: text.into(),
         problem,
     };
-    let quantity = Quantity::of(text);
+    let quantity = Quantity::from_text(text);
     let unit = unit_nanos(quantity.unit).filter(|_| !quantity.has_exponent());
     match quantity.times(unit.ok_or_else(|| wrong(MALFORMED))?) {
         Product::Whole(0) | Product::Malformed | Product::TooSmall => Err(wrong(MALFORMED)),

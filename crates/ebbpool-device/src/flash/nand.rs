@@ -45,7 +45,7 @@ pub struct CountsByCause {
 }
 
 impl CountsByCause {
-    fn of(counts: &[u64; 5]) -> Self {
+    fn from_counts(counts: &[u64; 5]) -> Self {
         Self {
             host: counts[NandCause::Host as usize],
             cleaning: counts[NandCause::Cleaning as usize],
@@ -367,15 +367,15 @@ impl<O: NandObserver> Nand<O> {
     }
 
     pub(super) fn reads(&self) -> CountsByCause {
-        CountsByCause::of(&self.reads)
+        CountsByCause::from_counts(&self.reads)
     }
 
     pub(super) fn programs(&self) -> CountsByCause {
-        CountsByCause::of(&self.programs)
+        CountsByCause::from_counts(&self.programs)
     }
 
     pub(super) fn erases(&self) -> CountsByCause {
-        CountsByCause::of(&self.erases)
+        CountsByCause::from_counts(&self.erases)
     }
 
     #[inline]

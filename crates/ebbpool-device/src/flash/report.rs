@@ -138,7 +138,7 @@ impl WearReport {
         })
     }
 
-    pub(super) fn of(erases: &[u32], bad_blocks: u32) -> Self {
+    pub(super) fn from_erases(erases: &[u32], bad_blocks: u32) -> Self {
         let count = erases.len().max(1) as f64;
         let mean = erases.iter().map(|&n| f64::from(n)).sum::<f64>() / count;
         let square = |n: &u32| (f64::from(*n) - mean).powi(2);
@@ -275,24 +275,24 @@ mod tests {
 
     #[test]
     fn a_lifetime_follows_the_spread_only_where_it_is_measured() {
-        let few = WearReport::of(&[2, 4, 4, 6], 0);
+        let few = WearReport::from_erases(&[2, 4, 4, 6], 0);
         assert_eq!(few.lifetime_evenness(), 1.0);
         let assumed = few.lifetime_assumption(WearLevelling::Dynamic);
         assert!(assumed.is_some_and(|text| text.contains("4.0 erases a block")));
-        let many = WearReport::of(&[200, 400, 400, 600], 0);
+        let many = WearReport::from_erases(&[200, 400, 400, 600], 0);
         assert_eq!(many.lifetime_evenness(), 400.0 / 600.0);
         assert_eq!(many.lifetime_assumption(WearLevelling::None), None);
     }
 
     #[test]
     fn wear_is_summed_up() {
-        let wear = WearReport::of(&[2, 4, 4, 6], 1);
+        let wear = WearReport::from_erases(&[2, 4, 4, 6], 1);
         assert_eq!(
             (wear.min, wear.max, wear.mean, wear.evenness),
             (2, 6, 4.0, 4.0 / 6.0)
         );
         assert_eq!(wear.sd, 2.0_f64.sqrt());
         assert_eq!(wear.histogram, [(2, 1), (4, 2), (6, 1)]);
-        assert_eq!(WearReport::of(&[0, 0], 0).evenness, 1.0);
+        assert_eq!(WearReport::from_erases(&[0, 0], 0).evenness, 1.0);
     }
 }

@@ -29,7 +29,7 @@ struct Term {
 }
 
 impl Term {
-    fn of(figure: &ProfileFigure) -> Self {
+    fn from_figure(figure: &ProfileFigure) -> Self {
         let [low, high] = figure.range.unwrap_or([figure.value; 2]);
         Term {
             value: figure.value,
@@ -146,7 +146,7 @@ impl DeviceProfile {
     }
 
     fn term(&self, quantity: Quantity) -> Option<Term> {
-        self.figures.get(&quantity).map(Term::of)
+        self.figures.get(&quantity).map(Term::from_figure)
     }
 
     fn rated_writes(&self) -> Option<Endurance> {

@@ -91,7 +91,7 @@ impl<'a> PagedProfile<'a> {
 
     /// A new device for a simulator to drive: no operation done, its SLC cache empty.
     pub fn device(&self) -> PlainDevice {
-        PlainDevice::of(self)
+        PlainDevice::from_profile(self)
     }
 
     /// How pages of the trace are charged, as a sentence without a full stop; `None` where a page of the

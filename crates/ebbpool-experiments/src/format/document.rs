@@ -40,7 +40,7 @@ impl Document<'_> {
         self.check_contents(experiment)?;
         self.check_seeds(experiment)?;
         self.check_varied(experiment)?;
-        let names = KnownNames::of(experiment);
+        let names = KnownNames::new(experiment);
         for ranking in &experiment.ranking {
             let problem = names.wrong_in_ranking(ranking.get_ref());
             problem.map_or(Ok(()), |it| Err(self.error(Some(ranking.span()), it)))?;
@@ -214,7 +214,7 @@ struct KnownNames<'a> {
 }
 
 impl<'a> KnownNames<'a> {
-    fn of(experiment: &'a Experiment) -> Self {
+    fn new(experiment: &'a Experiment) -> Self {
         let policies = match experiment.kind {
             ExperimentKind::Estimates => ESTIMATORS.map(str::to_string).to_vec(),
             ExperimentKind::Priorities => experiment.clusters.names().map(str::to_string).collect(),

@@ -203,7 +203,7 @@ impl<'a> ClaimJudge<'a> {
     fn exception_text(&self, first: &Point, second: &Point) -> String {
         let improvement = |value, other| self.metric.improvement(value, other);
         let samples = second.compared(first, self.metric, improvement);
-        let estimate = samples.as_deref().and_then(MeanEstimate::of);
+        let estimate = samples.as_deref().and_then(MeanEstimate::from_samples);
         let estimate = estimate.filter(|by| by.half_width.is_some());
         let by = estimate.map(|by| format!(", which is {} better", by.text(" %")));
         format!(

@@ -22,7 +22,7 @@ impl ClaimJudge<'_> {
                 true => to / from,
                 false => from / to,
             };
-            MeanEstimate::of(&paired(from, to).map(of_seed).collect::<Vec<f64>>())
+            MeanEstimate::from_samples(&paired(from, to).map(of_seed).collect::<Vec<f64>>())
         };
         if let Some([low, high]) = it.percent {
             let percents: Option<Vec<f64>> = pairs

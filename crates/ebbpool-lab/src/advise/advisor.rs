@@ -97,8 +97,12 @@ impl<'a> Advisor<'a> {
             true => ServerKind::Other,
             false => server_of(name, source),
         });
-        let now = request.now.as_deref().unwrap_or(server.policy());
-        let (now, own) = divided(pricing.capabilities.policy(now)?);
+        let now = request
+            .now
+            .clone()
+            .map_or_else(|| server.policy().parse(), Ok);
+        let now = now.map_err(RequestError::from)?;
+        let (now, own) = divided(pricing.capabilities.supported(now)?);
         let schedule = request.counting.checkpoints.or(own);
         let candidates = candidates(&now, &pricing)?;
         let budget = budget(request, &metadata)?;
@@ -401,7 +405,7 @@ impl<'a> Advisor<'a> {
         Ok(LoadTerms {
             rate: daily.or(self.rate),
             page_size,
-            life: LifeBasis::of(&self.pricing),
+            life: LifeBasis::for_pricing(&self.pricing),
             measured: self
                 .measured
                 .map(|measured| MeasuredTerms::new(&measured.per_day(), writes)),
@@ -593,7 +597,7 @@ impl TraceQuestions<'_> {
             warmup: counting.warmup,
             at_end: counting.at_end,
             ..crate::curve::CurveRequest::new(
-                crate::policy_selection::PolicySelection::one("lru"),
+                crate::policy_selection::PolicySelection::lists(["lru"]),
                 asymmetry,
             )
         };
@@ -613,7 +617,7 @@ fn server_of(name: &str, source: &Source) -> ServerKind {
 fn candidates(now: &PolicySpec, pricing: &Pricing) -> Result<Vec<PolicySpec>, RequestError> {
     let mut candidates = vec![now.clone()];
     for candidate in CANDIDATES {
-        let candidate = pricing.capabilities.policy(candidate)?;
+        let candidate = pricing.capabilities.supported(candidate.parse()?)?;
         if candidates
             .iter()
             .all(|other| other.to_string() != candidate.to_string())

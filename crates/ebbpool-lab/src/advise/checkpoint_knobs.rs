@@ -7,7 +7,7 @@ use ebbpool_policy::{PolicySpec, Value};
 use super::advisor::Advisor;
 use super::clock::{ArrivalRate, ClockSource};
 use super::knobs::Knob;
-use super::life::WriteCause;
+use super::life::WritesByCause;
 use super::load::{LoadTerms, SystemLoad};
 use super::notes::{AdviceNote, NoteKind, duration};
 use super::simulation::SimulatedCell;
@@ -139,7 +139,7 @@ impl Advisor<'_> {
         &mut self,
         terms: &LoadTerms,
         now: &SystemLoad,
-    ) -> Result<(Vec<Knob>, Option<WriteCause>), LabError> {
+    ) -> Result<(Vec<Knob>, Option<WritesByCause>), LabError> {
         let Some(setting) = self.server.checkpoint_setting() else {
             return Ok((Vec::new(), None));
         };
@@ -166,7 +166,7 @@ impl Advisor<'_> {
         };
         let spelled = |interval: Duration| CheckpointSchedule::every(interval).to_string();
         let writes_per_reference = base.checkpoint_writes as f64 / base.references.max(1) as f64;
-        let cause = WriteCause {
+        let cause = WritesByCause {
             cause: format!("checkpoints every {}", spelled(covered[0])),
             writes_per_reference,
             bytes_per_day: terms.bytes_of_pages(writes_per_reference),

@@ -26,7 +26,7 @@ pub(super) enum LifeBasis {
 
 impl LifeBasis {
     /// What is known of the device that prices the runs.
-    pub(super) fn of(pricing: &Pricing) -> Self {
+    pub(super) fn for_pricing(pricing: &Pricing) -> Self {
         match (&pricing.device_name, &pricing.endurance) {
             (None, _) => LifeBasis::Unknown("no device is named".into()),
             (Some(_), Some(endurance)) => {
@@ -100,7 +100,7 @@ impl LifeBasis {
 /// A cause of writes, and how much of the present system's writes it makes.
 #[derive(Clone, Debug, JsonSchema, Serialize)]
 #[non_exhaustive]
-pub struct WriteCause {
+pub struct WritesByCause {
     /// The cause.
     pub cause: String,
     /// Page writes per reference.
@@ -126,7 +126,7 @@ pub struct LifeAnswer {
     /// What is written besides, and in no figure: with an entry, every life is the longest possible one.
     pub not_counted: Vec<String>,
     /// The writes of pages of the present system by cause, by simulation.
-    pub causes: Vec<WriteCause>,
+    pub causes: Vec<WritesByCause>,
     /// The life that the request asks for.
     pub required_years: Option<f64>,
     /// Whether the present system reaches it, at the lower end of the range.
@@ -149,7 +149,7 @@ pub(super) struct ComparedLoads<'a> {
     pub(super) then_cell: &'a SimulatedCell,
     pub(super) larger: Option<SystemLoad>,
     pub(super) curve: &'a [MemoryPoint],
-    pub(super) checkpoints: Option<WriteCause>,
+    pub(super) checkpoints: Option<WritesByCause>,
     pub(super) not_counted: Vec<String>,
     pub(super) measured: Option<&'a MeasuredWrites>,
 }
@@ -208,10 +208,14 @@ impl LifeAnswer {
     }
 }
 
-fn causes(terms: &LoadTerms, now: &SystemLoad, checkpoints: Option<WriteCause>) -> Vec<WriteCause> {
+fn causes(
+    terms: &LoadTerms,
+    now: &SystemLoad,
+    checkpoints: Option<WritesByCause>,
+) -> Vec<WritesByCause> {
     let cause = |cause: &str, writes: u64, included| {
         let writes_per_reference = writes as f64 / now.references.max(1) as f64;
-        WriteCause {
+        WritesByCause {
             cause: cause.into(),
             writes_per_reference,
             bytes_per_day: terms.bytes_of_pages(writes_per_reference),

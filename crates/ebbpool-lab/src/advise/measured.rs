@@ -44,6 +44,16 @@ pub struct MeasuredDevice {
     pub bytes: u64,
 }
 
+impl MeasuredDevice {
+    /// The device of that name, which took these bytes.
+    pub fn new(name: impl Into<String>, bytes: u64) -> Self {
+        MeasuredDevice {
+            name: name.into(),
+            bytes,
+        }
+    }
+}
+
 /// What a server wrote, in bytes per day.
 #[derive(Clone, Debug, PartialEq, JsonSchema, Serialize)]
 #[non_exhaustive]

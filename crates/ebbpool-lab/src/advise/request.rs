@@ -24,7 +24,7 @@ pub struct AdviseRequest {
     /// The program that made the references; `None` stands for the one that the trace's name suggests.
     pub server: Option<ServerKind>,
     /// The policy that the system has now; `None` stands for that of the server.
-    pub now: Option<String>,
+    pub now: Option<PolicySpec>,
     /// The size of the buffer now; `None` stands for the server's default, else for 3 % of the database.
     pub frames: Option<MemorySize>,
     /// The most memory that the buffer may have; `None` stands for its present size.
@@ -127,7 +127,7 @@ impl AdviseRequest {
     ///
     /// # Errors
     ///
-    /// [`RequestError::Advise`], and [`RequestError::Policy`] for an unknown present policy.
+    /// [`RequestError::Advise`].
     pub fn check(&self) -> Result<(), RequestError> {
         let changing = match &self.pricing {
             Some(PricingRequest::Asymmetry(spec)) => {
@@ -139,11 +139,8 @@ impl AdviseRequest {
         if let Some(spec) = changing {
             return Err(AdviseError::Changes(spec.clone()).into());
         }
-        if let Some(now) = &self.now {
-            let spec: PolicySpec = now.parse()?;
-            if !spec.online() {
-                return Err(AdviseError::NotOnline(spec.to_string()).into());
-            }
+        if let Some(now) = self.now.as_ref().filter(|now| !now.online()) {
+            return Err(AdviseError::NotOnline(now.to_string()).into());
         }
         match self.clock {
             Some(AdviceClock::Duration(duration)) if duration.is_zero() => {

@@ -8,7 +8,7 @@ use ebbpool_sim::{Counts, DeviceAtStart};
 use ebbpool_trace::Metadata;
 
 use super::assumptions::assumed_asymmetry;
-use super::life::WriteCause;
+use super::life::WritesByCause;
 use super::load::{LoadTerms, SystemLoad};
 use super::notes::{AdviceNote, NoteKind};
 use super::request::AdviseRequest;
@@ -106,8 +106,8 @@ pub(super) fn assumed(request: &AdviseRequest) -> Vec<AdviceNote> {
 }
 
 /// The writes that the device takes now.
-pub(super) fn causes(terms: &LoadTerms, now: &SystemLoad) -> Vec<WriteCause> {
-    vec![WriteCause {
+pub(super) fn causes(terms: &LoadTerms, now: &SystemLoad) -> Vec<WritesByCause> {
+    vec![WritesByCause {
         cause: "the writes of the trace".into(),
         writes_per_reference: now.writes_per_reference,
         bytes_per_day: terms.bytes_per_day(now.writes_per_reference),

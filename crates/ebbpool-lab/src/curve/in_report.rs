@@ -44,7 +44,7 @@ pub(super) fn comparison(study: CurveStudy) -> Comparison {
                 continue;
             };
             let errors = estimate.and_then(|estimate| estimate.errors.as_ref());
-            let errors = errors.map(|errors| CellErrors::of(policy, size, errors));
+            let errors = errors.map(|errors| CellErrors::new(policy, size, errors));
             curve.errors.extend(errors);
             let row = row((policy, size), frames, references, traffic);
             let result = RunResult::new(

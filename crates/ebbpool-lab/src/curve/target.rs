@@ -77,13 +77,13 @@ impl Target {
 #[error(
     "'{0}' is not a target; give reads, writes or bill, and the share by which it is less than the baseline's, such as 'writes -50%', or a limit, such as 'bill 1.5'"
 )]
-pub struct NotATarget(String);
+pub struct TargetError(String);
 
 impl FromStr for Target {
-    type Err = NotATarget;
+    type Err = TargetError;
 
-    fn from_str(text: &str) -> Result<Self, NotATarget> {
-        let refused = || NotATarget(text.into());
+    fn from_str(text: &str) -> Result<Self, TargetError> {
+        let refused = || TargetError(text.into());
         let mut words = text.split_whitespace();
         let (Some(figure), Some(amount), None) = (words.next(), words.next(), words.next()) else {
             return Err(refused());

@@ -34,7 +34,7 @@ fn with(mut result: Value, field: &str, value: Value) -> Value {
 }
 
 fn diff_of(before: &Value, after: &Value) -> ResultDiff {
-    ResultDiff::of(&file("a.json", before), &file("b.json", after), NOISE).expect("a comparison")
+    ResultDiff::new(&file("a.json", before), &file("b.json", after), NOISE).expect("a comparison")
 }
 
 /// Path, values before and after, and whether the change is within noise.
@@ -212,7 +212,7 @@ fn a_file_that_is_no_result_is_refused_with_its_name() {
     assert!(error.contains("line 3"), "{error}");
     let one = file("a.json", &result("lru", 10, 500));
     let rows = file("b.json", &json!([result("lru", 10, 500)]));
-    let error = ResultDiff::of(&one, &rows, NOISE)
+    let error = ResultDiff::new(&one, &rows, NOISE)
         .expect_err("two commands")
         .to_string();
     assert!(

@@ -113,7 +113,7 @@ pub struct WaitCounts {
 
 impl LatencyQuantiles {
     /// The pool's quantiles, if it has any.
-    pub(crate) fn of(quantiles: Option<Quantiles>) -> Option<Self> {
+    pub(crate) fn from_quantiles(quantiles: Option<Quantiles>) -> Option<Self> {
         let us = |time: Duration| u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
         quantiles.map(|quantiles| LatencyQuantiles {
             median: us(quantiles.median),

@@ -67,7 +67,7 @@ impl Curve {
 }
 
 impl CellErrors {
-    pub(crate) fn of(policy: usize, size: usize, errors: &Errors) -> Self {
+    pub(crate) fn new(policy: usize, size: usize, errors: &Errors) -> Self {
         CellErrors(policy, size, errors.cost, errors.reads, errors.writes)
     }
 }

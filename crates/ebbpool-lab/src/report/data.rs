@@ -156,7 +156,7 @@ struct Wear {
 }
 
 impl DeviceCell {
-    fn of(
+    fn new(
         row: &SweepRow,
         did: &DeviceOutcome,
         pricing: &Pricing,
@@ -206,7 +206,7 @@ struct DeltaColumns {
 }
 
 impl DeltaColumns {
-    fn of(line: &TimeLine, pricing: &Pricing) -> Self {
+    fn from_line(line: &TimeLine, pricing: &Pricing) -> Self {
         let moments: Vec<&Moment> = line.moments().collect();
         let column = |value: &dyn Fn(&Moment) -> u64| {
             let mut before = 0;
@@ -243,7 +243,7 @@ impl DeltaColumns {
 }
 
 impl Report {
-    pub(crate) fn of(comparisons: &[Comparison], groups: &[TraceGroup]) -> Self {
+    pub(crate) fn new(comparisons: &[Comparison], groups: &[TraceGroup]) -> Self {
         let mut policies: Vec<&str> = Vec::new();
         for policy in comparisons
             .iter()
@@ -253,14 +253,14 @@ impl Report {
                 policies.push(policy);
             }
         }
-        let trace = |comparison| Trace::of(comparison, &policies);
+        let trace = |comparison| Trace::new(comparison, &policies);
         Report {
             version: env!("CARGO_PKG_VERSION"),
             baseline: BASELINE,
             layout: LAYOUT,
             marks: marks_of(&policies),
             traces: comparisons.iter().map(trace).collect(),
-            summary: Summary::of(comparisons, groups).map(Into::into),
+            summary: Summary::from_comparisons(comparisons, groups).map(Into::into),
         }
     }
 }
@@ -289,7 +289,7 @@ fn cells(comparison: &Comparison) -> (Vec<ReportCell>, Vec<(&Arc<TimeLine>, &Pri
             row.counts.writes,
             row.counts.dirty_left,
             line,
-            did.map(|did| DeviceCell::of(row, did, pricing, comparison.page_size, life)),
+            did.map(|did| DeviceCell::new(row, did, pricing, comparison.page_size, life)),
         ));
     }
     (results, lines)
@@ -305,7 +305,7 @@ fn lifetime_sentence(comparison: &Comparison) -> Option<String> {
 
 impl Trace {
     /// `policies` are those of all traces, in the order of their marks.
-    fn of(comparison: &Comparison, policies: &[&str]) -> Self {
+    fn new(comparison: &Comparison, policies: &[&str]) -> Self {
         let (results, lines) = cells(comparison);
         // All cells see the same references, so their moments are the same.
         let times = lines.first().map_or_else(Vec::new, |(line, _)| {
@@ -362,7 +362,7 @@ impl Trace {
             device: pricings
                 .clone()
                 .find_map(|pricing| pricing.device_name.clone()),
-            on_device: DeviceFacts::of(comparison),
+            on_device: DeviceFacts::from_comparison(comparison),
             lifetime: lifetime_sentence(comparison),
             compared_with: lifetime::compared_with(comparison),
             results,
@@ -372,7 +372,7 @@ impl Trace {
             times,
             time_lines: lines
                 .iter()
-                .map(|(line, pricing)| DeltaColumns::of(line, pricing))
+                .map(|(line, pricing)| DeltaColumns::from_line(line, pricing))
                 .collect(),
         }
     }
@@ -429,7 +429,7 @@ pub(super) mod tests {
 
     /// A report on a trace and a policy of that name.
     pub(in crate::report) fn report_named(name: &str) -> Report {
-        Report::of(&[comparison(name, Vec::new(), Vec::new())], &[])
+        Report::new(&[comparison(name, Vec::new(), Vec::new())], &[])
     }
 
     fn plain() -> Pricing {
@@ -460,7 +460,7 @@ pub(super) mod tests {
 
     #[test]
     fn time_lines_are_differences() {
-        let changes = DeltaColumns::of(&line(|at| Some(9.0 - at as f64)), &plain());
+        let changes = DeltaColumns::from_line(&line(|at| Some(9.0 - at as f64)), &plain());
         assert_eq!(changes.reads, [10, 30, 50]);
         assert_eq!(changes.writes, [5, 5, 5]);
         assert_eq!(changes.clean, [7, -1, -1]);
@@ -468,7 +468,7 @@ pub(super) mod tests {
         assert_eq!(changes.target, [8, -1, -1]);
         assert_eq!(changes.bill, [2500, 2500, 2500]);
         assert!(
-            DeltaColumns::of(&line(|_| None), &plain())
+            DeltaColumns::from_line(&line(|_| None), &plain())
                 .target
                 .is_empty()
         );
@@ -488,7 +488,7 @@ pub(super) mod tests {
             device: None,
         };
         let rows = lines.iter().enumerate().map(row).collect();
-        let trace = Trace::of(&comparison("lru", vec![plain(); 4], rows), &["lru"]);
+        let trace = Trace::new(&comparison("lru", vec![plain(); 4], rows), &["lru"]);
         let lines: Vec<_> = trace.results.iter().map(|result| result.6).collect();
         assert_eq!(lines, [Some(0), Some(1), Some(0), None]);
         assert_eq!(trace.time_lines.len(), 2);

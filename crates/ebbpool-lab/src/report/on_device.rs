@@ -32,7 +32,7 @@ struct EnduranceFacts {
 
 impl DeviceFacts {
     /// `None` if no device has served the requests.
-    pub(super) fn of(comparison: &Comparison) -> Option<Self> {
+    pub(super) fn from_comparison(comparison: &Comparison) -> Option<Self> {
         let on_device = |pricing: &&Pricing| pricing.device_name.is_some();
         let pricing = comparison.pricings.iter().find(on_device)?;
         let devices = || comparison.rows().filter_map(|row| row.device.as_ref());

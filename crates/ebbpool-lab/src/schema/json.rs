@@ -78,7 +78,11 @@ pub struct ResultSchema {
 
 impl ResultSchema {
     /// The schema of a command whose results serialize as `T`.
-    pub fn of<T: JsonSchema>(command: &'static str, version: u32, shape: ResultShape) -> Self {
+    pub fn for_type<T: JsonSchema>(
+        command: &'static str,
+        version: u32,
+        shape: ResultShape,
+    ) -> Self {
         let mut settings = SchemaSettings::draft2020_12().for_serialize();
         // A reader, and the comparison of results, find each field where it is.
         settings.inline_subschemas = true;
@@ -131,13 +135,13 @@ impl ResultSchema {
 pub fn all() -> Vec<ResultSchema> {
     use ResultShape::{One, OneOrRows, Rows};
     vec![
-        ResultSchema::of::<crate::DetailedResult<'_>>("compare", 1, Rows),
-        ResultSchema::of::<crate::DetailedResult<'_>>("run", 1, One),
-        ResultSchema::of::<crate::CurveRow>("curve", 1, Rows),
-        ResultSchema::of::<crate::BoundResult>("bound", 1, OneOrRows),
+        ResultSchema::for_type::<crate::DetailedResult<'_>>("compare", 1, Rows),
+        ResultSchema::for_type::<crate::DetailedResult<'_>>("run", 1, One),
+        ResultSchema::for_type::<crate::CurveRow>("curve", 1, Rows),
+        ResultSchema::for_type::<crate::BoundResult>("bound", 1, OneOrRows),
         #[cfg(unix)]
-        ResultSchema::of::<crate::replay::ReplayResult>("replay", 1, OneOrRows),
-        ResultSchema::of::<crate::diff::ResultDiff>("diff", 1, One),
+        ResultSchema::for_type::<crate::replay::ReplayResult>("replay", 1, OneOrRows),
+        ResultSchema::for_type::<crate::diff::ResultDiff>("diff", 1, One),
     ]
 }
 

@@ -23,7 +23,7 @@ pub(crate) struct Parameters {
 
 impl Parameters {
     /// `experts` are as they are written, one by one.
-    pub(crate) fn of(spec: &mut Spec, experts: &[String], m: usize) -> Parameters {
+    pub(crate) fn from_spec(spec: &mut Spec, experts: &[String], m: usize) -> Parameters {
         let given = |expert: &String| {
             let (_, parameters) = expert.split_once(':').unwrap_or((expert, ""));
             let pages = items(parameters).into_iter().filter_map(|item| {

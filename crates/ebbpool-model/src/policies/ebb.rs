@@ -35,7 +35,7 @@ pub(crate) struct Parameters {
 }
 
 impl Parameters {
-    pub(crate) fn of(spec: &mut Spec, m: usize) -> Parameters {
+    pub(crate) fn from_spec(spec: &mut Spec, m: usize) -> Parameters {
         let ghosts = spec.fraction("ghosts", "1").of(m);
         Parameters {
             ghosts,

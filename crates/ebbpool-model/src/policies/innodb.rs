@@ -17,7 +17,7 @@ pub(crate) struct Parameters {
 }
 
 impl Parameters {
-    pub(crate) fn of(spec: &mut Spec) -> Parameters {
+    pub(crate) fn from_spec(spec: &mut Spec) -> Parameters {
         Parameters {
             percent: spec.number("old_blocks_pct", 37),
             time_ms: spec.number("old_blocks_time", 1000),

@@ -19,7 +19,7 @@ pub(crate) struct Parameters {
 }
 
 impl Parameters {
-    pub(crate) fn of(spec: &mut Spec) -> Parameters {
+    pub(crate) fn from_spec(spec: &mut Spec) -> Parameters {
         Parameters {
             rings: [
                 spec.number("bulkread", 32),

@@ -65,7 +65,7 @@ impl RegisteredPolicy for Ace {
         how: "The wrapped policy chooses the victim. If the victim is dirty, the policy names the dirty, unpinned pages that it would evict next, until the batch is full. The batch is written at once, the victim is evicted, and the others stay, clean. Flags and positions that the wrapped policy changes in its searches stay changed. The bill counts each page written as one write, so here a batch costs the sum of its pages; ACE is made for a device that writes several pages at the same time. Evicting more than one page and reading ahead, which the paper also describes, are left out. A block that bplru writes whole is a batch by itself. A policy that itself wraps one cannot be wrapped.",
         when: "Use it on a device that writes several pages in the time of one (Papon and Athanassoulis). The bill counts page by page and shows the price of batching: pages written early may be written again before their eviction. Around lru that price is small; around a policy that clings to dirty pages, such as ccf-lru, the clean pages that batches leave save reads.",
         capabilities: Self::CAPABILITIES,
-        memory: MemoryUse::of(9),
+        memory: MemoryUse::new(9),
         source: "Papon and Athanassoulis, ICDE 2023, and their code",
     };
 

@@ -91,7 +91,7 @@ impl RegisteredPolicy for Acr {
         how: "A clean and a dirty list, each divided into a top and a bottom. A page read in enters the recent end of the bottom; a hit moves a page to the recent end of the top, of the dirty list if it is or becomes dirty; pages of a top beyond its share move to the bottom. The cost of a list is logical (a read of one of its pages counts 1, a write R), physical (a miss counts 1 for the list that the page enters, a write-back R for the dirty list) or both; it is halved every 8 x frames references. Victims are from the clean list while its share of the frames is larger than its share of the cost, else from the dirty one. A reconstruction: the paper's abstract names three heuristics without their formulas.",
         when: "Use it where writes cost much more than reads and the workload is not known in advance: it adapts both to R and to the workload, and it is among the policies that save most against lru on database traces at a large R. Where a write costs as much as a read it can cost a little more than lru. Source: Tang and Meng, who publish the heuristics without formulas.",
         capabilities: Self::CAPABILITIES,
-        memory: MemoryUse::of(9),
+        memory: MemoryUse::new(9),
         source: "Tang and Meng, MDM 2010; reconstructed from the abstract",
     };
 

@@ -55,7 +55,7 @@ impl RegisteredPolicy for AdLru {
         how: "A cold queue for pages referenced once and a hot queue for the others, both LRU, and a reference bit per page, set on admission and on hits. A hit moves the page to the recent end of the hot queue. The victim is from the cold queue while that holds more than its least share or the hot queue is empty, else from the hot one. In that queue the clean page nearest the LRU end is evicted; if all are dirty, second chance by the bits finds the victim.",
         when: "Use it only where a write costs very much more than a read. It loses badly where reads count, because the cold queue fills with dirty pages until each newcomer is the next victim. AD-LRU reports the best hit ratio and the fewest writes on its own Zipf traces (figures 6 and 9); database traces do not confirm the hit ratio.",
         capabilities: Self::CAPABILITIES,
-        memory: MemoryUse::of(11),
+        memory: MemoryUse::new(11),
         source: "AD-LRU (Jin et al. 2012), section 3",
     };
 

@@ -26,7 +26,7 @@ impl RegisteredPolicy for Arc {
         how: "T1 holds pages referenced once since their admission, T2 those referenced again; B1 and B2 remember the numbers of pages evicted from T1 and T2, as many in all as there are frames. A hit moves a page to T2's recent end. A miss of a page that B1 remembers raises p, the target size of T1, and of one that B2 remembers lowers it, by the ratio of the two but at least by 1; both pages enter T2. The least recent page of T1 is evicted if T1 is larger than p, else that of T2.",
         when: "Use it where scans must not displace the pages in use and nothing shall be tuned (Megiddo and Modha). In small memory, bursts of references make pages look frequently used, and it can cost more than lru. It ignores whether pages are dirty.",
         capabilities: Self::CAPABILITIES,
-        memory: MemoryUse::of(17).with_ghosts(17),
+        memory: MemoryUse::new(17).with_ghosts(17),
         source: "Megiddo and Modha 2003, figure 4",
     };
 

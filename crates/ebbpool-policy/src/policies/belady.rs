@@ -49,7 +49,7 @@ impl RegisteredPolicy for Belady {
         how: "It knows for every page when it is used next, and evicts the page whose next use lies farthest ahead. Pages never used again are evicted before all others, clean ones before dirty ones, then by page number.",
         when: "A bound, not a choice: it requires the future, and no policy reads fewer pages. Its bill is not the least possible, as FD-Buffer, table 2 shows, because it does not weigh writes; a write-aware online policy can be cheaper. The simulator stores the positions of next uses in memory for it.",
         capabilities: Self::CAPABILITIES,
-        memory: MemoryUse::of(23),
+        memory: MemoryUse::new(23),
         source: "Belady 1966; FD-Buffer, table 2",
     };
 

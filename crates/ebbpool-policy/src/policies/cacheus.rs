@@ -92,7 +92,7 @@ impl RegisteredPolicy for Cacheus {
         how: "SR-LRU has two stacks: pages referenced again are in S, the others in Q, and so are the pages demoted from S when it is full; its victim is the oldest of Q. A hit of a demoted page lets S grow; a miss of a page that SR-LRU evicted and that had not returned from its history before lets Q grow. CR-LFU evicts the page of least count, of equals the latest referenced. Chance decides between the two by weights, as in lecar; each remembers as many of its latest victims as half the frames, and a miss of one multiplies the weight of its expert by e^-rate. A page that returns has the count that it was evicted with. The rate begins at the square root of 2 ln 2 by frames and changes after each as many references as there are frames: further in the direction that raised the hit ratio, back if it fell, by chance while nothing improves, and to its start after ten periods without hits or ten falls. The sequence of chances is the same in every run.",
         when: "Use it where the workload mixes scans, churn and phases and its pattern is not known. It ignores writes, and a hit takes a time that grows with the logarithm of the number of frames.",
         capabilities: Self::CAPABILITIES,
-        memory: MemoryUse::of(32).with_ghosts(26),
+        memory: MemoryUse::new(32).with_ghosts(26),
         source: "Rodriguez et al., FAST 2021, and the authors' code",
     };
 

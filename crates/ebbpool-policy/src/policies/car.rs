@@ -29,7 +29,7 @@ impl RegisteredPolicy for Car {
         how: "T1, T2, B1 and B2 as in arc, but T1 and T2 are clocks: a hit sets the page's bit and moves nothing. The search looks at T1's hand if T1 has at least p pages (and one), else at T2's: a page whose bit is set loses it and moves to T2's end, from either clock; the first page without it is evicted. A page that B1 or B2 remembers enters T2 and then moves p as in arc.",
         when: "Use it in place of arc where a hit must be cheap (Bansal and Modha): it saves about as much, and a little more where R is large. In small memory it can cost more than lru. It ignores whether pages are dirty.",
         capabilities: Self::CAPABILITIES,
-        memory: MemoryUse::of(18).with_ghosts(17),
+        memory: MemoryUse::new(18).with_ghosts(17),
         source: "Bansal and Modha 2004, figure 2",
     };
 

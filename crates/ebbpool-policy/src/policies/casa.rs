@@ -33,7 +33,7 @@ impl RegisteredPolicy for Casa {
         how: "A clean and a dirty LRU list and a real number tau, the target size of the clean list, half of the frames at first. A read hit in the clean list raises tau by the cost share of a read times the dirty list's size over the clean one's; a write hit in the dirty list lowers it likewise by the cost share of a write. A page written moves to the dirty list. The victim is from the clean list if that is larger than tau, else from the dirty one.",
         when: "Use it where R is large and the workload shifts: it follows the costs that the driver reports and has nothing to tune (Ou and Haerder). At a small R it loses a little against lru. FD-Buffer TC finds it behind FD-Buffer on its four traces (figures 2 and 3).",
         capabilities: Self::CAPABILITIES,
-        memory: MemoryUse::of(9),
+        memory: MemoryUse::new(9),
         source: "Ou and Haerder 2010; FD-Buffer TC, section 5",
     };
     const WRITE_CLUSTERING: bool = true;

@@ -40,7 +40,7 @@ impl RegisteredPolicy for CcfLru {
         how: "A cold list of clean pages referenced once, and a mixed list of all others. A page read in for reading enters the cold list, one read in for writing the mixed list, marked as cold. A hit moves any page to the recent end of the mixed list, where it is not cold. The least recent page of the cold list is evicted. If that list is empty the search walks the mixed list from its LRU end: clean pages move to the cold list, a dirty page that is not cold becomes cold and moves to the recent end, a cold dirty one is evicted.",
         when: "Use it where writes cost much more than reads and reads are cheap: on database traces it is then among the cheapest policies of the five papers. It pays with reads, since new clean pages are evicted before a second reference can prove them useful, so it is much dearer than lru where a write costs as much as a read. AD-LRU names the reason: nothing bounds the cold list from below.",
         capabilities: Self::CAPABILITIES,
-        memory: MemoryUse::of(11),
+        memory: MemoryUse::new(11),
         source: "Li et al. 2009; AD-LRU, section 4",
     };
 

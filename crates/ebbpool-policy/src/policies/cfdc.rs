@@ -60,7 +60,7 @@ impl RegisteredPolicy for Cfdc {
         how: "A working region, an LRU list, and a priority region that receives the pages that the working region pushes out: clean ones into an LRU list, dirty ones into clusters of neighbouring page numbers. A hit in the priority region moves the page back to the working region. The least recent clean page is evicted first; then the dirty pages of the cluster of lowest priority, in order of entry, until it is empty. A cluster's priority is low if it is large, sequential and has not been hit for long, and it falls while the cluster waits. With keys=entry, a reading of ours that no paper has, it is fixed when a page enters the cluster.",
         when: "Use it where the device rewards writes that lie close together: PPE and CFDC measure the shortest times on their disks and SSDs, with fewer cluster switches than cflru. In page counts alone it costs about as much as cflru, and like it more than lru in small memory where a write costs no more than a read. Compare cluster_switches in the results as well as the bill.",
         capabilities: Self::CAPABILITIES,
-        memory: MemoryUse::of(27).scattered(64),
+        memory: MemoryUse::new(27).scattered(64),
         source: "CFDC (Ou, Haerder, Jin 2009), section 3; PPE, section 3",
     };
 

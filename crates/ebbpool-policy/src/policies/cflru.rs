@@ -34,7 +34,7 @@ impl RegisteredPolicy for Cflru {
         how: "One LRU list. The window is the share of it nearest the LRU end. The clean page of the window nearest that end is evicted; where the window holds no clean page, the page at the LRU end, which is dirty then. A hit moves the page to the recent end. So clean pages are evicted earlier and dirty ones stay longer, the more so the wider the window.",
         when: "Use it in place of lru as R grows (Park et al.). It loses a little where writes are cheap and memory is small. The window must suit the workload and the asymmetry: FD-Buffer (figure 3) finds bad windows up to 18 % dearer than lru. AD-LRU adds that it ignores how often pages are used.",
         capabilities: Self::CAPABILITIES,
-        memory: MemoryUse::of(10),
+        memory: MemoryUse::new(10),
         source: "Park et al. 2006; a rival in all five papers",
     };
     const WRITE_CLUSTERING: bool = true;

@@ -32,7 +32,7 @@ impl RegisteredPolicy for CflruC {
         how: "As cflru: the clean page of the window nearest the LRU end is evicted. Where the window, which has at least one page, holds no clean page, its dirty page with the fewest writes since its admission or last write-back is evicted; among equals the one nearest the LRU end.",
         when: "Use it in place of cflru where few pages receive most of the writes. Where writes are spread evenly, counting them gains nothing. AD-LRU notes that it, too, ignores how often clean pages are used. It needs an ordered tree over the window's dirty pages.",
         capabilities: Self::CAPABILITIES,
-        memory: MemoryUse::of(28),
+        memory: MemoryUse::new(28),
         source: "Yoo et al. 2007; AD-LRU, section 4",
     };
 

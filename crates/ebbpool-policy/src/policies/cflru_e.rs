@@ -33,7 +33,7 @@ impl RegisteredPolicy for CflruE {
         how: "As cflru: the clean page of the window nearest the LRU end is evicted. Where the window, which has at least one page, holds no clean page, its dirty page whose erase block was erased least often is evicted; among equals the one nearest the LRU end. The device reports the erase counts; a page that no block holds counts as never erased.",
         when: "Use it on a simulated flash device that maps by blocks, where merges leave worn blocks with the pages that are written often: there it saves more device time than cflru and cflru-c. With a page map a block holds pages of all kinds, so that its wear says little about them, and cflru-c is better.",
         capabilities: Self::CAPABILITIES,
-        memory: MemoryUse::of(28),
+        memory: MemoryUse::new(28),
         source: "Yoo et al. 2007",
     };
 

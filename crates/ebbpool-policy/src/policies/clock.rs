@@ -26,7 +26,7 @@ impl RegisteredPolicy for Clock {
         how: "A queue in order of admission with one bit per page. A hit sets the bit and moves nothing. The search for a victim starts at the oldest page: a page whose bit is set loses it and moves to the back, the first page without it is evicted. A page just admitted has the bit clear.",
         when: "Use it where a hit must be cheap, since a hit moves nothing. Its cost is close to that of lru. It ignores whether pages are dirty.",
         capabilities: Self::CAPABILITIES,
-        memory: MemoryUse::of(9),
+        memory: MemoryUse::new(9),
         source: "Corbato 1968",
     };
     const WRITE_CLUSTERING: bool = true;

@@ -51,7 +51,7 @@ impl RegisteredPolicy for CostBelady {
         how: "It knows for every page when it is read or written next. Clean pages never used again are evicted first. Of the others it evicts the page whose max(1 / references to its next use, (R + 1) / references to its next write if it is dirty) is least; among equals the one whose next use is farthest, then the lowest page number. Where dirty pages are left at the end for free, the end counts as a write.",
         when: "A yardstick, not a choice, since it requires the future: it takes no longer to compute than belady and comes close to the least possible bill; price-guided comes closer. The simulator stores three numbers per reference in memory for it.",
         capabilities: Self::CAPABILITIES,
-        memory: MemoryUse::of(97),
+        memory: MemoryUse::new(97),
         source: "this project; after Belady 1966",
     };
 

@@ -34,7 +34,7 @@ impl RegisteredPolicy for DlCflruE {
         how: "Clean and dirty pages are in two LRU lists. The LRU page of the clean list is evicted. Without clean pages, the page of the LRU half of the dirty list (rounded down, at least one page) whose erase block was erased least often is evicted; among equals the one nearest the LRU end. The device reports the erase counts; a page that no block holds counts as never erased.",
         when: "Use it where the life of a simulated flash device matters more than its time: of the policies in Yoo et al. it writes least, and reads most, since it evicts every clean page before the first dirty one. It saves more device time under a block map than under a page map.",
         capabilities: Self::CAPABILITIES,
-        memory: MemoryUse::of(27),
+        memory: MemoryUse::new(27),
         source: "Yoo et al. 2007",
     };
 

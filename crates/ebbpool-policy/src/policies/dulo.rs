@@ -67,7 +67,7 @@ impl RegisteredPolicy for Dulo {
         how: "Every page referenced enters the correlation buffer, an LRU list; pages beyond its size move on to the sequencing bank. When the bank is full its pages are sorted, and runs of consecutive page numbers, cut at 64 pages, become sequences of value H = L + 1/pages in the evicting section. The first page of the sequence with the least H is evicted, among equals that of the longest and then of the oldest, and L becomes its H. A hit removes a page from its sequence. Without sequences the bank's oldest page is evicted, then the correlation buffer's. Whether a page is dirty makes no difference. A reconstruction: the paper's block table, which checks whether neighbours were referenced together before, is left out.",
         when: "Use it on disks, where reading neighbours costs little more than reading one page (Jiang et al.). The bill here charges every page read alike, so it shows only the price of that: a little more than lru, and more with a larger bank. CFDC, which keeps dirty neighbours together so that they are written together, takes it as an example.",
         capabilities: Self::CAPABILITIES,
-        memory: MemoryUse::of(25),
+        memory: MemoryUse::new(25),
         source: "Jiang, Ding, Chen, Tan and Zhang, FAST 2005; CFDC, section 3.1",
     };
 

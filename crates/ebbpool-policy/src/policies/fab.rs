@@ -39,7 +39,7 @@ impl RegisteredPolicy for Fab {
         how: "Resident pages are grouped by erase block; a hit or an admission makes the page's block the most recent. The block with the most resident pages is evicted, among equals the least recently used: all its pages in the order of admission, the dirty ones written.",
         when: "Use it for devices that map by blocks and merge them, for which Jo et al. designed it: there it takes less device time than lru. Under the plain cost model it evicts too much at a time and is much dearer than lru.",
         capabilities: Self::CAPABILITIES,
-        memory: MemoryUse::of(16).scattered(106),
+        memory: MemoryUse::new(16).scattered(106),
         source: "Jo et al. 2006",
     };
 

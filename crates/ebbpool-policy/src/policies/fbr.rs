@@ -72,7 +72,7 @@ impl RegisteredPolicy for Fbr {
         how: "One LRU list, of which the recent end is the new section and the other end the old one, and a count per page, 1 on admission. A hit moves the page to the recent end and, unless the page was in the new section, adds 1 to its count. The page of the old section with the least count is evicted, of equals the least recently used. When the average count exceeds cmax, all counts are halved, rounded up.",
         when: "Use it where pages are referenced in bursts, since a burst counts once (Robinson and Devarakonda). On database traces it is among the best of the policies that ignore writes. A hit costs constant time, but now and then it halves all counts. It ignores whether pages are dirty.",
         capabilities: Self::CAPABILITIES,
-        memory: MemoryUse::of(21),
+        memory: MemoryUse::new(21),
         source: "Robinson and Devarakonda 1990",
     };
 

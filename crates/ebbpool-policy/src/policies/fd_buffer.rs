@@ -83,7 +83,7 @@ impl RegisteredPolicy for FdBuffer {
         how: "The two pools of fd-static, but the policy advisor sets the clean pool's target anew every interval. Two LRU stacks of page numbers, one of pages read and one of pages written, yield for each reference the least pool size at which it would have been a hit. From these counts the advisor computes for every split of the frames what the interval would have cost, and takes the cheapest. cost=paper weighs the estimates by the formula as printed, cost=exact (fd-exact) by the one that holds for disjoint pools.",
         when: "Use it where the split between clean and dirty pages has to adapt to the costs and to the workload: it follows the costs that the driver reports and has no window to choose. It loses in memory that is small for the workload, and it takes more time and memory than most policies; group=64 makes it cheaper. FD-Buffer reports up to 21 % less than lru on its benchmarks (figure 3), FD-Buffer TC 15 to 18 % less than casa on average (figures 2 and 3, with write clustering).",
         capabilities: Self::CAPABILITIES,
-        memory: MemoryUse::of(19).with_ghosts(100),
+        memory: MemoryUse::new(19).with_ghosts(100),
         source: "FD-Buffer (On et al. 2010), section 4; FD-Buffer TC, section 4",
     };
     const WRITE_CLUSTERING: bool = true;

@@ -36,7 +36,7 @@ impl RegisteredPolicy for FdStatic {
         how: "A clean and a dirty pool, both LRU, with fixed target sizes. A hit moves the page within its pool; a write to a clean page moves it to the dirty pool. The victim of a miss for reading is from the dirty pool if that exceeds its target, of a miss for writing from the clean pool if that exceeds its own; otherwise from the other pool.",
         when: "Use it to see what a fixed split would yield, or where split and asymmetry are known and do not change. It is as good as its target: a bad one makes it dearer than lru. FD-Buffer (figure 2) finds best clean shares from 1.5 % to 50 % on its benchmarks.",
         capabilities: Self::CAPABILITIES,
-        memory: MemoryUse::of(11),
+        memory: MemoryUse::new(11),
         source: "FD-Buffer (On et al. 2010), algorithms 1 and 2",
     };
     const WRITE_CLUSTERING: bool = true;

@@ -22,7 +22,7 @@ impl RegisteredPolicy for Fifo {
         how: "One queue in order of admission. A hit changes nothing but the dirty flag. The page that has been in the buffer longest is evicted, clean or dirty.",
         when: "Use it as a floor to measure other policies against. It is almost never the cheapest, because it ignores hits.",
         capabilities: Self::CAPABILITIES,
-        memory: MemoryUse::of(8),
+        memory: MemoryUse::new(8),
         source: "folklore",
     };
     const WRITE_CLUSTERING: bool = true;

@@ -34,7 +34,7 @@ pub(super) struct SketchKey(u64);
 impl SketchKey {
     /// The last step of SplitMix64: different pages have different keys.
     #[inline]
-    pub(super) fn of(page: Page) -> Self {
+    pub(super) fn for_page(page: Page) -> Self {
         SketchKey(ebbpool_cost::mixed(page))
     }
 }
@@ -126,7 +126,7 @@ mod tests {
     #[test]
     fn counters_stop_and_are_halved() {
         let mut sketch = FrequencySketch::new(2);
-        let key = SketchKey::of(u64::MAX);
+        let key = SketchKey::for_page(u64::MAX);
         for count in 1..20 {
             sketch.count(key);
             assert_eq!(sketch.frequency(key), MOST.min(count));
@@ -140,7 +140,7 @@ mod tests {
         let mut sketch = FrequencySketch::new(1);
         sketch.sample = u64::MAX;
         for page in 0..2000 {
-            (0..20).for_each(|_| sketch.count(SketchKey::of(page)));
+            (0..20).for_each(|_| sketch.count(SketchKey::for_page(page)));
         }
         assert!(sketch.words.iter().all(|&word| word == u64::MAX));
         sketch.age();

@@ -45,7 +45,7 @@ impl RegisteredPolicy for Gclock {
         how: "A queue in order of admission with a counter per page, init on admission. A hit adds 1 up to max and moves nothing. The search for a victim starts at the oldest page: one whose counter is above 0 loses 1 and moves to the back, the first at 0 is evicted. With the defaults it is PostgreSQL's clock sweep; init=0,max=1 is clock.",
         when: "Use it where a hit must be as cheap as clock's and pages used often are to be distinguished from pages used once; it usually saves more than clock. In small memory the counters say little. With init=0, where a page must be hit to get a second round, it often saves more. A search may pass a page up to max times. It ignores whether pages are dirty.",
         capabilities: Self::CAPABILITIES,
-        memory: MemoryUse::of(9),
+        memory: MemoryUse::new(9),
         source: "Smith 1978; Nicola, Dan and Dias 1992; PostgreSQL's clock sweep",
     };
 

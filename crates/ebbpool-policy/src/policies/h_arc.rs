@@ -59,7 +59,7 @@ impl RegisteredPolicy for HArc {
         how: "Clean and dirty pages are each in a list of pages referenced once and a list of pages referenced more often; the policy remembers the numbers of pages evicted from each list, as many in all as there are frames. A hit moves a page to the list of pages referenced more often, of the dirty side if it is or becomes dirty. A miss of a remembered clean page raises the target number of clean pages by 1, of a remembered dirty one lowers it by 2 or, if fewer dirty pages are remembered, by twice their ratio; likewise the target share of pages referenced once in its side grows or shrinks. Clean pages are evicted while there are more than the target, else dirty ones; within a side the victim is from the list of pages referenced once while that has its share. With clean pages only, a new page displaces one that is not remembered.",
         when: "Use it where both reads and writes return to the same pages. It saves against lru where writes cost more than reads, on some traces also where they do not. It does not know R and counts a remembered dirty page twice whatever a write costs, so that policies that weigh R, such as acr, pass it as R grows. Source: Fan, Du and Voigt.",
         capabilities: Self::CAPABILITIES,
-        memory: MemoryUse::of(17).with_ghosts(17),
+        memory: MemoryUse::new(17).with_ghosts(17),
         source: "Fan, Du and Voigt, MSST 2014, and the authors' simulator",
     };
 

@@ -52,7 +52,7 @@ impl RegisteredPolicy for Hyperbolic {
         how: "The priority of a page is its cost times the number of references since its admission, divided by the references to all pages in that time. The paper leaves the cost open; here it is 1 for a clean page and 1 + R for a dirty one, what its eviction and return cost in page reads. The victim is the page of least priority of 64 drawn at random with replacement; the sequence of draws is the same in every run. Nothing is stored about evicted pages.",
         when: "Use it where pages stay as popular as they were: it counts like lfu, but a page that is no longer referenced loses rank with time, slowly if it was referenced often. Of the policies that look at costs it is the simplest.",
         capabilities: Self::CAPABILITIES,
-        memory: MemoryUse::of(16),
+        memory: MemoryUse::new(16),
         source: "Blankstein, Sen and Freedman, USENIX ATC 2017",
     };
 

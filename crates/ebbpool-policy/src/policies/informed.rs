@@ -34,7 +34,7 @@ impl RegisteredPolicy for Informed {
         how: "It knows p, the probability that the next reference is to a page, and w, the probability that it writes the page. A dirty page that stays saves p + R w page reads per reference: its reads, and the write-backs of its writes. A clean page that stays saves its reads, p, and no more, since its next write makes it dirty whether it stayed or not. These are the values of pages; the page of least value is evicted; among equals the one with the lowest number. Where references are independent of each other, their past says no more of the future than these probabilities do.",
         when: "A yardstick, not a choice: only generators of independent references (zipf, self-similar, uniform) know their probabilities, and other traces are refused. Once warm it costs, per reference, at most the value of one page more than the least that a policy can cost which does not know the references to come (docs/bounds.md has the argument), so its distance to another policy is what that policy could still learn. The simulator stores 16 bytes per page of the database for it.",
         capabilities: Self::CAPABILITIES,
-        memory: MemoryUse::of(41),
+        memory: MemoryUse::new(41),
         source: "this project; for reads alone A0 of Aho, Denning and Ullman 1971; an index policy after Whittle 1988",
     };
 

@@ -44,7 +44,7 @@ impl RegisteredPolicy for LirsWsr {
         how: "The stack and the queue of lirs, and a cold flag per page. When the next victim is dirty and does not have the flag, it gets it and becomes an LIR page on top of the stack; the LIR page at the bottom moves to the end of the queue, and the search continues. A clean page, or a dirty one with the flag, is evicted. A write clears the flag, a read does not. Reconstructed from descriptions of the paper, which do not specify all of this.",
         when: "Use it where lirs is good and writes cost much more than reads: it then saves more than lirs. It pays with reads, since a dirty page displaces an LIR page however seldom it is used, which AD-LRU (section 2) criticises; in small memory at a small R it is dearer than lru.",
         capabilities: Self::CAPABILITIES,
-        memory: MemoryUse::of(27).with_ghosts(50),
+        memory: MemoryUse::new(27).with_ghosts(50),
         source: "Jung et al. 2007, reconstructed; AD-LRU, section 2",
     };
 

@@ -45,7 +45,7 @@ impl RegisteredPolicy for Lrfu {
         how: "Each page has a value, the sum of its references since its admission, of which one that is x references old counts (1/2)^(lambda x). The page with the least value is evicted, of equals the least recently used. Nothing is stored about evicted pages. Pages are in a heap by log2(value) + lambda x now, which does not change with time.",
         when: "Use it to study the range between lru and lfu: all depends on lambda (Lee et al.). With the default, references fade within a few thousand, so that it is close to lru in memory of more frames. A smaller lambda helps where the same pages stay popular and hurts badly where pages used often once are not used again. A hit costs O(log m), an exponential and a logarithm.",
         capabilities: Self::CAPABILITIES,
-        memory: MemoryUse::of(24),
+        memory: MemoryUse::new(24),
         source: "Lee et al. 2001",
     };
 

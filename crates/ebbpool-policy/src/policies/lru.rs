@@ -22,7 +22,7 @@ impl RegisteredPolicy for Lru {
         how: "One list in order of last use. A hit moves the page to the recent end; the page at the other end is evicted, clean or dirty.",
         when: "Use it where a write costs about as much as a read: there few policies save much against it. It loses where writes cost more, since it treats a dirty page like a clean one. All five papers measure against it.",
         capabilities: Self::CAPABILITIES,
-        memory: MemoryUse::of(8),
+        memory: MemoryUse::new(8),
         source: "folklore; the baseline of all five papers",
     };
     const WRITE_CLUSTERING: bool = true;

@@ -53,7 +53,7 @@ impl RegisteredPolicy for LruC {
         how: "One LRU list and a pointer to its least recently used clean page, which is evicted in place of a dirty page at the end; without clean pages the page at the end is evicted. A dirty page counts as passed from when the pointer moves past it until it is referenced again or written. When a victim is chosen and at least a batch of pages has been passed, the batch nearest the LRU end is written; the pages stay, clean, and a dirty victim is one of them. batch=0 is cflru:window=1. A reconstruction: the paper's abstract does not specify when its cleaner writes, and here it follows the references.",
         when: "Use it where a reader must never wait for a write, which the bill does not show: the cleaner writes the pages that lru would have written, only earlier, so that the bill is close to that of lru. Without the cleaner it saves writes at a large R and is much dearer than lru at a small one. The paper reports three times the throughput of MySQL on flash.",
         capabilities: Self::CAPABILITIES,
-        memory: MemoryUse::of(10),
+        memory: MemoryUse::new(10),
         source: "Lee, An and Lee, PVLDB 2023; reconstructed from the abstract",
     };
 

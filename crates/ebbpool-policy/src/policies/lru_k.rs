@@ -94,7 +94,7 @@ impl RegisteredPolicy for LruK {
         how: "For each page the times of its last k references. The page whose k-th last reference is oldest is evicted; before it all pages that have fewer than k, the least recently used of them first. Every reference counts, also one that follows another closely (the correlated reference period is 0). The times of evicted pages are stored for as many evictions as there are frames, so that a page missed again keeps its history.",
         when: "Use it where references to a page are independent of each other (O'Neil, O'Neil and Weikum). It loses where a page is referenced several times in quick succession and then left alone, since with a correlated reference period of 0 that makes it hot. A hit costs O(log m). It ignores whether pages are dirty.",
         capabilities: Self::CAPABILITIES,
-        memory: MemoryUse::of(32).with_ghosts(16),
+        memory: MemoryUse::new(32).with_ghosts(16),
         source: "O'Neil, O'Neil and Weikum 1993",
     };
 

@@ -24,7 +24,7 @@ impl RegisteredPolicy for LruWsr {
         how: "One LRU list and a cold flag per page. A hit moves the page to the recent end and clears its flag. The search starts at the LRU end: a dirty page without the flag gets it and moves to the recent end; a clean page, or a dirty one with the flag, is evicted.",
         when: "Use it for a small, steady saving with little work. At a small R it is hardly dearer than lru. It gives a dirty page one more round whatever R is, so that the other write-aware policies pass it as R grows. In PPE it saves writes at the price of hits and is slower than lru.",
         capabilities: Self::CAPABILITIES,
-        memory: MemoryUse::of(10),
+        memory: MemoryUse::new(10),
         source: "Jung et al. 2008; PPE; AD-LRU",
     };
     const WRITE_CLUSTERING: bool = true;

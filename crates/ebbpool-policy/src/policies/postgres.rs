@@ -107,7 +107,7 @@ impl RegisteredPolicy for Postgres {
         how: "The frames are a circle. A page gets usage count 1 on admission and 1 more on each hit, up to 5. For a victim the hand goes on from frame to frame, lowers each count above 0, and takes the first frame at 0. A request that the trace marks as one of a ring takes the frame in the next slot of its ring if that page has a count of at most 1, even where a frame is empty; else the victim of the sweep gets into the slot. Where the trace says that the log is not written yet, a scan's ring gives up a dirty page instead, which stays, and goes on to its next slot. Its hits count only up to 1. There are rings for 64 scans at a time. By the times of the trace, or by rate, the background writer makes its rounds, and writes dirty pages with count 0 ahead of the hand, as many as it expects to be needed, with the server's averages. A checkpoint marks the dirty pages and writes them in order of page number: at least one after each pause of 100 ms, and more where it is behind its schedule. Without rings, times and rate it is gclock. Not modelled: pins (a trace should leave out a request that repeats the page of the requester's last one), the frames that DROP and TRUNCATE free, pauses that shorten as max_wal_size comes near, and the longer sleep of an idle background writer.",
         when: "Use it to predict what a PostgreSQL server of another shared_buffers reads and writes, or as the present state with which other policies are compared. The trace should have times and rings, as one captured from a server has.",
         capabilities: Self::CAPABILITIES,
-        memory: MemoryUse::of(1),
+        memory: MemoryUse::new(1),
         source: "PostgreSQL 15 and 17: freelist.c, bufmgr.c and checkpointer.c",
     };
 

@@ -37,7 +37,7 @@ impl RegisteredPolicy for PriceGuided {
         how: "The computation of the offline lower bound yields a price for a frame at every position of the trace. The value of a page is the read that its next use saves, less the price of its frame until then; that of a dirty page is the write and all reads saved up to its next write, less the price until then, if that is more. The page of least value is evicted; among equals the one whose savings lie farthest ahead, then the lowest page number. Clean pages never used again are evicted before all others, then dirty ones that would be written in any case.",
         when: "A yardstick, not a choice, since the prices of each size and asymmetry have to be computed from the whole trace first. On most traces it is the cheapest policy known, and so the upper end of the range that 'ebbpool bound' prints.",
         capabilities: Self::CAPABILITIES,
-        memory: MemoryUse::of(73),
+        memory: MemoryUse::new(73),
         source: "this project; Lagrangian prices of the paging problem with write-backs",
     };
 

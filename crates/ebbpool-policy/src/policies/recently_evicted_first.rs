@@ -61,7 +61,7 @@ impl RegisteredPolicy for RecentlyEvictedFirst {
         how: "One LRU list, whose window is the share nearest the LRU end, at least one page. The erase blocks with the most pages in the window, a few of them, are the victim blocks; of their pages in the window the one nearest the LRU end is evicted. Only when no victim block has a page in the window any more is the set chosen anew. Clean and dirty pages count alike.",
         when: "Use it for devices that map by blocks and keep log blocks, where writes that share few erase blocks save merges (Seo and Shin). The plain cost model has no merges, so that the bill shows only the price of that, which is usually a little more than lru. PPE (figure 3) finds more faults and more flushes than with lru as well.",
         capabilities: Self::CAPABILITIES,
-        memory: MemoryUse::of(24).scattered(102),
+        memory: MemoryUse::new(24).scattered(102),
         source: "Seo and Shin 2008; PPE",
     };
 

@@ -78,7 +78,7 @@ impl RegisteredPolicy for S3Fifo {
         how: "Newcomers enter the small queue, a tenth of the frames, or the main queue if they are among the pages evicted last from the small queue; of these as many page numbers are remembered as the main queue has frames. A hit adds 1 to the page's counter, up to 3, and moves nothing. If the main queue is longer than its share, or the small one is empty, the victim is from the main queue: its oldest page loses 1 and moves to the back until one is at 0. Else the victim is from the small queue: its oldest page moves to the main queue if it was hit twice, with its counter at 0, and is evicted otherwise. Until the first eviction, newcomers enter the main queue once the small one is full, as in the authors' later implementation.",
         when: "Use it where a hit must be cheap, since a hit moves nothing (Yang et al.). On database traces it is among the best of the policies that ignore writes. It loses in memory that is small for the workload, where newcomers leave the small queue before their second hit.",
         capabilities: Self::CAPABILITIES,
-        memory: MemoryUse::of(18).with_ghosts(15),
+        memory: MemoryUse::new(18).with_ghosts(15),
         source: "Yang et al. 2023",
     };
 

@@ -24,7 +24,7 @@ impl RegisteredPolicy for Sieve {
         how: "A queue in order of admission, a bit per page and a hand that moves from the oldest page to the newest, then again from the oldest. A hit sets the bit. The search continues where the last one ended: a page whose bit is set loses it and stays in its position, the first page without it is evicted. Since spared pages do not move to the back, as under clock, the hand soon reaches a page just admitted.",
         when: "Use it where a hit must be cheap and most newcomers are not used again (Zhang et al.). Where the hot pages change, pages that were hot are evicted only one by one as the hand passes them, so that it can miss more often than lru. It ignores whether pages are dirty.",
         capabilities: Self::CAPABILITIES,
-        memory: MemoryUse::of(9),
+        memory: MemoryUse::new(9),
         source: "Zhang et al. 2024",
     };
 

@@ -50,7 +50,7 @@ impl RegisteredPolicy for Sqlite {
         how: "Clean pages and dirty pages have an LRU list each. The victim is the oldest clean page. SQLite recycles one as soon as a single frame is empty, so that cache_size pages hold one less. While at least nine tenths of the frames are dirty, each miss writes the dirty page that was used longest ago, which becomes the newest clean one; if there is no other clean page it is the victim. With commit, all dirty pages are written in order of page number after each such number of references, and become clean, the one used last first. Not modelled: pages that a statement holds, pages that need their journal synced first, the spills before the cache is full, and caches that a write of another connection empties.",
         when: "Use it to predict what one connection to a SQLite database reads and writes with another cache_size. Between two commits it writes only what does not fit. A run without commit has no commits: a page that it writes several times is written once, at the end, if it stays.",
         capabilities: Self::CAPABILITIES,
-        memory: MemoryUse::of(9),
+        memory: MemoryUse::new(9),
         source: "SQLite 3: pcache.c and pcache1.c",
     };
 

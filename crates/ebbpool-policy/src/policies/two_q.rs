@@ -60,7 +60,7 @@ impl RegisteredPolicy for TwoQ {
         how: "A page read in enters A1in, a FIFO, in which a hit changes nothing. A1out remembers the numbers of the pages evicted last from A1in. A page found there when it is missed enters Am, an LRU list. The victim is from A1in as long as that holds more than its share, else from Am. So a scan passes through A1in and leaves Am alone.",
         when: "Use it where scans and pages used in one burst must not displace the pages in use (Johnson and Shasha). Where nothing distinguishes one page from another it loses a little. Its shares are fixed, so that it falls behind arc as memory grows. It ignores whether pages are dirty.",
         capabilities: Self::CAPABILITIES,
-        memory: MemoryUse::of(17).with_ghosts(9),
+        memory: MemoryUse::new(17).with_ghosts(9),
         source: "Johnson and Shasha 1994",
     };
 

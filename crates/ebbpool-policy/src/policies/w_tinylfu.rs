@@ -64,7 +64,7 @@ impl RegisteredPolicy for WTinyLfu {
         how: "A page enters the window, an LRU list of a hundredth of the frames. When the buffer is full, the window's last page and the main part's last one are compared: the one referenced less often is evicted, the window's if they are equal; the window's moves to the main part if it wins. The main part is two LRU lists: a hit on probation moves a page to the protected list, four fifths of it, whose last page falls back to probation. Victims are from probation first. How often a page was referenced recently, resident or not, is estimated by a count-min sketch with four rows of 4-bit counters, of which only the lowest are raised; after ten references per frame all are halved.",
         when: "Use it where the same pages stay popular (Einziger et al.): there it saves more than most policies at every R. It loses where newcomers are used again soon and then no more, most of all in small memory, where the window has few pages. It ignores whether pages are dirty.",
         capabilities: Self::CAPABILITIES,
-        memory: MemoryUse::of(17).with_ghosts(8),
+        memory: MemoryUse::new(17).with_ghosts(8),
         source: "Einziger et al. 2017",
     };
 
@@ -126,7 +126,7 @@ impl Policy for WTinyLfu {
 
     #[inline]
     fn miss(&mut self, page: Page, _ghost: Option<Ghost>, _access: Access) {
-        self.sketch.count(SketchKey::of(page));
+        self.sketch.count(SketchKey::for_page(page));
     }
 
     #[inline]
@@ -164,7 +164,7 @@ impl Policy for WTinyLfu {
 
     #[inline]
     fn admit(&mut self, frame: Frame, page: Page, _access: Access) {
-        self.keys[frame as usize] = SketchKey::of(page);
+        self.keys[frame as usize] = SketchKey::for_page(page);
         self.push(WINDOW, frame);
         if self.lists.len(WINDOW) > self.window_size
             && let Some(last) = self.lists.lru(WINDOW)

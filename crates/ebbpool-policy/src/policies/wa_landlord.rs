@@ -41,7 +41,7 @@ impl RegisteredPolicy for WaLandlord {
         how: "A page that is read gets credit of one page read, a page that is written credit of one read and one write, unless it has more left. The page with the least credit is evicted, and all others lose as much as it had left. Among equals a page without credit for a write is evicted first, then the oldest grant. A page written back while it stays has credit for a read, as if just read. When costs change, the credit for writes follows the new cost. A reconstruction: the paper's theorems allow any renewal by a hit up to the full cost; here a read never renews the credit for a write.",
         when: "Use it where writes cost much more than reads; where they do not, it loses little. The paper proves for its algorithm the best competitive ratio that a deterministic online policy can have. It does not learn: a page written often has no more credit than one written once.",
         capabilities: Self::CAPABILITIES,
-        memory: MemoryUse::of(17),
+        memory: MemoryUse::new(17),
         source: "Beckmann, Gibbons, Haeupler and McGuffey, APOCS 2020; reconstructed from the abstract",
     };
 

@@ -92,7 +92,7 @@ impl PricedInterval {
 
 impl Reach {
     /// The same factor for all intervals; with `f64::MAX` all are open.
-    pub(super) fn of(factor: f64, width: f64) -> Self {
+    pub(super) fn new(factor: f64, width: f64) -> Self {
         Reach {
             factor,
             short_factor: factor,
@@ -312,7 +312,7 @@ mod tests {
             let width = 0.3;
             let scale = Scale::new(problem.length, 0);
             let (_, open) =
-                OpenIntervals::divide(problem, scale, prices, Reach::of(f64::MAX, width));
+                OpenIntervals::divide(problem, scale, prices, Reach::new(f64::MAX, width));
             let mut gradient = vec![0.0; problem.length + 1];
             open.gradient(prices, width, &mut gradient);
             for position in (1..=problem.length).step_by(41) {
@@ -332,7 +332,7 @@ mod tests {
     fn without_rounding_the_gradient_is_that_of_the_bound() {
         cases(|problem, prices, _, _, _, _, _| {
             let scale = Scale::new(problem.length, 0);
-            let reach = Reach::of(f64::MAX, 0.0);
+            let reach = Reach::new(f64::MAX, 0.0);
             let (bound, open) = OpenIntervals::divide(problem, scale, prices, reach);
             let mut gradient = vec![0.0; problem.length + 1];
             open.gradient(prices, 0.0, &mut gradient);
@@ -361,7 +361,7 @@ mod tests {
             };
             let (bound, some) = OpenIntervals::divide(problem, scale, prices, reach);
             let (same, all) =
-                OpenIntervals::divide(problem, scale, prices, Reach::of(f64::MAX, width));
+                OpenIntervals::divide(problem, scale, prices, Reach::new(f64::MAX, width));
             assert_eq!(bound, same);
             assert!((bound - problem.bound(|at| prices[at as usize])).abs() < 1e-6);
             assert!(some.alone.len() + some.in_runs.len() <= all.alone.len() + all.in_runs.len());
@@ -389,7 +389,7 @@ mod tests {
             let mut of_slots: Vec<f64> = prices.iter().step_by(8).copied().collect();
             of_slots.resize(scale.end() + 1, prices[problem.length]);
             let spread = scale.spread(&of_slots);
-            let reach = Reach::of(f64::MAX, 0.1);
+            let reach = Reach::new(f64::MAX, 0.1);
             let (bound, _) = OpenIntervals::divide(problem, scale, &of_slots, reach);
             let same = problem.bound(|at| spread[at as usize]);
             assert!((bound - same).abs() < 1e-6, "{bound} {same}");

@@ -52,7 +52,7 @@ impl Problem {
             spare_frames: frames.saturating_sub(1) as f64,
             asymmetry,
         };
-        let by_page = Occurrences::of(references, pages);
+        let by_page = Occurrences::new(references, pages);
         for page in 0..pages {
             problem.add(by_page.of_page(page), references, at_end);
         }
@@ -129,7 +129,7 @@ struct Occurrences {
 }
 
 impl Occurrences {
-    fn of(references: &[u32], pages: usize) -> Self {
+    fn new(references: &[u32], pages: usize) -> Self {
         let mut firsts = vec![0; pages + 1];
         for reference in references {
             firsts[(reference >> 1) as usize + 1] += 1;

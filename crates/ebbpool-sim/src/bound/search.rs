@@ -197,7 +197,7 @@ impl<'a> Search<'a> {
         let mut excess = vec![0.0; sums.len()];
         let mut best = sums.clone();
         for round in 0..SUBGRADIENT_ROUNDS {
-            let (bound, open) = self.divide(scale, &sums, Reach::of(FARTHEST, 0.0));
+            let (bound, open) = self.divide(scale, &sums, Reach::new(FARTHEST, 0.0));
             // The steps know the bound but for a constant.
             let constant = bound - open.gradient(&sums, 0.0, &mut excess);
             let mut highest = bound;
@@ -228,7 +228,7 @@ impl<'a> Search<'a> {
     /// short traces all are.
     fn divide(&mut self, scale: Scale, prices: &[f64], reach: Reach) -> (f64, OpenIntervals) {
         let reach = match self.problem.length <= SHORT {
-            true => Reach::of(f64::MAX, reach.width),
+            true => Reach::new(f64::MAX, reach.width),
             false => reach,
         };
         let (bound, open) = OpenIntervals::divide(self.problem, scale, prices, reach);

@@ -33,7 +33,7 @@ pub struct Errors {
 impl Errors {
     /// The errors of the traffic counted over the parts of `sample`, where LRU's exact traffic is
     /// `lru`.
-    pub(crate) fn of(
+    pub(crate) fn new(
         parts: &[PartTraffic],
         sample: &PageSample,
         lru: Traffic,
@@ -132,13 +132,13 @@ mod tests {
             (traffic(9, 1), traffic(12, 0)),
             (traffic(11, 1), traffic(12, 0)),
         ];
-        let errors = Errors::of(&parts, &TENTH, traffic(400, 7), 1.0);
+        let errors = Errors::new(&parts, &TENTH, traffic(400, 7), 1.0);
         // LRU's estimate is 480; the policy's parts have a standard deviation of 2 / sqrt(3).
         let near =
             |found: Option<f64>, expected: f64| (found.unwrap_or(-1.0) - expected).abs() < 1e-12;
         assert!(near(errors.reads, 0.4), "{errors:?}");
         assert!(near(errors.writes, 2.0), "{errors:?}");
-        let errors = Errors::of(&parts, &TENTH, traffic(480, 0), 1.0);
+        let errors = Errors::new(&parts, &TENTH, traffic(480, 0), 1.0);
         assert!(
             near(errors.reads, 3.182 * (1.0f64 / 3.0).sqrt() / 10.0),
             "{errors:?}"
@@ -146,7 +146,7 @@ mod tests {
         assert!(near(errors.writes, 0.0), "{errors:?}");
         let nothing = [(traffic(3, 0), traffic(3, 0)); 4];
         assert_eq!(
-            Errors::of(&nothing, &TENTH, traffic(120, 0), 1.0).writes,
+            Errors::new(&nothing, &TENTH, traffic(120, 0), 1.0).writes,
             None
         );
     }

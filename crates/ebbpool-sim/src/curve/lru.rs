@@ -34,7 +34,7 @@ impl Traffic {
         self.reads + self.padding_reads
     }
 
-    pub(crate) fn of(counts: &Counts) -> Self {
+    pub(crate) fn from_counts(counts: &Counts) -> Self {
         Traffic {
             reads: counts.misses,
             writes: counts.writes,

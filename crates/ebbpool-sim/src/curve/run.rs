@@ -160,7 +160,7 @@ impl Wave {
             let lru = lru.map_or_else(Traffic::default, |lru| {
                 lru.at(self.jobs[run.job].cell.frames)
             });
-            traffic[run.job].push((Traffic::of(&counts), lru));
+            traffic[run.job].push((Traffic::from_counts(&counts), lru));
         }
         traffic
     }

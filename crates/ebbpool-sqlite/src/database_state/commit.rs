@@ -294,7 +294,7 @@ impl DatabaseState {
     /// Notes a transaction in SQLite's WAL that its writer may commit.
     pub(crate) fn prepare_wal(&mut self, transaction: Transaction, is_durable: bool) {
         if is_durable {
-            self.last_commit = LastCommit::of(&transaction);
+            self.last_commit = LastCommit::from_transaction(&transaction);
         }
         self.prepared = Some(Prepared {
             transaction,
@@ -464,7 +464,7 @@ impl DatabaseState {
 
     /// Makes a committed transaction pending.
     pub(super) fn take(&mut self, transaction: Transaction) {
-        self.last_commit = LastCommit::of(&transaction);
+        self.last_commit = LastCommit::from_transaction(&transaction);
         for (page, image) in transaction.pages {
             self.set_pending(page, image);
         }

@@ -33,7 +33,7 @@ pub(super) struct LastCommit {
 
 impl LastCommit {
     /// That of a transaction; `None` if it is one of the main file.
-    pub(super) fn of(transaction: &Transaction) -> Option<LastCommit> {
+    pub(super) fn from_transaction(transaction: &Transaction) -> Option<LastCommit> {
         transaction.taken.as_ref()?;
         let before = transaction.before.clone();
         // Those that it has cut off come back with it.

@@ -46,7 +46,7 @@ impl Instance {
         })?;
         state.options.window = inner.window().unwrap_or(state.options.window);
         shared.set_due(state.next_work());
-        inner.identity = FileIdentity::of(&shared.path);
+        inner.identity = FileIdentity::for_path(&shared.path);
         inner.state = Ownership::Owned(Box::new(state));
         *writer = Some(store);
         drop(inner);

@@ -58,7 +58,7 @@ pub(super) enum UncertainMark {
 }
 
 impl UncertainMark {
-    fn of(generation: u64) -> Self {
+    fn new(generation: u64) -> Self {
         match generation {
             0 => UncertainMark::WithoutNumber,
             _ => UncertainMark::MayHaveNumber,
@@ -116,7 +116,7 @@ impl DurableFiles {
             return Ok(());
         }
         mark(&mut header, generation);
-        let number = UncertainMark::of(generation)
+        let number = UncertainMark::new(generation)
             .max(self.mark_on_disk().unwrap_or(UncertainMark::WithoutNumber));
         // Where the sync fails, either may be on the disk.
         self.marked = None;
@@ -136,7 +136,7 @@ impl DurableFiles {
         if is_plain(&header) && (again || on_disk.is_some() || is_marked(&header)) {
             // An earlier process may have failed to remove a number that the file no longer shows.
             let before = on_disk.unwrap_or(UncertainMark::MayHaveNumber);
-            let number = UncertainMark::of(marked_generation(&header)).max(before);
+            let number = UncertainMark::new(marked_generation(&header)).max(before);
             header[WRITE_VERSION] = header[READ_VERSION];
             header[GENERATION].fill(0);
             // Where the sync fails the file shows no mark, without which the next process refuses a log with epochs.
@@ -151,7 +151,7 @@ impl DurableFiles {
 
     /// The mark that the disk has or may have; `None` if it has none, as far as this process knows.
     fn mark_on_disk(&self) -> Option<UncertainMark> {
-        self.marked.map(UncertainMark::of).max(self.uncertain_mark)
+        self.marked.map(UncertainMark::new).max(self.uncertain_mark)
     }
 
     fn write_mark(&mut self, header: &[u8], number: UncertainMark) -> SqliteResult<()> {

@@ -96,7 +96,7 @@ fn open(mut stream: Stream, decoding: &Decoding) -> Result<OpenedTrace, TraceErr
     let schema = footer.file_metadata().schema_descr();
     let (page_column, page) = find(&label, schema.columns(), "page")?;
     let (write_column, write) = find(&label, schema.columns(), "write")?;
-    let page_kind = PageKind::of(&label, page)?;
+    let page_kind = PageKind::from_column(&label, page)?;
     if write.physical_type() != Type::BOOLEAN {
         return Err(TraceError::Columns {
             file: label,
@@ -249,7 +249,7 @@ struct PageKind {
 }
 
 impl PageKind {
-    fn of(file: &str, column: &ColumnDescriptor) -> Result<PageKind, TraceError> {
+    fn from_column(file: &str, column: &ColumnDescriptor) -> Result<PageKind, TraceError> {
         let wide = match column.physical_type() {
             Type::INT32 => false,
             Type::INT64 => true,

@@ -207,7 +207,7 @@ impl BlockDecoder {
         used: usize,
     ) -> Result<(), TraceError> {
         let payload = self.stream.bytes().get(HEAD..used).unwrap_or_default();
-        let Some(access) = BlockAccess::of(payload) else {
+        let Some(access) = BlockAccess::from_payload(payload) else {
             return Err(self.wrong("its fields are longer than the record; the file is damaged"));
         };
         let next = self.pages.len() as u64;
@@ -241,7 +241,7 @@ struct BlockAccess<'a> {
 
 impl BlockAccess<'_> {
     /// `None` if the payload is too short.
-    fn of(payload: &[u8]) -> Option<BlockAccess<'_>> {
+    fn from_payload(payload: &[u8]) -> Option<BlockAccess<'_>> {
         let (key, rest) = text(payload)?;
         let (_size, rest) = rest.split_first_chunk::<8>()?;
         let (family, rest) = rest.split_first_chunk::<8>()?;

@@ -126,7 +126,7 @@ struct ScanMix {
 }
 
 fn build(arguments: &Arguments) -> Result<Box<dyn Generator>, TraceError> {
-    let zipf = Zipf::of(arguments)?;
+    let zipf = Zipf::from_arguments(arguments)?;
     let first = if arguments.is_given("scan-first") {
         arguments.integer("scan-first")?
     } else {

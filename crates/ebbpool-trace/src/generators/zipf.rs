@@ -78,7 +78,7 @@ pub(super) struct Zipf {
 }
 
 fn build(arguments: &Arguments) -> Result<Box<dyn Generator>, TraceError> {
-    Ok(Box::new(Zipf::of(arguments)?))
+    Ok(Box::new(Zipf::from_arguments(arguments)?))
 }
 
 impl RandomGenerator for Zipf {
@@ -120,7 +120,7 @@ impl Zipf {
     }
 
     /// Reads the parameters of `zipf`.
-    pub(super) fn of(arguments: &Arguments) -> Result<Zipf, TraceError> {
+    pub(super) fn from_arguments(arguments: &Arguments) -> Result<Zipf, TraceError> {
         let read_alpha = arguments.decimal("read-alpha")?;
         Ok(Zipf {
             pages: arguments.integer("pages")?,

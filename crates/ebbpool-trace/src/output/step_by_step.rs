@@ -199,7 +199,7 @@ impl FilePlace {
     pub(super) fn replace(self) -> io::Result<Replacement> {
         // Renaming over a file needs no permission to write it. A user expects that a write-protected file is not replaced.
         let old = match &self.stat {
-            Some(_) => Some(OldFile::of(&self.open()?)?),
+            Some(_) => Some(OldFile::from_file(&self.open()?)?),
             None => None,
         };
         // While this process owns it, no other user may open it: with the rights of the old file its owner could write to it,
@@ -310,7 +310,7 @@ struct OldFile {
 const LIST: &str = "system.posix_acl_access";
 
 impl OldFile {
-    fn of(file: &File) -> io::Result<OldFile> {
+    fn from_file(file: &File) -> io::Result<OldFile> {
         let stat = rustix::fs::fstat(file)?;
         Ok(OldFile {
             owner: stat.st_uid,

@@ -33,7 +33,7 @@ impl RequestUses {
         for request in requests {
             let first = *self.first.get_or_insert(request.time_us);
             self.uses.duration_us = request.time_us.saturating_sub(first);
-            match Ring::of(request.bypass).map(|ring| ring.kind) {
+            match Ring::from_code(request.bypass).map(|ring| ring.kind) {
                 None => {}
                 Some(RingKind::BulkRead | RingKind::BulkReadGivingUp) => self.uses.bulk_reads += 1,
                 Some(RingKind::BulkWrite) => self.uses.bulk_writes += 1,

@@ -74,7 +74,7 @@ fn area_of_version_1() -> Vec<u8> {
             batch: sequence,
             links: None,
             images: images
-                .map(|(&(page, _), bytes)| Image::of(page, bytes))
+                .map(|(&(page, _), bytes)| Image::new(page, bytes))
                 .collect(),
         };
         let mut list = vec![0; PAGE];
@@ -126,7 +126,7 @@ fn content(storage: &dyn Storage) -> Vec<u8> {
 }
 
 fn record(sequence: u64, links: Option<BatchLinks>, images: &[(u64, u64)]) -> DecodedPage {
-    let image = |&(page, lsn): &(u64, u64)| Image::of(page, &sealed(page, lsn));
+    let image = |&(page, lsn): &(u64, u64)| Image::new(page, &sealed(page, lsn));
     DecodedPage::Record(Record {
         sequence,
         batch: sequence,

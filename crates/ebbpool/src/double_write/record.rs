@@ -78,7 +78,7 @@ pub(super) fn capacity(page_size: usize) -> usize {
 }
 
 impl Image {
-    pub(super) fn of(page: u64, bytes: &[u8]) -> Self {
+    pub(super) fn new(page: u64, bytes: &[u8]) -> Self {
         let checksum = xxh3_64(bytes);
         Image { page, checksum }
     }

@@ -582,7 +582,7 @@ fn area_of_version_1(disk: &FaultyDisk, batches: &[&[(u64, u64)]]) {
     for (batch, sequence) in batches.iter().zip(1..) {
         let pages: Vec<AlignedPages> = batch.iter().map(|&(page, lsn)| sealed(page, lsn)).collect();
         let images = pages.iter().flat_map(|it| it.iter()).zip(batch.iter());
-        let images = images.map(|(bytes, &(page, _))| Image::of(page, bytes));
+        let images = images.map(|(bytes, &(page, _))| Image::new(page, bytes));
         let record = Record {
             sequence,
             batch: sequence,

@@ -60,7 +60,7 @@ const AARCH64: Calls = Calls {
 };
 
 impl Calls {
-    pub(super) fn of(arch: Arch) -> Calls {
+    pub(super) fn for_arch(arch: Arch) -> Calls {
         match arch {
             Arch::X86_64 => X86_64,
             Arch::Aarch64 => AARCH64,
@@ -74,7 +74,7 @@ mod tests {
 
     #[test]
     fn the_numbers_are_those_of_the_system() {
-        let calls = Calls::of(Arch::THIS);
+        let calls = Calls::for_arch(Arch::THIS);
         let numbers = |numbers: &[libc::c_long]| -> Vec<i32> {
             numbers.iter().map(|&number| number as i32).collect()
         };

@@ -55,7 +55,7 @@ pub(super) struct FileLayout {
 
 impl FileLayout {
     pub(super) fn new(types: &KernelTypes) -> Result<FileLayout, CaptureError> {
-        let (member, bit) = Calls::of(Arch::THIS).compat;
+        let (member, bit) = Calls::for_arch(Arch::THIS).compat;
         let compat = types.offset("task_struct", "thread_info")?;
         let compat = compat.saturating_add(types.offset("thread_info", member)?);
         Ok(FileLayout {
@@ -250,7 +250,7 @@ pub(super) fn call_end(
     followed: Followed,
     layout: &FileLayout,
 ) -> Vec<u64> {
-    let calls = Calls::of(arch);
+    let calls = Calls::for_arch(arch);
     let mut program = Assembler::default();
     let p = &mut program;
     begin(p, followed);

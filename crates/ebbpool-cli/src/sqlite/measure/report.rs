@@ -67,11 +67,11 @@ struct MeasuredLine {
 }
 
 pub(super) fn schema() -> ResultSchema {
-    ResultSchema::of::<SqliteMeasurement>("sqlite measure", 1, ResultShape::One)
+    ResultSchema::for_type::<SqliteMeasurement>("sqlite measure", 1, ResultShape::One)
 }
 
 impl SqliteMeasurement {
-    pub(super) fn of(watched: Watched, card: &WearingDevice) -> SqliteMeasurement {
+    pub(super) fn new(watched: Watched, card: &WearingDevice) -> SqliteMeasurement {
         let Watched {
             watch,
             models,

@@ -62,7 +62,7 @@ struct WriteUnit {
 }
 
 impl WriteUnit {
-    fn of(advice: &Advice) -> Self {
+    fn for_advice(advice: &Advice) -> Self {
         let bytes = advice
             .curve
             .iter()
@@ -200,7 +200,7 @@ impl<'a> Lines<'a> {
 }
 
 fn picture(advice: &Advice) -> Picture {
-    let unit = WriteUnit::of(advice);
+    let unit = WriteUnit::for_advice(advice);
     let lines = Lines::new(advice);
     let writes = lines.writes(&unit);
     let bill = "page reads per reference".to_string();

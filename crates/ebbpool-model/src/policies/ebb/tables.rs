@@ -128,7 +128,7 @@ impl Observations {
     }
 
     /// In each bucket the events and the pages at risk, where pages whose wait ended in the bucket count half.
-    fn of(waits: &Waits) -> Self {
+    fn from_waits(waits: &Waits) -> Self {
         let ended = |at: usize| f64::from(waits.events[at]) + f64::from(waits.censored[at]);
         let at_risk = (0..BUCKETS)
             .map(|at| (at + 1..BUCKETS).rev().map(ended).sum::<f64>() + ended(at) / 2.0)
@@ -231,7 +231,7 @@ impl Table {
 
     pub(super) fn learn(&mut self, row: usize, trust: Trust, decay: f32) {
         let (slot, kind) = (row / self.kinds, row % self.kinds);
-        let observed = Observations::of(&self.waits[row]);
+        let observed = Observations::from_waits(&self.waits[row]);
         let usual = |at: usize| self.of_kind[kind].usual[at] * self.of_slot[slot].usual[at];
         let mut usual: Vec<f64> = (0..BUCKETS).map(usual).collect();
         if self.in_order && kind > 0 {

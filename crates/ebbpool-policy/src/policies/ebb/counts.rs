@@ -12,7 +12,7 @@ const EXPONENT_OF_1: u32 = f32::MAX_EXP as u32 - 1;
 impl EventCount {
     /// That many events, as far as 16 bits reach.
     #[inline]
-    pub(super) fn of(number: u32) -> Self {
+    pub(super) fn from_number(number: u32) -> Self {
         EventCount(number.min(u16::MAX.into()) as u16)
     }
 

@@ -168,7 +168,7 @@ impl<const KINDS: usize> Densities<KINDS> {
         let mut later = [BucketRange::default(); BUCKETS];
         let mut ranges = 0;
         for bucket in (0..BUCKETS).rev() {
-            let mut range = BucketRange::of(expected[bucket], self.ages.width(bucket) as f64);
+            let mut range = BucketRange::new(expected[bucket], self.ages.width(bucket) as f64);
             // It pays to keep the page for as long as the following range is denser.
             while ranges > 0 && later[ranges - 1].density() > range.density() {
                 ranges -= 1;
@@ -302,7 +302,7 @@ struct BucketRange {
 
 impl BucketRange {
     /// One bucket, where `expected` events would be expected if they could repeat.
-    fn of(expected: f64, width: f64) -> Self {
+    fn new(expected: f64, width: f64) -> Self {
         // e^expected by its series: precise enough, and the same on every machine.
         let growth =
             1.0 + expected * (1.0 + expected * (0.5 + expected * (1.0 / 6.0 + expected / 24.0)));

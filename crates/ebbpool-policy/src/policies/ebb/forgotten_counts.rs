@@ -125,15 +125,15 @@ mod tests {
         assert_eq!(counts.take(1), None);
         assert_eq!(counts.take(4), Some(count));
 
-        counts.put(2, EventCount::of(1), 10, 1000);
-        assert_eq!(counts.take(2), Some(EventCount::of(1)));
+        counts.put(2, EventCount::from_number(1), 10, 1000);
+        assert_eq!(counts.take(2), Some(EventCount::from_number(1)));
         assert_eq!(counts.take(2), None);
     }
 
     #[test]
     fn without_room_no_count_is_stored() {
         let mut counts = ForgottenCounts::new(0, 1);
-        counts.put(1, EventCount::of(1), 1, 1);
+        counts.put(1, EventCount::from_number(1), 1, 1);
         assert_eq!(counts.take(1), None);
     }
 }

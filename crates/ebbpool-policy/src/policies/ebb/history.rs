@@ -156,7 +156,7 @@ impl History {
     /// References so far.
     #[inline]
     pub(super) fn references(&self) -> EventCount {
-        EventCount::of(self.get(REFERENCES))
+        EventCount::from_number(self.get(REFERENCES))
     }
 
     /// References since the page was referenced.
@@ -207,7 +207,7 @@ impl History {
 
     #[inline]
     fn write_doublings(&self) -> u32 {
-        let writes = EventCount::of(self.get(WRITES));
+        let writes = EventCount::from_number(self.get(WRITES));
         writes.doublings().min(WRITE_DOUBLINGS - 1)
     }
 

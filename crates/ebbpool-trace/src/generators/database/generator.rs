@@ -25,7 +25,7 @@ pub(in super::super) fn generator<B: Benchmark + 'static>(
     arguments: &Arguments,
 ) -> Result<Box<dyn Generator>, TraceError> {
     let size = arguments.integer(size)?;
-    let options = BenchmarkOptions::of(arguments)?;
+    let options = BenchmarkOptions::from_arguments(arguments)?;
     let loaded = B::loaded(size, &options);
     let allocator = loaded.allocator();
     Ok(Box::new(BenchmarkGenerator::<B> {

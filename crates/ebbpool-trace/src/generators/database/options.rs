@@ -58,7 +58,9 @@ pub(in super::super) struct BenchmarkOptions {
 }
 
 impl BenchmarkOptions {
-    pub(in super::super) fn of(arguments: &Arguments) -> Result<BenchmarkOptions, TraceError> {
+    pub(in super::super) fn from_arguments(
+        arguments: &Arguments,
+    ) -> Result<BenchmarkOptions, TraceError> {
         Ok(BenchmarkOptions {
             references: arguments.integer("refs")?,
             page_size: arguments.page_size("page-size")?,

@@ -210,7 +210,7 @@ mod tests {
 
     #[test]
     fn a_full_disk_is_noticed_early_and_leaves_the_file_as_it_was() {
-        let raw = Scripted::of(8192);
+        let raw = Scripted::new(8192);
         raw.fails(Call::Allocate, 1, Errno::NOSPC);
         let extent = Extent::new(&raw, 4096, false).expect("a length");
         let error = extent.grow(&raw, 100).expect_err("full");
@@ -223,7 +223,7 @@ mod tests {
     #[test]
     fn where_nothing_can_be_reserved_the_file_grows_with_holes() {
         for refusal in [Errno::OPNOTSUPP, Errno::NOSYS, Errno::INVAL] {
-            let raw = Scripted::of(0);
+            let raw = Scripted::new(0);
             raw.fails(Call::Allocate, 1, refusal);
             let extent = Extent::new(&raw, 4096, false).expect("a length");
             extent.grow(&raw, 3).expect("it grows");
@@ -233,7 +233,7 @@ mod tests {
 
     #[test]
     fn a_file_that_grows_page_by_page_has_blocks_reserved_for_many_at_once() {
-        let raw = Scripted::of(0);
+        let raw = Scripted::new(0);
         let extent = Extent::new(&raw, 4096, false).expect("a length");
         for pages in 1..=10_000 {
             extent.grow(&raw, pages).expect("it grows");
@@ -258,7 +258,7 @@ mod tests {
 
     #[test]
     fn where_there_is_no_room_ahead_a_file_grows_as_far_as_there_is() {
-        let raw = Scripted::of(0);
+        let raw = Scripted::new(0);
         let extent = Extent::new(&raw, 4096, false).expect("a length");
         extent.grow(&raw, 1).expect("it grows");
         for pages in 2..5 {
@@ -276,7 +276,7 @@ mod tests {
 
     #[test]
     fn where_nothing_can_be_reserved_ahead_each_growth_reserves_its_own() {
-        let raw = Scripted::of(0);
+        let raw = Scripted::new(0);
         raw.fails(Call::Reserve, 1, Errno::OPNOTSUPP);
         let extent = Extent::new(&raw, 4096, false).expect("a length");
         (1..=10).for_each(|pages| extent.grow(&raw, pages).expect("it grows"));
@@ -287,7 +287,7 @@ mod tests {
 
     #[test]
     fn bytes_that_another_program_appended_are_not_cut_off() {
-        let raw = Scripted::of(0);
+        let raw = Scripted::new(0);
         let extent = Extent::new(&raw, 4096, false).expect("a length");
         (1..=2).for_each(|pages| extent.grow(&raw, pages).expect("it grows"));
         raw.truncate(3 * 4096).expect("it is longer");
@@ -299,7 +299,7 @@ mod tests {
     fn a_growth_that_fails_cuts_off_no_byte_of_a_page_that_was_written() {
         for (full, ahead) in [(Call::Allocate, false), (Call::Reserve, true)] {
             // The last page has 1,808 of its 4,096 bytes.
-            let raw = Scripted::of(10_000);
+            let raw = Scripted::new(10_000);
             let extent = Extent::new(&raw, 4096, false).expect("a length");
             extent.grow_to_write(&raw, 3).expect("it has three pages");
             let page = [IoSlice::new(&[7; 4096])];
@@ -317,7 +317,7 @@ mod tests {
 
     #[test]
     fn a_growth_that_fails_cuts_off_no_byte_that_another_program_appended() {
-        let raw = Scripted::of(8192);
+        let raw = Scripted::new(8192);
         let extent = Extent::new(&raw, 4096, false).expect("a length");
         raw.truncate(3 * 4096).expect("it is longer");
         raw.fails(Call::Allocate, 1, Errno::NOSPC);
@@ -350,7 +350,7 @@ mod tests {
             ops in prop::collection::vec(op(), 1..30),
         ) {
             const PAGE: usize = 64;
-            let raw = Scripted::of(length);
+            let raw = Scripted::new(length);
             let extent = Extent::new(&raw, PAGE, false).expect("a length");
             let mut written = std::collections::BTreeSet::new();
             for op in ops {
@@ -381,7 +381,7 @@ mod tests {
 
     #[test]
     fn growth_is_synced_until_the_sync_succeeds() {
-        let raw = Scripted::of(0);
+        let raw = Scripted::new(0);
         let extent = Extent::new(&raw, 4096, false).expect("a length");
         extent.grow(&raw, 1).expect("it grows");
         raw.fails(Call::SyncAll, 1, Errno::IO);
@@ -394,7 +394,7 @@ mod tests {
 
     #[test]
     fn a_device_does_not_grow() {
-        let raw = Scripted::of(10_000);
+        let raw = Scripted::new(10_000);
         let extent = Extent::new(&raw, 4096, true).expect("a length");
         assert_eq!(extent.pages(), 2);
         let error = extent.grow(&raw, 3).expect_err("no room");
@@ -403,7 +403,7 @@ mod tests {
 
     #[test]
     fn lengths_that_no_file_has_are_refused() {
-        let raw = Scripted::of(0);
+        let raw = Scripted::new(0);
         let extent = Extent::new(&raw, 4096, false).expect("a length");
         for pages in [u64::MAX, u64::MAX / 4096, 1 << 52] {
             let error = extent.grow(&raw, pages).expect_err("too long");

@@ -42,7 +42,7 @@ struct ScriptedState {
 pub(crate) struct Scripted(Mutex<ScriptedState>);
 
 impl Scripted {
-    pub(crate) fn of(length: usize) -> Self {
+    pub(crate) fn new(length: usize) -> Self {
         let raw = Scripted::default();
         raw.0.lock().set_length(length);
         raw

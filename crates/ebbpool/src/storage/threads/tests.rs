@@ -63,7 +63,7 @@ fn read(pages: &[u64], raw: &Scripted) -> Vec<Vec<u8>> {
 
 #[test]
 fn short_and_interrupted_calls_go_on_where_they_stopped() {
-    let raw = Scripted::of(64 * PAGE);
+    let raw = Scripted::new(64 * PAGE);
     raw.is_short(Call::Write, 1, 512);
     raw.fails(Call::Write, 2, Errno::INTR);
     raw.is_short(Call::Write, 3, 2 * PAGE + 512);
@@ -84,7 +84,7 @@ fn short_and_interrupted_calls_go_on_where_they_stopped() {
 
 #[test]
 fn a_merged_write_that_fails_reports_the_pages_that_failed() {
-    let raw = Scripted::of(64 * PAGE);
+    let raw = Scripted::new(64 * PAGE);
     raw.is_bad(12 * PAGE..13 * PAGE, Errno::NOSPC);
     raw.is_bad(18 * PAGE + 600..18 * PAGE + 601, Errno::IO);
     // The first call writes one page, and half of the next.
@@ -102,7 +102,7 @@ fn a_merged_write_that_fails_reports_the_pages_that_failed() {
 #[test]
 fn a_fault_at_the_nth_write_fails_no_other() {
     for nth in 1..=20 {
-        let raw = Scripted::of(64 * PAGE);
+        let raw = Scripted::new(64 * PAGE);
         raw.fails(Call::Write, nth, Errno::NOSPC);
         let pages: Vec<u64> = (0..20).map(|at| at * 3).collect();
         let failed = write(&pages, &raw);
@@ -117,7 +117,7 @@ fn a_fault_at_the_nth_write_fails_no_other() {
 
 #[test]
 fn pages_beyond_the_end_are_zeros_and_so_is_the_rest_of_the_last() {
-    let raw = Scripted::of(PAGE + 100);
+    let raw = Scripted::new(PAGE + 100);
     let ones = [1; PAGE + 100];
     raw.write_at(&[IoSlice::new(&ones)], 0).expect("written");
     let pages = read(&[0, 1, 2], &raw);
@@ -133,7 +133,7 @@ fn pages_beyond_the_end_are_zeros_and_so_is_the_rest_of_the_last() {
 
 #[test]
 fn a_queue_of_one_has_no_helpers() {
-    let raw = Scripted::of(64 * PAGE);
+    let raw = Scripted::new(64 * PAGE);
     let bytes = content(1);
     let mut writes: Vec<_> = [1, 3, 5]
         .map(|page| Write {

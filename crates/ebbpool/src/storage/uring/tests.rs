@@ -189,7 +189,7 @@ fn read(pages: &[u64], kernel: &mut Kernel<'_>) -> Vec<Result<Vec<u8>, Errno>> {
 
 #[test]
 fn a_batch_larger_than_the_ring_goes_out_in_rounds_that_keep_it_full() {
-    let file = Scripted::of(200 * PAGE);
+    let file = Scripted::new(200 * PAGE);
     let pages: Vec<u64> = (0..100).map(|at| at * 2).collect();
     let mut kernel = Kernel::new(&file, 8);
     assert!(write(&pages, &mut kernel).iter().all(Option::is_none));
@@ -204,7 +204,7 @@ fn a_batch_larger_than_the_ring_goes_out_in_rounds_that_keep_it_full() {
 #[test]
 fn a_queue_is_filled_in_steps() {
     for (depth, step) in [(1, 1), (8, 1), (12, 2), (32, 4)] {
-        let file = Scripted::of(256 * PAGE);
+        let file = Scripted::new(256 * PAGE);
         let pages: Vec<u64> = (0..100).map(|at| at * 2).collect();
         let mut kernel = Kernel::new(&file, depth);
         assert!(write(&pages, &mut kernel).iter().all(Option::is_none));
@@ -214,7 +214,7 @@ fn a_queue_is_filled_in_steps() {
 
 #[test]
 fn neighbours_go_out_as_one() {
-    let file = Scripted::of(64 * PAGE);
+    let file = Scripted::new(64 * PAGE);
     let pages: Vec<u64> = (3..35).collect();
     let mut kernel = Kernel::new(&file, 8);
     assert!(write(&pages, &mut kernel).iter().all(Option::is_none));
@@ -224,7 +224,7 @@ fn neighbours_go_out_as_one() {
 
 #[test]
 fn short_and_interrupted_operations_go_on_where_they_stopped() {
-    let file = Scripted::of(64 * PAGE);
+    let file = Scripted::new(64 * PAGE);
     file.is_short(Call::Write, 1, 512);
     file.fails(Call::Write, 2, Errno::INTR);
     file.is_short(Call::Write, 3, 2 * PAGE + 512);
@@ -248,7 +248,7 @@ fn short_and_interrupted_operations_go_on_where_they_stopped() {
 
 #[test]
 fn a_merged_write_that_fails_reports_the_page_that_failed() {
-    let file = Scripted::of(64 * PAGE);
+    let file = Scripted::new(64 * PAGE);
     file.is_bad(12 * PAGE..13 * PAGE, Errno::NOSPC);
     let pages: Vec<u64> = (10..20).collect();
     let outcomes = write(&pages, &mut Kernel::new(&file, 4));
@@ -267,7 +267,7 @@ fn a_merged_write_that_fails_reports_the_page_that_failed() {
 #[test]
 fn a_fault_at_the_nth_write_fails_no_other() {
     for nth in 1..=20 {
-        let file = Scripted::of(64 * PAGE);
+        let file = Scripted::new(64 * PAGE);
         file.fails(Call::Write, nth, Errno::NOSPC);
         let pages: Vec<u64> = (0..20).map(|at| at * 3).collect();
         let outcomes = write(&pages, &mut Kernel::new(&file, 6));
@@ -285,7 +285,7 @@ fn a_fault_at_the_nth_write_fails_no_other() {
 
 #[test]
 fn pages_beyond_the_end_are_zeros_and_so_is_the_rest_of_the_last() {
-    let file = Scripted::of(PAGE + 100);
+    let file = Scripted::new(PAGE + 100);
     let whole = IoSlice::new(&[9; PAGE + 100]);
     file.write_at(&[whole], 0).expect("written");
     let pages = read(&[0, 1, 2], &mut Kernel::new(&file, 2));
@@ -298,7 +298,7 @@ fn pages_beyond_the_end_are_zeros_and_so_is_the_rest_of_the_last() {
 
 #[test]
 fn a_call_to_a_busy_kernel_is_repeated() {
-    let file = Scripted::of(64 * PAGE);
+    let file = Scripted::new(64 * PAGE);
     let mut kernel = Kernel::new(&file, 4);
     kernel.refusals = [Errno::INTR, Errno::AGAIN, Errno::BUSY, Errno::INTR]
         .map(Some)
@@ -310,7 +310,7 @@ fn a_call_to_a_busy_kernel_is_repeated() {
 #[test]
 fn a_ring_that_breaks_returns_the_transfers_that_it_never_did() {
     for calls_before in 0..6 {
-        let file = Scripted::of(64 * PAGE);
+        let file = Scripted::new(64 * PAGE);
         let mut kernel = Kernel::new(&file, 4);
         kernel.refusals = vec![None; calls_before].into();
         // The next calls of `enter` fail, too.
@@ -335,7 +335,7 @@ fn a_ring_that_breaks_returns_the_transfers_that_it_never_did() {
 
 #[test]
 fn nothing_is_in_the_kernel_after_a_panic() {
-    let file = Scripted::of(64 * PAGE);
+    let file = Scripted::new(64 * PAGE);
     // After a count within a block `drive` reads the length of the file.
     file.is_short(Call::Write, 3, 100);
     let mut kernel = Kernel::new(&file, 8);
@@ -363,7 +363,7 @@ proptest! {
         depth in 1usize..9,
         steps in proptest::collection::vec(1u64..3, 1..50),
     ) {
-        let file = Scripted::of(200 * PAGE);
+        let file = Scripted::new(200 * PAGE);
         for (nth, fault) in faults {
             match fault {
                 0 => file.is_short(Call::Write, nth, 512),
