@@ -24,6 +24,7 @@ pub(crate) use crate::failure::escaped;
 use crate::shared_args::RunFormat;
 use args::{SqliteArgs, SqliteCommand};
 use error::SqliteError;
+pub(crate) use libraries::extension_file;
 
 /// The schemas of the subcommands that print JSON.
 pub(crate) fn schemas() -> [ResultSchema; 4] {

@@ -41,6 +41,11 @@ fn carried(name: &'static str, bytes: Option<&'static [u8]>) -> Option<CarriedLi
     bytes.map(|bytes| CarriedLibrary { name, bytes })
 }
 
+/// The path of a file with the extension that SQLite loads, and that this program carries.
+pub(crate) fn extension_file() -> Result<PathBuf, SqliteError> {
+    extension().ok_or(SqliteError::NotCarried)?.file()
+}
+
 /// `ebbpool sqlite libraries`: writes the libraries, and prints where they are.
 pub(super) fn libraries(args: &SqliteLibrariesArgs) -> Result<(), SqliteError> {
     for library in [preloaded(), extension()] {
