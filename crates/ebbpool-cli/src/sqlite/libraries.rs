@@ -192,7 +192,8 @@ fn places() -> Vec<Place> {
     };
     let user = rustix::process::geteuid().as_raw();
     let names = |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect();
-    let own = ["ebbpool", "sqlite"];
+    // Not the directory of stored results, which the user may delete at any time.
+    let own = "ebbpool-sqlite";
     let mut places = Vec::new();
     let caches = match (variable("XDG_CACHE_HOME"), variable("HOME")) {
         (Some(caches), _) => Some(caches),
@@ -205,18 +206,18 @@ fn places() -> Vec<Place> {
     {
         places.push(Place {
             base: base.into(),
-            names: names(&[&[&*name], &own[..]].concat()),
+            names: names(&[&name, own]),
         });
     }
     if let Some(base) = variable("XDG_RUNTIME_DIR") {
         places.push(Place {
             base,
-            names: names(&own),
+            names: names(&[own]),
         });
     }
     places.push(Place {
         base: env::temp_dir(),
-        names: vec![format!("ebbpool-{user}"), "sqlite".into()],
+        names: vec![format!("{own}-{user}")],
     });
     places
 }

@@ -148,7 +148,7 @@ fn without_a_home_that_can_be_written_the_library_goes_elsewhere() {
     let mut command = home.command(proc, &["sqlite", "run", "--", "true"]);
     let output = command.env("TMPDIR", "/proc").output();
     let words = [
-        "/proc/.cache/ebbpool/sqlite",
+        "/proc/.cache/ebbpool-sqlite",
         "ebbpool sqlite libraries",
         "--library",
     ];
