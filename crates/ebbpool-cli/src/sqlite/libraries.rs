@@ -110,7 +110,7 @@ impl CarriedLibrary {
     }
 
     /// The same in the first usable one of some directories.
-    fn file_below(self, places: &[Place]) -> Result<PathBuf, SqliteError> {
+    fn file_below(self, places: &[PrivateDirectory]) -> Result<PathBuf, SqliteError> {
         let mut refused = Vec::new();
         for place in places {
             match self.file_in(place) {
@@ -127,7 +127,7 @@ impl CarriedLibrary {
         })
     }
 
-    fn file_in(self, place: &Place) -> Result<PathBuf, Unusable> {
+    fn file_in(self, place: &PrivateDirectory) -> Result<PathBuf, Unusable> {
         let directory = place.create()?;
         let stem = self.name.strip_suffix(".so").unwrap_or(self.name);
         let path = directory.join(format!("{stem}-{:032x}.so", xxh3_128(self.bytes)));
@@ -178,13 +178,13 @@ pub(super) fn has_separator(path: &Path) -> bool {
 
 /// A directory of the user that may have to be made: the last of `names`, each in the one before, below a directory that is
 /// there.
-struct Place {
+struct PrivateDirectory {
     base: PathBuf,
     names: Vec<String>,
 }
 
 /// The directories in which the files may be, best first. That for caches stays when the user has logged out.
-fn places() -> Vec<Place> {
+fn places() -> Vec<PrivateDirectory> {
     let variable = |name: &str| {
         env::var_os(name)
             .map(PathBuf::from)
@@ -204,25 +204,25 @@ fn places() -> Vec<Place> {
     if let Some(caches) = &caches
         && let (Some(base), Some(name)) = (caches.parent(), last(caches))
     {
-        places.push(Place {
+        places.push(PrivateDirectory {
             base: base.into(),
             names: names(&[&name, own]),
         });
     }
     if let Some(base) = variable("XDG_RUNTIME_DIR") {
-        places.push(Place {
+        places.push(PrivateDirectory {
             base,
             names: names(&[own]),
         });
     }
-    places.push(Place {
+    places.push(PrivateDirectory {
         base: env::temp_dir(),
         names: vec![format!("{own}-{user}")],
     });
     places
 }
 
-impl Place {
+impl PrivateDirectory {
     fn path(&self) -> PathBuf {
         self.names
             .iter()
@@ -318,8 +318,8 @@ mod tests {
         bytes: b"the bytes of a library",
     };
 
-    fn below(base: &Path) -> Place {
-        Place {
+    fn below(base: &Path) -> PrivateDirectory {
+        PrivateDirectory {
             base: base.into(),
             names: vec!["ebbpool".into(), "sqlite".into()],
         }
@@ -335,7 +335,7 @@ mod tests {
         fs::set_permissions(path, fs::Permissions::from_mode(mode)).expect("rights");
     }
 
-    fn refusal(place: &Place) -> String {
+    fn refusal(place: &PrivateDirectory) -> String {
         SOME.file_in(place).expect_err("a refusal").to_string()
     }
 
