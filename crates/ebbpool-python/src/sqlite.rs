@@ -25,12 +25,15 @@ pub(crate) fn sqlite_extension(py: Python<'_>) -> PyResult<PathBuf> {
 /// Refuses options of the VFS that it would refuse, with its reason, which SQLite does not pass on.
 #[pyfunction]
 pub(crate) fn check_sqlite_options(py: Python<'_>, options: &str) -> PyResult<()> {
-    let checked = Options::default().set_from_text(options);
-    checked.map_err(|error| {
-        raise(
-            py,
-            Class::Usage,
-            error.to_string().trim_start_matches("ebbpool: "),
-        )
-    })
+    match Options::default().set_from_text(options) {
+        Ok(_) => Ok(()),
+        Err(error) => {
+            let text = error.to_string();
+            Err(raise(
+                py,
+                Class::Usage,
+                text.trim_start_matches("ebbpool: "),
+            ))
+        }
+    }
 }
