@@ -10,6 +10,7 @@ A result is a table: `polars.DataFrame(answer)`, `answer.to_pandas()`, or rows. 
 functions that Numba compiles. `executor=` computes on a cluster that you have.
 """
 
+from . import sqlite as sqlite
 from ._catalogue import device, devices, generators, policies, policy
 from ._comparison import Comparison, Curve, Run
 from ._errors import EbbpoolError, Interrupted, PolicyError, TraceError, TraceFileError, UsageError

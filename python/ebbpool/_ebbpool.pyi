@@ -1,6 +1,7 @@
 """The native half of Ebbpool, for the modules beside it."""
 
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any, final
 
 __all__ = [
@@ -16,6 +17,7 @@ __all__ = [
     "build_identity",
     "canonical_policies",
     "check_policies",
+    "check_sqlite_options",
     "compare",
     "curve",
     "device_json",
@@ -26,10 +28,12 @@ __all__ = [
     "main",
     "policies_json",
     "policy_json",
+    "register_with_sqlite",
     "replay",
     "reproduce",
     "run",
     "split_list",
+    "sqlite_extension",
     "table",
     "table_of_parts",
 ]
@@ -194,3 +198,6 @@ def canonical_policies(policies: list[str]) -> list[tuple[str, bool, bool]]: ...
 def split_list(text: str) -> list[str]: ...
 def device_json(name: str | None = None) -> str: ...
 def generators_json() -> str: ...
+def check_sqlite_options(options: str) -> None: ...
+def register_with_sqlite(module: str | None) -> str | None: ...
+def sqlite_extension() -> Path: ...

@@ -33,10 +33,18 @@ use crate::trace::args::TraceArgs;
 
 /// A buffer pool that knows what a write costs: which policy makes the bill smallest?
 #[derive(Parser)]
-#[command(name = "ebbpool", version, after_help = left_out::help(EXAMPLES))]
+#[command(name = "ebbpool", version = version(), after_help = left_out::help(EXAMPLES))]
 pub(crate) struct Cli {
     #[command(subcommand)]
     pub(crate) command: Command,
+}
+
+/// The version; of a release also the date of its commit, which `./release` sets.
+fn version() -> &'static str {
+    match option_env!("EBBPOOL_RELEASE_VERSION") {
+        Some(version) => version,
+        None => env!("CARGO_PKG_VERSION"),
+    }
 }
 
 const EXAMPLES: &str = "\

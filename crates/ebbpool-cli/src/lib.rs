@@ -164,6 +164,17 @@ pub fn devices_json(name: Option<&str>) -> Result<String, LabError> {
     devices::json_of(name)
 }
 
+/// The path of a file with the extension that SQLite loads, which this program carries inside. It is written where this user
+/// alone can write, unless it is there.
+///
+/// # Errors
+///
+/// A text that names the directories that are not fit for it, and the remedy.
+#[cfg(all(feature = "sqlite", target_os = "linux"))]
+pub fn sqlite_extension() -> Result<std::path::PathBuf, String> {
+    sqlite::extension_file().map_err(|error| error.to_string())
+}
+
 /// The schemas of all JSON that the command prints.
 pub fn result_schemas() -> Vec<ebbpool_lab::schema::ResultSchema> {
     schema::all()

@@ -4,6 +4,7 @@ pub(crate) mod args;
 mod card;
 mod check;
 mod error;
+mod libraries;
 mod measure;
 mod program;
 mod recover;
@@ -23,6 +24,7 @@ pub(crate) use crate::failure::escaped;
 use crate::shared_args::RunFormat;
 use args::{SqliteArgs, SqliteCommand};
 use error::SqliteError;
+pub(crate) use libraries::extension_file;
 
 /// The schemas of the subcommands that print JSON.
 pub(crate) fn schemas() -> [ResultSchema; 4] {
@@ -42,6 +44,7 @@ pub(crate) fn sqlite(args: &SqliteArgs) -> Result<(), Failure> {
         SqliteCommand::Check(args) => check::check(args),
         SqliteCommand::Recover(args) => recover::recover(args),
         SqliteCommand::Measure(args) => measure::measure(args),
+        SqliteCommand::Libraries(args) => libraries::libraries(args),
     };
     done.map_err(|error| match error {
         SqliteError::Output(error) => Failure::Output(error),

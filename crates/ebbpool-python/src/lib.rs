@@ -17,6 +17,8 @@ mod reproduce;
 mod requests;
 mod run;
 mod sampled;
+#[cfg(target_os = "linux")]
+mod sqlite;
 mod store;
 mod supply;
 mod table;
@@ -49,6 +51,9 @@ mod _ebbpool {
     use super::requests::check_policies;
     #[pymodule_export]
     use super::run::{build_identity, main, run};
+    #[cfg(target_os = "linux")]
+    #[pymodule_export]
+    use super::sqlite::{check_sqlite_options, register_with_sqlite, sqlite_extension};
     #[pymodule_export]
     use super::store::Results;
     #[pymodule_export]

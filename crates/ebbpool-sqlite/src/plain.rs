@@ -62,6 +62,39 @@ pub(crate) unsafe fn functions_of(library: *mut c_void) -> Option<Api> {
     }
 }
 
+/// Registers the VFS `ebbpool` with the SQLite that this process has loaded already: the one whose functions a module, such
+/// as Python's, has inside or calls in a library that it links. Without a module it is the one of the program itself. Where
+/// the VFS is registered, also by a library that was preloaded, this does nothing.
+///
+/// # Errors
+///
+/// If the module is not loaded, shows no functions of SQLite, or SQLite refuses the VFS.
+pub fn register_with_module(module: Option<&Path>) -> Result<(), PlainSqliteError> {
+    let name = module.map_or("the program".into(), |module| module.display().to_string());
+    let failed = |why: &str| PlainSqliteError(format!("{name}: {why}"));
+    let text = module.map(|module| CString::new(module.as_os_str().as_bytes()));
+    let text = text
+        .transpose()
+        .map_err(|_| failed("no file has this name"))?;
+    // SAFETY: the name ends with a zero or is null, for the program; only a library that is loaded already is opened. It
+    // stays so from then on, since its functions are called.
+    let library = unsafe {
+        let name = text.as_ref().map_or(std::ptr::null(), |text| text.as_ptr());
+        libc::dlopen(name, libc::RTLD_LAZY | libc::RTLD_NOLOAD)
+    };
+    if library.is_null() {
+        return Err(failed("it is not loaded"));
+    }
+    // SAFETY: a handle of the loader, whose functions have the types of sqlite3.h; the name ends with a zero.
+    unsafe {
+        let api = functions_of(library).ok_or_else(|| failed("it shows no functions of SQLite"))?;
+        if (api.vfs_find)(NAME.as_ptr()).is_null() {
+            register_with(api, false).map_err(|code| failed(&code.to_string()))?;
+        }
+    }
+    Ok(())
+}
+
 impl PlainSqlite {
     /// Loads SQLite: a library by its path, or the system's.
     ///

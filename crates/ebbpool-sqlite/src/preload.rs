@@ -7,7 +7,9 @@
 #![allow(unsafe_code)]
 
 use std::ffi::{CStr, CString, OsStr, c_char, c_int, c_void};
-use std::io::Write;
+use std::fs::File;
+use std::io::{self, Write};
+use std::os::fd::AsRawFd;
 use std::sync::OnceLock;
 
 use crate::ffi;
@@ -125,6 +127,33 @@ unsafe extern "C" fn note_name(
         }
     }
     0
+}
+
+/// Whether the system lets a process load code from a file: not on a file system that is mounted `noexec`, for example.
+///
+/// # Errors
+///
+/// The system's, with which it would refuse the loader.
+pub fn can_be_loaded(file: &File) -> io::Result<()> {
+    const BYTES: usize = 1;
+    let protection = libc::PROT_READ | libc::PROT_EXEC;
+    // SAFETY: a new mapping, which nothing else uses, is made and removed; nothing reads or runs what it has.
+    unsafe {
+        let null = std::ptr::null_mut();
+        let mapped = libc::mmap(
+            null,
+            BYTES,
+            protection,
+            libc::MAP_PRIVATE,
+            file.as_raw_fd(),
+            0,
+        );
+        if mapped == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        libc::munmap(mapped, BYTES);
+    }
+    Ok(())
 }
 
 /// What a preloaded function returns where the process has no SQLite.

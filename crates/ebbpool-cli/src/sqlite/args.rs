@@ -74,6 +74,16 @@ Examples:
   ebbpool sqlite measure home.db --minutes 0.01
   ebbpool sqlite measure home.db --minutes 0.01 --card emmc-5.1 --format json")]
     Measure(SqliteMeasureArgs),
+    /// Write the two libraries that this program carries to files, and print their paths: the one that run preloads, and
+    /// the extension that SQLite loads
+    #[command(after_help = "\
+Without a directory they are written into one of the user's below the directory for caches, with a hash in
+their names; with one, under their own names, for a systemd unit or .load.
+
+Examples:
+  ebbpool sqlite libraries
+  ebbpool sqlite libraries .")]
+    Libraries(SqliteLibrariesArgs),
 }
 
 /// Options of the VFS, for all databases of the program.
@@ -98,8 +108,7 @@ pub(super) struct SqliteRunArgs {
     /// given more than once [default: all that the program and those that it starts open]
     #[arg(long, value_name = "GLOB")]
     pub(super) only: Vec<String>,
-    /// The library to preload [default: that of EBBPOOL_SQLITE_LIBRARY, else libebbpool_sqlite_preload.so beside this
-    /// program or in ../lib]
+    /// The library to preload [default: that of EBBPOOL_SQLITE_LIBRARY, else the one that this program carries]
     #[arg(long, value_name = "FILE")]
     pub(super) library: Option<PathBuf>,
     /// Start the program also if it seems to have SQLite inside itself, or not to take a preloaded library
@@ -174,6 +183,13 @@ pub(super) struct SqliteRecoverArgs {
     /// Output format
     #[arg(long, value_enum, default_value_t = RunFormat::Table)]
     pub(super) format: RunFormat,
+}
+
+#[derive(Args)]
+pub(super) struct SqliteLibrariesArgs {
+    /// The directory to write them into
+    #[arg(value_name = "DIRECTORY")]
+    pub(super) directory: Option<PathBuf>,
 }
 
 #[derive(Args)]

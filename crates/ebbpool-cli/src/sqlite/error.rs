@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use ebbpool_cost::ByteSize;
 use ebbpool_sqlite::plain::PlainSqliteError;
 use ebbpool_sqlite::{OptionError, ScopeError};
+use ebbpool_trace::TraceError;
 
 use crate::failure::Failure;
 
@@ -27,6 +28,8 @@ pub(crate) enum SqliteError {
     #[error("{0}")]
     Card(Box<Failure>),
     #[error(transparent)]
+    OutputFile(#[from] TraceError),
+    #[error(transparent)]
     Option(#[from] OptionError),
     #[error("{0}")]
     Scope(#[from] ScopeError),
@@ -37,10 +40,18 @@ pub(crate) enum SqliteError {
     )]
     NotPreloaded { path: PathBuf, why: String },
     #[error(
-        "{} is not beside this program, nor in ../lib; build it with: cargo build --release -p ebbpool-sqlite-preload, and name it with --library",
+        "this program carries no {}, and there is none beside it or in ../lib; build it with: cargo build --release -p ebbpool-sqlite-preload, and name it with --library",
         ebbpool_sqlite::preload::LIBRARY
     )]
     NoLibrary,
+    #[error(
+        "this program was built without shared libraries, so it carries none; build them with: cargo build --release -p ebbpool-sqlite-preload -p ebbpool-sqlite"
+    )]
+    NotCarried,
+    #[error(
+        "no directory is fit for {name}, which this program carries: {refused}. Write it where no other user can, with: ebbpool sqlite libraries DIRECTORY, and name it with --library"
+    )]
+    NoPlace { name: &'static str, refused: String },
     #[error("{path} is no file; --library names the library to preload")]
     MissingLibrary { path: PathBuf },
     #[error(

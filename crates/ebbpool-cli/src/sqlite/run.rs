@@ -13,6 +13,7 @@ use ebbpool_sqlite::{FILES_VARIABLE, Options, Scope};
 
 use super::args::SqliteRunArgs;
 use super::error::SqliteError;
+use super::libraries;
 use super::program::{defines_sqlite, obstacle};
 
 /// The environment variable with the options of the VFS.
@@ -137,7 +138,7 @@ fn options(args: &SqliteRunArgs, environment: &str) -> Result<String, SqliteErro
     Ok(text)
 }
 
-/// The library to preload.
+/// The library to preload: the one that the user names, else the one that this program carries, which always fits it.
 fn library(named: Option<&Path>) -> Result<PathBuf, SqliteError> {
     let absolute = |path: &Path| path.canonicalize().ok().filter(|path| path.is_file());
     if let Some(path) = named {
@@ -148,22 +149,16 @@ fn library(named: Option<&Path>) -> Result<PathBuf, SqliteError> {
             false => Err(SqliteError::OtherLibrary { path: path.into() }),
         };
     }
-    let program = env::current_exe().ok();
-    let directory = program.as_deref().and_then(Path::parent);
-    let beside = directory.map(|directory| directory.join(LIBRARY));
-    let in_lib = directory.map(|directory| directory.join("../lib").join(LIBRARY));
-    let candidates = [beside, in_lib];
-    let mut found = candidates
-        .iter()
-        .flatten()
-        .filter_map(|path| absolute(path));
+    if let Some(carried) = libraries::preloaded() {
+        return carried.file();
+    }
+    let mut found = libraries::installed(LIBRARY).into_iter();
     found.next().ok_or(SqliteError::NoLibrary)
 }
 
 /// The library before those that are preloaded already.
 fn preload(library: &Path) -> Result<OsString, SqliteError> {
-    let separates = |byte: &u8| matches!(byte, b' ' | b':' | b'$' | b'\t' | b'\n');
-    if library.as_os_str().as_bytes().iter().any(separates) {
+    if libraries::has_separator(library) {
         return Err(SqliteError::UnusablePath {
             path: library.into(),
         });

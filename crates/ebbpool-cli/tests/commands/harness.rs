@@ -116,6 +116,8 @@ impl Ebbpool {
         command
             .args(args)
             .env("EBBPOOL_CACHE", &self.results)
+            // For the libraries that the command carries.
+            .env("XDG_CACHE_HOME", env!("CARGO_TARGET_TMPDIR"))
             .current_dir(&self.directory)
             .stdin(Stdio::null())
             .stdout(Stdio::piped())

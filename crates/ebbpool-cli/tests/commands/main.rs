@@ -27,6 +27,7 @@ mod sizes;
 mod sqlite;
 mod sqlite_check;
 mod sqlite_health;
+mod sqlite_libraries;
 mod sqlite_names;
 mod sqlite_program;
 mod sqlite_system;
