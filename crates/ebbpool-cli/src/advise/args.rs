@@ -87,6 +87,7 @@ pub(crate) enum ServerArg {
     Other,
 }
 
+#[cfg(feature = "capture")]
 impl ServerArg {
     /// The word of the option.
     pub(crate) fn word(self) -> String {
