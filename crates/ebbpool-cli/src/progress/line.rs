@@ -35,8 +35,8 @@ pub(crate) fn progress_line(name: &str, share: f64, after: &str, columns: usize)
     shortened(&percent, columns)
 }
 
-#[cfg(feature = "reproduce")]
 /// The remaining time in words, rounded up; empty for less than a second.
+#[cfg(feature = "reproduce")]
 pub(crate) fn remaining_text(left: Duration) -> String {
     let seconds = left.as_secs_f64().round() as u64;
     match seconds {
@@ -79,6 +79,14 @@ impl LiveLine {
             .set_message(progress_line(name, share, after, columns));
     }
 
+    /// Removes the line.
+    pub(crate) fn clear(&self) {
+        self.bar.finish_and_clear();
+    }
+}
+
+#[cfg(feature = "reproduce")]
+impl LiveLine {
     /// Prints a line above.
     pub(crate) fn print(&self, line: &str) {
         self.bar.println(line);
@@ -87,11 +95,6 @@ impl LiveLine {
     /// Removes the line while `work` writes to the terminal.
     pub(crate) fn hidden_during<T>(&self, work: impl FnOnce() -> T) -> T {
         self.bar.suspend(work)
-    }
-
-    /// Removes the line.
-    pub(crate) fn clear(&self) {
-        self.bar.finish_and_clear();
     }
 }
 
