@@ -51,7 +51,7 @@ def number(name: str, item: Any) -> str:
         raise UsageError(f"{name}=: {item!r} is not a number")
     try:
         value = float(item)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise UsageError(f"{name}=: {item!r} is not a number") from None
     return str(int(value)) if value.is_integer() else repr(value)
 

@@ -40,13 +40,16 @@ __all__ = ["connect", "measure", "recover", "status", "uri"]
 
 _Path = str | bytes | os.PathLike[str] | os.PathLike[bytes]
 
+#: Where the package is, as seen before the process goes to another directory.
+_PACKAGES = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+
 #: Taken by the thread that registers the VFS.
 _registering = Lock()
 
 
 def connect(
     path: _Path,
-    window: float = 30,
+    window: float | None = None,
     *,
     log: str | None = None,
     memory: str | int | None = None,
@@ -56,7 +59,9 @@ def connect(
 ) -> sqlite3.Connection:
     """Opens a database through the VFS.
 
-    * `window`: seconds of commits that a power cut or a killed process may take; with 0 a commit is durable when it returns
+    * `window`: seconds of commits that a power cut or a killed process may take; with 0 a commit is durable when it returns.
+      Without it those of the environment variable `EBBPOOL_SQLITE` count, or else 30. It is that of `path`: an attached database has
+      its own, as in `ATTACH` with `uri("other.db", window=0)`
     * `log`: `"deltas"`, which writes least, or `"wal"`, which any SQLite reads
     * `memory`: of the database, such as `"32M"`; `log_limit`: the bytes of the log after which it is brought in place
     * `checkpoint_age`: the seconds after which it is
@@ -76,7 +81,7 @@ def connect(
 
 def uri(
     path: _Path,
-    window: float = 30,
+    window: float | None = None,
     *,
     log: str | None = None,
     memory: str | int | None = None,
@@ -85,16 +90,21 @@ def uri(
 ) -> str:
     """The URI of a database for `sqlite3.connect(…, uri=True)`, and for what calls that, such as Django and SQLAlchemy. The VFS
     is registered from then on, in this process. The arguments are those of `connect`."""
+    if window is None and "window=" not in os.environ.get("EBBPOOL_SQLITE", ""):
+        window = 30
     given = {"window": window, "log": log, "memory": memory, "log_limit": log_limit, "checkpoint_age": checkpoint_age}
     options = "&".join(f"{name}={_value(name, value)}" for name, value in given.items() if value is not None)
     name = os.fsencode(path)
     if name in (b"", b":memory:") or name.startswith(b"file:"):
         raise UsageError(f"path=: {_shown(path)} is not the path of a file, and the VFS is for files")
+    if b"\0" in name:
+        raise UsageError(f"path=: {_shown(path)} has a null character")
     if sys.platform != "linux":
         raise EbbpoolError("the VFS of SQLite needs Linux; sqlite3.connect opens the database without it")
     _ebbpool.check_sqlite_options(options)
     _register()
-    return f"file:{quote(os.path.abspath(name))}?vfs=ebbpool&{options}"
+    # The system takes "link/..", where a link leads elsewhere, for another directory than abspath does.
+    return f"file:{quote(os.path.join(os.getcwdb(), name))}?vfs=ebbpool&{options}"
 
 
 def status(path: _Path, *, card: str | None = None) -> Row:
@@ -108,7 +118,8 @@ def status(path: _Path, *, card: str | None = None) -> Row:
 
 def recover(path: _Path, *, dry_run: bool = False, discard_log: bool = False, sqlite: _Path | None = None) -> Row:
     """Brings the log of a database in place that no process has open, so that it is a plain one: the fields of `ebbpool sqlite
-    recover --format json`. Opening it with `connect` does the same.
+    recover --format json`. Opening it with `connect` does the same. It raises an error if one database, or one of a directory's,
+    was not recovered.
 
     * `dry_run`: only says what would be done
     * `discard_log`: moves a log aside that belongs to another version of the database, or goes without one that is gone
@@ -126,6 +137,8 @@ def measure(path: _Path, minutes: float = 5, *, card: str | None = None, memory:
     * `card`: the card whose life is given
     * `memory`: for the pages that are compared; others count as written whole
     """
+    if memory is not None:
+        memory = _value("memory", memory)
     given = {"--minutes": number("minutes", minutes), "--card": card, "--memory": memory}
     return _answer("measure", path, given)
 
@@ -144,7 +157,12 @@ def _shown(path: _Path) -> str:
 
 def _value(name: str, value: Any) -> str:
     if name in ("window", "checkpoint_age"):
-        return number(name, value)
+        text = number(name, value)
+        try:
+            float(text)
+        except ValueError:
+            raise UsageError(f"{name}=: {value!r} is not a number") from None
+        return text
     if isinstance(value, bool) or not isinstance(value, str | int):
         raise UsageError(f"{name}=: {value!r} is neither a text nor a whole number")
     text = str(value)
@@ -174,7 +192,7 @@ if sys.platform == "linux":
             try:
                 loader.enable_load_extension(True)
                 loader.load_extension(str(_ebbpool.sqlite_extension()))
-            except module.Error as error:
+            except (module.Error, UnicodeError) as error:
                 raise EbbpoolError(f"SQLite does not load the VFS: {error}") from error
             finally:
                 loader.close()
@@ -183,19 +201,25 @@ if sys.platform == "linux":
 def _answer(subcommand: str, path: _Path, given: Mapping[str, Any]) -> Row:
     """What the command says. It runs as a process of its own: one that closes a database's file would give up the locks that
     SQLite has on it in the same process."""
-    if not sys.executable:
-        raise EbbpoolError(f"this Python names no program of its own; run: ebbpool sqlite {subcommand}")
+    program = os.path.basename(sys.executable or "")
+    # A frozen program, or a server that Python is inside of, would start itself.
+    if "python" not in program.lower() or getattr(sys, "frozen", False):
+        raise EbbpoolError(f"this Python has no program of its own; run: ebbpool sqlite {subcommand}")
     words = [sys.executable, "-P", "-m", "ebbpool", "sqlite", subcommand, "--format", "json"]
     for option, value in given.items():
         if value is True:
             words.append(option)
         elif value is not None and value is not False:
-            words += [option, str(value)]
+            words.append(f"{option}={value}")
     # A path may begin as an option does.
     words += ["--", os.fsdecode(path)]
-    ended = subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, check=False)
+    paths = [_PACKAGES, *filter(None, [os.environ.get("PYTHONPATH")])]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
+    ended = subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, check=False, env=environment)
     try:
-        # With exit code 1 there may be an answer: what is wrong with the database.
+        # With exit code 1 there may be an answer: what is wrong with the database. What was not recovered is an error.
+        if ended.returncode and subcommand == "recover":
+            raise ValueError
         return Row(json.loads(ended.stdout))
     except ValueError:
         text = ended.stderr.decode(errors="replace").strip().removeprefix("ebbpool: error: ")

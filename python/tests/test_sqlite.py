@@ -243,3 +243,53 @@ def test_django(tmp_path: Path) -> None:
     assert ended.stdout == "10 30\n", ended.stderr
     assert ebbpool.sqlite.status(path).plain
     assert os.listdir(tmp_path) == ["home.db"]
+
+
+def test_a_name_with_dots_after_a_link_is_that_of_the_system(tmp_path: Path) -> None:
+    (tmp_path / "real" / "sub").mkdir(parents=True)
+    (tmp_path / "link").symlink_to("real/sub")
+    with sqlite3.connect(tmp_path / "real" / "x.db") as plain:
+        plain.execute("CREATE TABLE t (n)")
+    plain.close()
+    database = ebbpool.sqlite.connect(tmp_path / "link" / ".." / "x.db")
+    assert database.execute("SELECT count(*) FROM t").fetchone() == (0,)
+    database.close()
+    assert not (tmp_path / "x.db").exists()
+
+
+def test_without_a_window_the_one_of_the_environment_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ended = script(
+        """
+        import sys, ebbpool
+        for given in (None, 7):
+            database = ebbpool.sqlite.connect(sys.argv[1], given)
+            print(database.execute("PRAGMA ebbpool_window").fetchone()[0])
+            database.close()
+        """,
+        tmp_path / "a.db",
+        EBBPOOL_SQLITE="window=0",
+    )
+    assert ended.stdout.split() == ["0", "7"], ended.stderr
+
+
+def test_what_was_not_recovered_is_an_error(tmp_path: Path) -> None:
+    ended = script(KILLED, tmp_path / "good.db")
+    assert ended.returncode == -signal.SIGKILL
+    script(KILLED, tmp_path / "bad.db")
+    (tmp_path / "bad.db").write_bytes(b"not a database")
+    with pytest.raises(ebbpool.EbbpoolError, match="1 of 2"):
+        ebbpool.sqlite.recover(tmp_path)
+
+
+def test_a_program_that_is_no_python_is_not_started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "a.db"
+    sqlite3.connect(path).close()
+    monkeypatch.setattr(sys, "executable", "/usr/sbin/uwsgi")
+    with pytest.raises(ebbpool.EbbpoolError, match="ebbpool sqlite status"):
+        ebbpool.sqlite.status(path)
+
+
+@pytest.mark.parametrize("wrong", [{"path": "a\0b.db"}, {"window": 10**400}, {"window": "5&memory=1M"}, {"memory": True}])
+def test_arguments_that_sqlite_would_take_for_others_are_refused(tmp_path: Path, wrong: dict[str, Any]) -> None:
+    with pytest.raises(ebbpool.UsageError, match=f"{next(iter(wrong))}="):
+        ebbpool.sqlite.uri(**{"path": tmp_path / "a.db", **wrong})

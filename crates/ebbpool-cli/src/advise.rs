@@ -20,7 +20,10 @@ use crate::progress::Console;
 use crate::results;
 use crate::shared_args::RunFormat;
 use args::AdviseArgs;
-use commands::{CommandLine, TraceWords};
+use commands::{CommandLine, TraceWords, file_word};
+
+/// The trace that stands for standard input.
+const STANDARD_INPUT: &str = "-";
 
 pub(crate) fn advise(args: &AdviseArgs) -> Result<(), Failure> {
     let mut request = args.request()?;
@@ -34,8 +37,12 @@ pub(crate) fn advise(args: &AdviseArgs) -> Result<(), Failure> {
     let lab = results::lab(&console, args.threads.count(), !args.no_cache);
     // The report file is created first: an unwritable path must not waste the simulations.
     let report_file = args.report.as_ref().map(OutputFile::create).transpose()?;
+    let word = |trace: &String| match trace.as_str() {
+        STANDARD_INPUT => trace.clone(),
+        path => file_word(path),
+    };
     let trace = TraceWords {
-        traces: args.traces.clone(),
+        traces: args.traces.iter().map(word).collect(),
         warmup: args.warmup.text.clone(),
         reading: args.reading.words(),
     };

@@ -25,7 +25,7 @@ use serde_json::{Map, Value, json};
 
 use crate::advise;
 use crate::advise::args::ServerArg;
-use crate::advise::commands::TraceWords;
+use crate::advise::commands::{TraceWords, file_word};
 use crate::failure::{Failure, escaped};
 use crate::progress::{self, Console, STOP};
 use crate::results;
@@ -118,6 +118,13 @@ fn capture_target<T: Target>(mut target: T, args: &CommonArgs) -> Result<(), Fai
     // Checked before the capture; more is known after it.
     if args.advice.advise {
         advise_request(&args.advice, T::SERVER, frames, target.policy(None)?)?;
+        if session.output.to_str().is_none() {
+            return Err(CaptureError::Nothing(format!(
+                "{}: the commands that --advise prints cannot name a file whose name is not UTF-8; give --output another",
+                session.output.display()
+            ))
+            .into());
+        }
     }
     let outputs = CaptureOutputs::open(&session.output)?;
     let captured = run(&mut target, session)?;
@@ -126,28 +133,40 @@ fn capture_target<T: Target>(mut target: T, args: &CommonArgs) -> Result<(), Fai
         references: captured.recorder.len() as u64,
         written: &captured.report.written,
     };
-    let policy = target.policy(Some(&known))?;
+    let policy = target.policy(Some(&known));
     let mut facts = facts(T::SERVER, &captured);
-    if let Value::Object(more) = target.facts(&known, policy.as_ref()) {
+    let described = policy.as_ref().ok().and_then(Option::as_ref);
+    if let Value::Object(more) = target.facts(&known, described) {
         facts.extend(more);
     }
-    let advice = match args.advice.advise {
-        true => {
-            let request = advise_request(&args.advice, T::SERVER, frames, policy)?;
-            Some(CaptureAdvice::new(
-                request,
-                T::SERVER,
-                args,
-                &captured,
-                outputs.facts_path(),
-            ))
+    // A server with a setting that the lab does not know has been captured all the same: its trace is written first.
+    let ask = |policy| {
+        let request = advise_request(&args.advice, T::SERVER, frames, policy)?;
+        let facts = outputs.facts_path();
+        Ok(CaptureAdvice::new(
+            request,
+            T::SERVER,
+            args,
+            &captured,
+            facts,
+        ))
+    };
+    let advice = match (args.advice.advise, policy) {
+        (true, Ok(policy)) => ask(policy).map(Some),
+        (true, Err(error)) => Err(Failure::from(error)),
+        (false, Ok(_)) => Ok(None),
+        (false, Err(error)) => {
+            say(&format!(
+                "the server's settings are no policy of the lab's: {error}"
+            ));
+            Ok(None)
         }
-        false => None,
     };
     let sample = captured.report.sample;
     let trace = target.into_trace(captured.recorder, !args.no_names);
     let written = write(&trace, outputs, facts, &session.output)?;
     print(&trace, &written, session)?;
+    let advice = advice?;
     if sample < 1.0 {
         say(&of_sample(sample, frames));
         // Its sizes would be those of the sample.
@@ -453,15 +472,6 @@ fn measured(captured: &Capture) -> MeasuredWrites {
     measured
 }
 
-/// The words by which a command names the trace: a dash at the front would make the path an option, or standard input.
-fn trace_word(output: &Path) -> String {
-    let path = output.display().to_string();
-    match path.starts_with('-') {
-        true => format!("./{path}"),
-        false => path,
-    }
-}
-
 /// What `ebbpool advise` would be asked of a captured trace.
 struct CaptureAdvice {
     request: AdviseRequest,
@@ -484,7 +494,7 @@ impl CaptureAdvice {
         let resident = captured.recorder.resident_references() as u64;
         request.counting.warmup = Warmup::References(resident);
         let trace = TraceWords {
-            traces: vec![trace_word(&args.session.output)],
+            traces: vec![file_word(&args.session.output.to_string_lossy())],
             warmup: resident.to_string(),
             reading: Vec::new(),
         };
@@ -502,7 +512,10 @@ impl CaptureAdvice {
                 request.frames.as_ref().map(MemorySize::to_string),
             ),
             ("--warmup", Some(trace.warmup.clone())),
-            ("--facts", facts.map(trace_word)),
+            (
+                "--facts",
+                facts.map(|path| file_word(&path.to_string_lossy())),
+            ),
             ("--device", device.clone()),
             (
                 "--asymmetry",

@@ -60,7 +60,7 @@ pub(crate) fn report_notes(notes: &[String]) {
     notes.iter().for_each(|note| report_note(note));
 }
 
-fn report_note(note: &str) {
+pub(crate) fn report_note(note: &str) {
     // The command does not fail because standard error takes no note.
     let _ = writeln!(io::stderr(), "ebbpool: note: {note}");
 }

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use super::format::ESTIMATORS;
 use super::metric::{Metric, Values};
 use super::plan::ExperimentCell;
-use super::runner::{MeasuredCell, Runner, constant, pricing_of, references};
+use super::runner::{MeasuredCell, Runner, constant, counted_of, pricing_of, references};
 use super::work::WorkKind;
 use crate::error::ExperimentError;
 
@@ -199,6 +199,7 @@ impl Runner<'_> {
         let (outcome, windows) = self.ask(half, |_| 1, ran)?;
         let (references, frames) = (outcome.result.references, outcome.result.frames);
         let warmup = warmup.references_of(references);
+        counted_of(source, references, warmup)?;
         let mut summed = [ErrorSums::default(); 2];
         let mut estimators = Estimators::new(frames);
         let mut reader = source.open()?;

@@ -11,7 +11,7 @@ use ebbpool_lab::{
     PricingRequest, RequestError, RunRequest, Settings, SimError,
 };
 use ebbpool_policy::PolicySpec;
-use ebbpool_sim::Moment;
+use ebbpool_sim::{AtEnd, Moment};
 use ebbpool_trace::{Batch, Metadata, Source};
 
 use super::cell_group::{CellGroup, GroupPolicies, groups};
@@ -41,6 +41,20 @@ pub(crate) struct MeasuredCell {
     pub(crate) asymmetry: f64,
     /// The initial cost of a read, in the unit of the moments' bills.
     pub(crate) read_cost: f64,
+}
+
+/// Refuses a trace of which a warm-up leaves nothing to count.
+pub(crate) fn counted_of(source: &Source, references: u64, warmup: u64) -> Result<(), SimError> {
+    let trace = source.label().to_owned();
+    match references {
+        0 => Err(SimError::Empty { trace }),
+        references if warmup >= references => Err(SimError::AllWarmup {
+            trace,
+            references,
+            warmup,
+        }),
+        _ => Ok(()),
+    }
 }
 
 /// The results of cells.
@@ -239,7 +253,9 @@ impl<'a> Runner<'a> {
     /// serves it, whose model takes time of its own. The time on a real file already includes computing.
     pub(crate) fn time(&self, measured: &mut MeasuredCells) -> Result<(), ExperimentError> {
         for (cell, result) in measured {
-            let Some(policy) = result.simulated.clone() else {
+            // What a policy does that gets erase counts it does on their device only.
+            let simulated = result.simulated.clone();
+            let Some(policy) = simulated.filter(|policy| !policy.asks_erase_counts()) else {
                 continue;
             };
             let config = &cell.config;
@@ -276,6 +292,12 @@ impl<'a> Runner<'a> {
         let pages: HashSet<u64> = references.iter().map(|(page, _)| *page).collect();
         let pages = metadata.database_pages.unwrap_or(pages.len() as u64);
         let skipped = config.warmup.get().references_of(references.len() as u64);
+        counted_of(source, references.len() as u64, skipped)?;
+        if *config.at_end.get() == AtEnd::Flush {
+            return Err(ExperimentError::Invalid(
+                "the optimum leaves dirty pages at the end; say at-end = \"free\", or omit 'optimum'".into(),
+            ));
+        }
         let skipped = usize::try_from(skipped).unwrap_or(usize::MAX);
         for (size, memory) in group.frames.iter().enumerate() {
             let memory = memory.get().size;
@@ -295,7 +317,7 @@ impl<'a> Runner<'a> {
                         optimum::MOST_REFERENCES
                     )));
                 };
-                let counted = references.len().saturating_sub(skipped).max(1) as f64;
+                let counted = (references.len() - skipped) as f64;
                 let values = Values::from([
                     (Metric::Reads, bill.reads as f64),
                     (Metric::Writes, bill.writes as f64),

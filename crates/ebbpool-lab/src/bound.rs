@@ -254,7 +254,8 @@ impl Lab<'_> {
     ///
     /// # Errors
     ///
-    /// If no size or no asymmetry is named, the trace cannot be read, or the caller stops before the lab has read it.
+    /// If no size or no asymmetry is named, the trace cannot be read, the warm-up leaves nothing of it to count, or the caller
+    /// stops before the lab has read it.
     pub fn bound(
         &self,
         source: &Source,
@@ -305,6 +306,14 @@ impl Lab<'_> {
                 .filter(|one| trace.stored(one).is_some())
                 .count();
             let bounds = self.bounds_of(&mut trace, &questions)?;
+            if bounds.iter().any(|bound| bound.references == 0) {
+                return Err(SimError::AllWarmup {
+                    trace: source.label().into(),
+                    references: trace.recorded()?.references(),
+                    warmup,
+                }
+                .into());
+            }
             self.notes(&trace.late_notes());
             if from_store > 0 {
                 self.events.note(&Note::StoredResults {

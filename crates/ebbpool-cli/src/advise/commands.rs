@@ -16,6 +16,14 @@ pub(crate) struct CommandLine {
     pub(crate) command: String,
 }
 
+/// The word by which a command names a file: a dash at the front would make the path an option, or standard input.
+pub(crate) fn file_word(path: &str) -> String {
+    match path.starts_with('-') {
+        true => format!("./{path}"),
+        false => path.to_owned(),
+    }
+}
+
 /// How a command names the trace of an advice, and its warm-up.
 pub(crate) struct TraceWords {
     pub(crate) traces: Vec<String>,

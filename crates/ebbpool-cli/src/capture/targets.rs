@@ -77,6 +77,8 @@ fn facts_with(target: Value, counts: impl Serialize) -> Value {
 fn checkpoint_seconds(settings: &PostgresSettings, written: Option<&WrittenBytes>) -> Option<u64> {
     const MEGABYTE: f64 = (1 << 20) as f64;
     const USUAL_TARGET: f64 = 0.9;
+    // A server's longest checkpoint_timeout.
+    const MOST_SECONDS: u64 = 86_400;
     let timeout = settings.checkpoint_timeout.map(u64::from);
     let target = settings
         .checkpoint_completion_target
@@ -84,7 +86,7 @@ fn checkpoint_seconds(settings: &PostgresSettings, written: Option<&WrittenBytes
     let by_log = written.and_then(|written| {
         let rate = written.log_bytes.filter(|bytes| *bytes > 0)? as f64 / written.seconds;
         let grows = f64::from(settings.max_wal_size?) * MEGABYTE / (1.0 + target);
-        Some(((grows / rate) as u64).max(1))
+        Some(((grows / rate) as u64).clamp(1, MOST_SECONDS))
     });
     timeout.into_iter().chain(by_log).min()
 }
@@ -326,6 +328,12 @@ mod tests {
         assert_eq!(seconds(Some(100 << 20)), Some(102));
         assert_eq!(seconds(Some(10 << 20)), Some(300));
         assert_eq!(seconds(Some(1 << 50)), Some(1));
+        let unread = PostgresSettings {
+            checkpoint_timeout: None,
+            ..settings
+        };
+        let slow = checkpoint_seconds(&unread, Some(&written(Some(1))));
+        assert_eq!(slow, Some(86_400));
         assert_eq!((seconds(Some(0)), seconds(None)), (Some(300), Some(300)));
         assert_eq!(checkpoint_seconds(&settings, None), Some(300));
         assert_eq!(checkpoint_seconds(&PostgresSettings::default(), None), None);

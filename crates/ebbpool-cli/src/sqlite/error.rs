@@ -60,6 +60,10 @@ pub(crate) enum SqliteError {
     )]
     OtherLibrary { path: PathBuf },
     #[error(
+        "{path}: no code may be loaded from there, as with the mount option noexec ({source}); copy it elsewhere"
+    )]
+    NotLoadable { path: PathBuf, source: io::Error },
+    #[error(
         "{path} has a character that LD_PRELOAD cannot have (a space, a colon or a dollar sign); move it"
     )]
     UnusablePath { path: PathBuf },

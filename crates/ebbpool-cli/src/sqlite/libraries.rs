@@ -5,15 +5,17 @@
 
 use std::env;
 use std::fmt;
-use std::fs::{self, DirBuilder, File};
+use std::fs::{self, DirBuilder, File, Permissions};
 use std::io::{self, Read, Write};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use ebbpool_embed::embedded_library;
 use ebbpool_sqlite::preload::{LIBRARY, can_be_loaded};
 use ebbpool_trace::output::OutputFile;
+use rustix::fs::{Mode, OFlags};
 use xxhash_rust::xxh3::xxh3_128;
 
 use super::args::SqliteLibrariesArgs;
@@ -25,20 +27,26 @@ pub(super) struct CarriedLibrary {
     /// The name of its file, with the ending `.so`.
     name: &'static str,
     bytes: &'static [u8],
+    /// Whether its path goes into LD_PRELOAD, which not every path can.
+    is_preloaded: bool,
 }
 
 /// The library that `ebbpool sqlite run` preloads; `None` if this program was built without shared libraries.
 pub(super) fn preloaded() -> Option<CarriedLibrary> {
-    carried(LIBRARY, embedded_library!(ebbpool_sqlite_preload))
+    Some(CarriedLibrary {
+        name: LIBRARY,
+        bytes: embedded_library!(ebbpool_sqlite_preload)?,
+        is_preloaded: true,
+    })
 }
 
 /// The extension that SQLite loads.
 fn extension() -> Option<CarriedLibrary> {
-    carried("libebbpool_sqlite.so", embedded_library!(ebbpool_sqlite))
-}
-
-fn carried(name: &'static str, bytes: Option<&'static [u8]>) -> Option<CarriedLibrary> {
-    bytes.map(|bytes| CarriedLibrary { name, bytes })
+    Some(CarriedLibrary {
+        name: "libebbpool_sqlite.so",
+        bytes: embedded_library!(ebbpool_sqlite)?,
+        is_preloaded: false,
+    })
 }
 
 /// The path of a file with the extension that SQLite loads, and that this program carries.
@@ -102,8 +110,11 @@ impl CarriedLibrary {
     /// of the user, which is written where it is not there yet. Its name has a hash of its content, so that programs that
     /// were started by another version do not lose theirs.
     pub(super) fn file(self) -> Result<PathBuf, SqliteError> {
+        let is_it = |path: &PathBuf| {
+            has(path, self.bytes).unwrap_or(false) && !(self.is_preloaded && has_separator(path))
+        };
         let mut installed = installed(self.name).into_iter();
-        if let Some(path) = installed.find(|path| has(path, self.bytes).unwrap_or(false)) {
+        if let Some(path) = installed.find(is_it) {
             return Ok(path);
         }
         self.file_below(&places())
@@ -121,7 +132,7 @@ impl CarriedLibrary {
         Err(SqliteError::NoPlace {
             name: self.name,
             refused: match refused.is_empty() {
-                true => "no HOME, XDG_CACHE_HOME or XDG_RUNTIME_DIR is set".into(),
+                true => "no HOME, XDG_CACHE_HOME or XDG_RUNTIME_DIR names one".into(),
                 false => refused.join("; "),
             },
         })
@@ -131,14 +142,19 @@ impl CarriedLibrary {
         let directory = place.create()?;
         let stem = self.name.strip_suffix(".so").unwrap_or(self.name);
         let path = directory.join(format!("{stem}-{:032x}.so", xxh3_128(self.bytes)));
-        if has_separator(&path) {
+        if self.is_preloaded && has_separator(&path) {
             return Err(Unusable::Separators);
         }
-        if !is_own(&path) || !has(&path, self.bytes).unwrap_or(false) {
+        if !is_safe(&path) || !has(&path, self.bytes).unwrap_or(false) {
+            remove_unfinished(&directory);
             let mut file = tempfile::Builder::new()
-                .prefix(".new-")
+                .prefix(UNFINISHED)
                 .tempfile_in(&directory)?;
-            file.write_all(self.bytes)?;
+            file.write_all(&self.bytes[..self.bytes.len().min(1)])?;
+            can_be_loaded(file.as_file()).map_err(Unusable::NotLoadable)?;
+            file.write_all(&self.bytes[self.bytes.len().min(1)..])?;
+            let rights = Permissions::from_mode(place.mode & 0o644);
+            file.as_file().set_permissions(rights)?;
             // A power cut is not to leave a file of this name with other content.
             file.as_file().sync_all()?;
             file.persist(&path).map_err(|error| error.error)?;
@@ -154,20 +170,52 @@ impl CarriedLibrary {
         file.write_all(self.bytes)
             .map_err(SqliteError::doing("write it", &path))?;
         file.finish()?;
+        // A service of another user is to load it, whatever the rights of files that this user makes.
+        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        rustix::fs::open(&path, flags, Mode::empty())
+            .and_then(|file| rustix::fs::fchmod(file, Mode::from_raw_mode(0o644)))
+            .map_err(|error| SqliteError::doing("let others read it", &path)(error.into()))?;
         path.canonicalize()
             .map_err(SqliteError::doing("find it", &path))
     }
 }
 
-/// The files of a library's name that are installed with this program: beside it, or in `../lib`.
+/// How the names of files begin that are not whole yet.
+const UNFINISHED: &str = ".new-";
+
+/// Removes what killed processes have left behind: unfinished files that are older than an hour. The files of other versions
+/// stay, since programs that those have started may start others.
+fn remove_unfinished(directory: &Path) {
+    const HOUR: Duration = Duration::from_secs(3600);
+    let entries = fs::read_dir(directory).into_iter().flatten().flatten();
+    for entry in entries {
+        let is_unfinished = entry
+            .file_name()
+            .as_bytes()
+            .starts_with(UNFINISHED.as_bytes());
+        let age = || entry.metadata().ok()?.modified().ok()?.elapsed().ok();
+        if is_unfinished && age().is_some_and(|age| age > HOUR) {
+            // Another process may remove it at the same time.
+            let _ = fs::remove_file(entry.path());
+        }
+    }
+}
+
+/// The files of a library's name that are installed with this program, beside it or in `../lib`, where no other user can
+/// replace them, and from where code may be loaded.
 pub(super) fn installed(name: &str) -> Vec<PathBuf> {
     let program = env::current_exe().ok();
     let directory = program.as_deref().and_then(Path::parent);
     let places =
         directory.map(|directory| [directory.join(name), directory.join("../lib").join(name)]);
     let found = places.into_iter().flatten();
-    let absolute = |path: PathBuf| path.canonicalize().ok().filter(|path| path.is_file());
-    found.filter_map(absolute).collect()
+    let absolute = |path: PathBuf| path.canonicalize().ok();
+    let is_usable = |path: &PathBuf| {
+        is_safe(path)
+            && path.parent().is_some_and(|it| trusted(it).is_ok())
+            && File::open(path).is_ok_and(|file| can_be_loaded(&file).is_ok())
+    };
+    found.filter_map(absolute).filter(is_usable).collect()
 }
 
 /// True if LD_PRELOAD cannot have a path.
@@ -181,44 +229,49 @@ pub(super) fn has_separator(path: &Path) -> bool {
 struct PrivateDirectory {
     base: PathBuf,
     names: Vec<String>,
+    /// The rights of the directories that are made.
+    mode: u32,
 }
 
-/// The directories in which the files may be, best first. That for caches stays when the user has logged out.
+/// For the user alone.
+const PRIVATE: u32 = 0o700;
+/// Others may load what root has written, since root's programs go on as other users.
+const READABLE: u32 = 0o755;
+
+/// The directories in which the files may be, best first. None is one that the system empties at its start, when another user
+/// could make it anew: programs have its path in their environment for as long as they run.
 fn places() -> Vec<PrivateDirectory> {
     let variable = |name: &str| {
         env::var_os(name)
             .map(PathBuf::from)
             .filter(|it| it.is_absolute())
     };
-    let user = rustix::process::geteuid().as_raw();
-    let names = |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect();
     // Not the directory of stored results, which the user may delete at any time.
-    let own = "ebbpool-sqlite";
-    let mut places = Vec::new();
-    let caches = match (variable("XDG_CACHE_HOME"), variable("HOME")) {
-        (Some(caches), _) => Some(caches),
-        (None, home) => home.map(|home| home.join(".cache")),
-    };
-    // It is made where there is none, but not the home.
+    let own = || "ebbpool-sqlite".to_owned();
     let last = |path: &Path| Some(path.file_name()?.to_str()?.to_owned());
-    if let Some(caches) = &caches
-        && let (Some(base), Some(name)) = (caches.parent(), last(caches))
-    {
-        places.push(PrivateDirectory {
+    // A directory for caches is made where there is none, but not the home.
+    let of_caches = |caches: PathBuf| {
+        let (base, name) = (caches.parent()?, last(&caches)?);
+        Some(PrivateDirectory {
             base: base.into(),
-            names: names(&[&name, own]),
-        });
+            names: vec![name, own()],
+            mode: PRIVATE,
+        })
+    };
+    let in_directory = |base: PathBuf, mode: u32| PrivateDirectory {
+        base,
+        names: vec![own()],
+        mode,
+    };
+    let mut places = Vec::new();
+    places.extend(variable("XDG_CACHE_HOME").and_then(of_caches));
+    if rustix::process::geteuid().is_root() {
+        places.push(in_directory("/var/cache".into(), READABLE));
     }
-    if let Some(base) = variable("XDG_RUNTIME_DIR") {
-        places.push(PrivateDirectory {
-            base,
-            names: names(&[own]),
-        });
-    }
-    places.push(PrivateDirectory {
-        base: env::temp_dir(),
-        names: vec![format!("{own}-{user}")],
-    });
+    let home = variable("HOME").map(|home| home.join(".cache"));
+    places.extend(home.and_then(of_caches));
+    // The session's end removes it, and no other user can make it anew.
+    places.extend(variable("XDG_RUNTIME_DIR").map(|base| in_directory(base, PRIVATE)));
     places
 }
 
@@ -231,11 +284,13 @@ impl PrivateDirectory {
 
     /// The directory, which is this user's alone; it is made if it is not there.
     fn create(&self) -> Result<PathBuf, Unusable> {
-        let mut path = self.base.canonicalize()?;
-        trusted(&path)?;
+        let mut path = self.base.clone();
         for name in &self.names {
+            // Nothing is made in a directory of another user, to which a link may lead.
+            path = path.canonicalize()?;
+            trusted(&path)?;
             path.push(name);
-            match DirBuilder::new().mode(0o700).create(&path) {
+            match DirBuilder::new().mode(self.mode).create(&path) {
                 Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
                     return Err(error.into());
                 }
@@ -278,11 +333,17 @@ fn trusted(directory: &Path) -> Result<(), Unusable> {
     Ok(())
 }
 
-/// True if a file is this user's, and no other one can write it.
-fn is_own(path: &Path) -> bool {
-    let user = rustix::process::geteuid().as_raw();
+/// True if a file is this user's or root's, and no other one can write it.
+fn is_safe(path: &Path) -> bool {
+    let owners = [0, rustix::process::geteuid().as_raw()];
     let metadata = fs::symlink_metadata(path);
-    metadata.is_ok_and(|it| it.is_file() && it.uid() == user && it.mode() & 0o022 == 0)
+    metadata.is_ok_and(|it| it.is_file() && owners.contains(&it.uid()) && it.mode() & 0o022 == 0)
+}
+
+/// True if only this user can load a library, since it is in a directory of the user alone.
+pub(super) fn is_private(library: &Path) -> bool {
+    let mut above = library.ancestors().skip(1);
+    above.any(|it| fs::metadata(it).is_ok_and(|it| it.mode() & 0o001 == 0))
 }
 
 /// True if a file has exactly these bytes.
@@ -306,7 +367,7 @@ fn has(path: &Path, bytes: &[u8]) -> io::Result<bool> {
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::{PermissionsExt, chown, symlink};
+    use std::os::unix::fs::{chown, symlink};
     use std::thread;
 
     use tempfile::TempDir;
@@ -316,12 +377,14 @@ mod tests {
     const SOME: CarriedLibrary = CarriedLibrary {
         name: "libsome.so",
         bytes: b"the bytes of a library",
+        is_preloaded: true,
     };
 
     fn below(base: &Path) -> PrivateDirectory {
         PrivateDirectory {
             base: base.into(),
             names: vec!["ebbpool".into(), "sqlite".into()],
+            mode: PRIVATE,
         }
     }
 
@@ -389,7 +452,7 @@ mod tests {
         for damage in damage {
             damage();
             assert_eq!(SOME.file_in(&place).expect("a file"), path);
-            assert!(is_own(&path));
+            assert!(is_safe(&path));
             assert_eq!(fs::read(&path).expect("bytes"), SOME.bytes);
         }
         // What the link led to stays as it was; and nothing else is left behind.
@@ -459,7 +522,7 @@ mod tests {
         chown(home.path(), Some(0), None).expect("root");
         chown(&path, Some(65534), None).expect("root");
         assert_eq!(SOME.file_in(&place).expect("a file"), path);
-        assert!(is_own(&path));
+        assert!(is_safe(&path));
     }
 
     #[test]

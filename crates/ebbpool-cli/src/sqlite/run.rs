@@ -2,19 +2,21 @@
 
 use std::env;
 use std::ffi::OsString;
+use std::fs::File;
 use std::io::{self, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use ebbpool_sqlite::preload::{LIBRARY, VARIABLE};
+use ebbpool_sqlite::preload::{LIBRARY, VARIABLE, can_be_loaded};
 use ebbpool_sqlite::{FILES_VARIABLE, Options, Scope};
 
 use super::args::SqliteRunArgs;
 use super::error::SqliteError;
 use super::libraries;
 use super::program::{defines_sqlite, obstacle};
+use crate::progress::report_note;
 
 /// The environment variable with the options of the VFS.
 const OPTIONS: &str = "EBBPOOL_SQLITE";
@@ -37,6 +39,12 @@ pub(super) fn run(args: &SqliteRunArgs) -> Result<(), SqliteError> {
     ];
     variables.extend(files(&args.only)?.map(|files| (FILES_VARIABLE, files.into())));
     let Some((program, arguments)) = args.program.split_first() else {
+        if libraries::is_private(&library) {
+            report_note(&format!(
+                "only this user can load {}; for a program of another one write the libraries where all can, with: ebbpool sqlite libraries /usr/local/lib, and name that with --library",
+                library.display()
+            ));
+        }
         return show(&variables);
     };
     if !args.force
@@ -144,9 +152,16 @@ fn library(named: Option<&Path>) -> Result<PathBuf, SqliteError> {
     if let Some(path) = named {
         let missing = || SqliteError::MissingLibrary { path: path.into() };
         let library = absolute(path).ok_or_else(missing)?;
-        return match defines_sqlite(&library) {
-            true => Ok(library),
-            false => Err(SqliteError::OtherLibrary { path: path.into() }),
+        if !defines_sqlite(&library) {
+            return Err(SqliteError::OtherLibrary { path: path.into() });
+        }
+        let loaded = File::open(&library).and_then(|file| can_be_loaded(&file));
+        return match loaded {
+            Ok(()) => Ok(library),
+            Err(source) => Err(SqliteError::NotLoadable {
+                path: library,
+                source,
+            }),
         };
     }
     if let Some(carried) = libraries::preloaded() {

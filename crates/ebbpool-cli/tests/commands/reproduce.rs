@@ -654,3 +654,80 @@ bound = { policy = "LRU", at-most = 1e9 }
         "'cikm-table2' has no device",
     );
 }
+
+/// What the lab refuses of a simulation it refuses of a bound, an optimum and estimates: there is nothing to count.
+#[test]
+fn a_warm_up_of_the_whole_trace_leaves_nothing_to_count() {
+    let ebbpool = Ebbpool::in_scratch();
+    let file = |policy: &str, kind: &str, setting: &str| {
+        format!(
+            r#"
+id = "mine"
+paper = "own"
+number = "F1"
+title = "t"
+basis = "counts"
+{kind}
+[workloads]
+"Z" = "zipf:pages=20,refs=20"
+[policies]
+"one" = "{policy}"
+[setting]
+frames = 3
+asymmetry = 4
+{setting}
+[[figure]]
+x = "policy"
+[[claim]]
+says = "x"
+bound = {{ policy = "one", at-most = 1e9 }}
+"#
+        )
+    };
+    let free = "at-end = \"free\"\nwarmup = ";
+    let estimates = "kind = \"estimates\"\nmetric = \"pc-error\"";
+    for warmup in ["20", "5000", "100%"] {
+        for (policy, kind) in [
+            ("lower-bound", ""),
+            ("optimum", ""),
+            ("fd-buffer", estimates),
+        ] {
+            let text = file(policy, kind, &format!("{free}\"{warmup}\""));
+            ebbpool.file("mine.toml", &text);
+            refused(&ebbpool, &["mine.toml"], 1, "leaves nothing to count of 20");
+        }
+    }
+    ebbpool.file("mine.toml", file("optimum", "", ""));
+    refused(&ebbpool, &["mine.toml"], 1, "say at-end = \"free\"");
+}
+
+#[test]
+fn a_policy_that_asks_erase_counts_has_no_time_of_its_own() {
+    let ebbpool = Ebbpool::in_scratch();
+    let file = r#"
+id = "timing"
+paper = "own"
+number = "F1"
+title = "t"
+basis = "counts"
+kind = "timing"
+metric = "computing-ns"
+[workloads]
+"Z" = "zipf:pages=500,refs=5000"
+[policies]
+"L" = "lru"
+"E" = "cflru-e"
+[setting]
+frames = "5%"
+device = "flash:slc-mt29f4g08aaa,blocks=64"
+[[figure]]
+x = "policy"
+[[claim]]
+says = "x"
+bound = { policy = "L", at-most = 1e9 }
+"#;
+    ebbpool.file("timing.toml", file);
+    let all = experiments(&ebbpool, &["timing.toml"]);
+    assert_eq!(values(&all[0], "L", "computing_ns").len(), 1);
+    assert_eq!(values(&all[0], "E", "reads").len(), 1);
+}

@@ -1,10 +1,12 @@
 //! Tests of the libraries that the command carries: the files that they become, and the programs that load them.
 #![cfg(target_os = "linux")]
 
-use std::fs;
-use std::io::Write;
+use std::fs::{self, Permissions};
+use std::io::{self, Write};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Output};
+use std::time::{Duration, SystemTime};
 
 use crate::harness::{Ebbpool, errors, failed, succeeded};
 use crate::sqlite::python;
@@ -23,13 +25,28 @@ impl Home {
         Home { ebbpool, home }
     }
 
+    /// Runs a copy of the command.
+    fn command_of(&self, program: &Path, home: &Path, args: &[&str]) -> io::Result<Output> {
+        let command = self.command(home, args);
+        let mut copy = Command::new(program);
+        copy.args(command.get_args())
+            .current_dir(self.ebbpool.directory());
+        for (name, value) in command.get_envs() {
+            match value {
+                Some(value) => copy.env(name, value),
+                None => copy.env_remove(name),
+            };
+        }
+        copy.output()
+    }
+
     fn command(&self, home: &Path, args: &[&str]) -> Command {
         let mut command = self.ebbpool.command(args);
-        command.env_remove("XDG_CACHE_HOME");
+        // Before the directory that all programs of root share.
+        command.env("XDG_CACHE_HOME", home.join(".cache"));
         command.env_remove("XDG_RUNTIME_DIR");
         command.env_remove("EBBPOOL_SQLITE_LIBRARY");
         command.env("HOME", home);
-        command.env("TMPDIR", self.ebbpool.directory());
         command
     }
 
@@ -134,38 +151,75 @@ fn processes_that_start_at_the_same_time_agree_on_one_file() {
 }
 
 #[test]
-fn without_a_home_that_can_be_written_the_library_goes_elsewhere() {
+fn a_library_that_another_user_can_replace_is_not_preloaded() {
     let home = Home::new();
-    // No file can be made there, not by root either.
-    let proc = Path::new("/proc");
-    let libraries = home.libraries(proc);
-    let temporary = home
-        .ebbpool
-        .directory()
-        .canonicalize()
-        .expect("a directory");
-    assert!(libraries.iter().all(|path| path.starts_with(&temporary)));
-    let mut command = home.command(proc, &["sqlite", "run", "--", "true"]);
-    let output = command.env("TMPDIR", "/proc").output();
-    let words = [
-        "/proc/.cache/ebbpool-sqlite",
-        "ebbpool sqlite libraries",
-        "--library",
-    ];
-    failed(&output.expect("it starts"), 1, &words);
+    let [library, _] = &home.libraries(&home.home)[..] else {
+        panic!("two libraries");
+    };
+    // The program in a directory that others can write, with the same library beside it.
+    let shared = home.ebbpool.path("shared");
+    fs::create_dir(&shared).expect("a directory");
+    fs::set_permissions(&shared, Permissions::from_mode(0o777)).expect("rights");
+    let program = shared.join("ebbpool");
+    let command = home.command(&home.home, &[]);
+    fs::copy(command.get_program(), &program).expect("a copy");
+    fs::copy(library, shared.join("libebbpool_sqlite_preload.so")).expect("a copy");
+    let output = home.command_of(&program, &home.home, &["sqlite", "libraries"]);
+    assert_eq!(paths(succeeded(output.expect("it starts")))[0], *library);
 }
 
-/// In a namespace of its own, with a home that is mounted in some way; nothing where nothing may be mounted.
+#[test]
+fn what_a_killed_process_left_behind_is_removed_later() {
+    let home = Home::new();
+    let [library, _] = &home.libraries(&home.home)[..] else {
+        panic!("two libraries");
+    };
+    let directory = library.parent().expect("a directory");
+    let (new, old) = (directory.join(".new-young"), directory.join(".new-old"));
+    for file in [&new, &old] {
+        fs::write(file, "a part").expect("a file");
+    }
+    let two_hours_ago = SystemTime::now() - Duration::from_secs(7200);
+    let file = fs::File::options().write(true).open(&old).expect("a file");
+    file.set_modified(two_hours_ago).expect("a time");
+    fs::remove_file(library).expect("a file");
+    home.libraries(&home.home);
+    assert!(new.exists() && !old.exists() && library.exists());
+}
+
+#[test]
+fn libraries_for_a_service_can_be_read_by_all() {
+    let home = Home::new();
+    let directory = home.ebbpool.path("lib");
+    fs::create_dir(&directory).expect("a directory");
+    for mask in ["077", "000"] {
+        let script = format!("umask {mask}; exec \"$@\"");
+        let inner = home.command(&home.home, &["sqlite", "libraries", "lib"]);
+        let mut command = Command::new("sh");
+        command.args(["-c", &script, "sh"]).arg(inner.get_program());
+        command
+            .args(inner.get_args())
+            .current_dir(home.ebbpool.directory());
+        for path in paths(succeeded(command.output().expect("it starts"))) {
+            let mode = fs::metadata(path).expect("a file").permissions().mode();
+            assert_eq!(mode & 0o777, 0o644, "umask {mask}");
+        }
+    }
+}
+
+/// In a namespace of its own, as root, with a home that is mounted in some way; nothing where nothing may be mounted.
 #[test]
 fn a_home_that_forbids_writing_or_loading_is_passed_over() {
     let home = Home::new();
     for (options, word) in [("ro", "os error 30"), ("noexec,mode=700", "noexec")] {
-        let script = format!("mount -t tmpfs -o {options} none \"$HOME\" || exit 77; exec \"$@\"");
         for is_alone in [false, true] {
-            let mut inner = home.command(&home.home, &["sqlite", "libraries"]);
-            if is_alone {
-                inner.env("TMPDIR", "/proc");
-            }
+            let inner = home.command(&home.home, &["sqlite", "libraries"]);
+            // Where all programs of root have theirs.
+            let shared = if is_alone { "ro" } else { "mode=755" };
+            let script = format!(
+                "mount -t tmpfs -o {options} none \"$HOME\" && mount -t tmpfs -o {shared} none /var/cache || exit 77
+                \"$@\" && stat -c %a /var/cache/ebbpool-sqlite /var/cache/ebbpool-sqlite/* >&2"
+            );
             let mut command = Command::new("unshare");
             command.args(["-m", "sh", "-c", &script, "sh"]);
             command.arg(inner.get_program()).args(inner.get_args());
@@ -191,8 +245,9 @@ fn a_home_that_forbids_writing_or_loading_is_passed_over() {
             if is_alone {
                 failed(&output, 1, &[word, "--library"]);
             } else {
-                let libraries = paths(succeeded(output));
-                assert!(libraries.iter().all(|path| !path.starts_with(&home.home)));
+                assert_eq!(errors(&output), "755\n644\n644\n");
+                let libraries = paths(output.stdout);
+                assert!(libraries.iter().all(|path| path.starts_with("/var/cache")));
             }
         }
     }

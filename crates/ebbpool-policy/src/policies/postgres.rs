@@ -64,7 +64,7 @@ parameters! {
             about: "ms between two rounds of the background writer",
         },
         bgwriter_lru_maxpages: u64 = {
-            kind: whole(0, MAX_PAGES),
+            kind: whole(0, 1_073_741_823),
             default: "100",
             about: "the most pages that it writes in a round; 0 turns it off",
         },
