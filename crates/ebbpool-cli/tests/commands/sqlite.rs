@@ -249,22 +249,6 @@ fn wrong_runs_are_refused_with_a_remedy() {
     failed(&run(&[]), 2, &["<PROGRAM>"]);
     let none = ["sqlite", "run", "--library", "none.so", "--", "true"];
     ebbpool.refused(&none, 2, &["none.so is no file", "--library"]);
-    // A copy of the command that has no library beside it.
-    let alone = ebbpool.path("ebbpool");
-    fs::copy(env!("CARGO_BIN_EXE_ebbpool"), &alone).expect("a copy");
-    let output = Command::new(alone)
-        .args(["sqlite", "run", "--", "true"])
-        .env_remove("EBBPOOL_SQLITE_LIBRARY")
-        .output()
-        .expect("it starts");
-    failed(
-        &output,
-        1,
-        &[
-            "cargo build --release -p ebbpool-sqlite-preload",
-            "--library",
-        ],
-    );
 }
 
 #[test]
