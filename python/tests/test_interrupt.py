@@ -6,6 +6,7 @@ import os
 import signal
 import threading
 import time
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -14,6 +15,14 @@ from policies import Lru
 import ebbpool
 
 LONG = "zipf:pages=200000,refs=300000000"
+
+
+@pytest.fixture(autouse=True)
+def python_takes_the_signal() -> Iterator[None]:
+    """A shell starts programs in the background with the signal ignored, and Python leaves that as it is."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 def interrupted(policies: Any, sizes: Any, asymmetry: Any, **options: Any) -> tuple[float, KeyboardInterrupt]:
