@@ -294,7 +294,9 @@ impl PrivateDirectory {
                 Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
                     return Err(error.into());
                 }
-                _ => {}
+                // Whatever this process takes from the rights of what it makes.
+                Ok(()) => fs::set_permissions(&path, Permissions::from_mode(self.mode))?,
+                Err(_) => {}
             }
         }
         // The last one is no link to a directory for something else.
