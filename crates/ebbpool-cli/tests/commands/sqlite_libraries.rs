@@ -211,14 +211,18 @@ fn libraries_for_a_service_can_be_read_by_all() {
 #[test]
 fn a_home_that_forbids_writing_or_loading_is_passed_over() {
     let home = Home::new();
-    for (options, word) in [("ro", "os error 30"), ("noexec,mode=700", "noexec")] {
+    let homes = [
+        ("ro", "077", "os error 30"),
+        ("noexec,mode=700", "000", "noexec"),
+    ];
+    for (options, mask, word) in homes {
         for is_alone in [false, true] {
             let inner = home.command(&home.home, &["sqlite", "libraries"]);
             // Where all programs of root have theirs.
             let shared = if is_alone { "ro" } else { "mode=755" };
             let script = format!(
                 "mount -t tmpfs -o {options} none \"$HOME\" && mount -t tmpfs -o {shared} none /var/cache || exit 77
-                \"$@\" && stat -c %a /var/cache/ebbpool-sqlite /var/cache/ebbpool-sqlite/* >&2"
+                umask {mask} && \"$@\" && stat -c %a /var/cache/ebbpool-sqlite /var/cache/ebbpool-sqlite/* >&2"
             );
             let mut command = Command::new("unshare");
             command.args(["-m", "sh", "-c", &script, "sh"]);
