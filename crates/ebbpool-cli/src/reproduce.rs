@@ -10,9 +10,9 @@ use std::time::{Duration, Instant};
 
 use comfy_table::{ContentArrangement, Table, presets};
 use ebbpool_experiments::{
-    self as experiments, Experiment, ExperimentEnd, ExperimentError, ExperimentResult,
-    GuestFinding, ListedExperiment, Listener, RankingTable, Scale, StudyProgress, StudyRequest,
-    Verdict,
+    self as experiments, CheckExample, Experiment, ExperimentEnd, ExperimentError,
+    ExperimentResult, GuestFinding, ListedExperiment, Listener, RankingTable, Scale, StudyProgress,
+    StudyRequest, Verdict,
 };
 use ebbpool_lab::{ErrorKind, LabEvents, Note, Settings, schema};
 use ebbpool_policy::{PolicySpec, split_list};
@@ -194,6 +194,9 @@ fn summary_of(result: &ExperimentResult) -> String {
 }
 
 pub(crate) fn reproduce(args: &ReproduceArgs) -> Result<(), Failure> {
+    if args.checks {
+        return Ok(print_checks()?);
+    }
     let mut selected = experiments::select(&args.ids, args.list)?;
     if let Some(seed) = args.seed {
         experiments::draw_with_seed(&mut selected, seed)?;
@@ -267,6 +270,15 @@ fn with_devices(
     #[cfg(not(unix))]
     let _ = file;
     selected
+}
+
+/// An example of each check, and when it holds.
+fn print_checks() -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    for CheckExample { line, holds } in experiments::CHECKS {
+        writeln!(out, "{line}\n    {holds}")?;
+    }
+    Ok(())
 }
 
 fn list(selected: &[(String, Experiment)], format: RunFormat) -> Result<(), Failure> {

@@ -1,5 +1,6 @@
 //! The file format of experiments (`docs/reproduction.md`).
 
+mod checks;
 mod claims;
 mod document;
 
@@ -14,6 +15,7 @@ use super::metric::Metric;
 use super::ordered::{Ordered, Text};
 use super::plan::PseudoPolicy;
 
+pub use checks::{CHECKS, CheckExample};
 pub(crate) use claims::*;
 
 /// Why a file is not a valid experiment.

@@ -36,7 +36,7 @@ mod verdict;
 mod work;
 
 pub use error::ExperimentError;
-pub use format::{Experiment, FormatError, Scale};
+pub use format::{CHECKS, CheckExample, Experiment, FormatError, Scale};
 pub use json::{ExperimentData, ListedExperiment, as_json as json};
 pub use listener::{ExperimentEnd, Listener, Silent, StudyProgress};
 pub use page::{claimed, summary};

@@ -15,6 +15,9 @@ pub(crate) struct ReproduceArgs {
     /// List the experiments and their claims
     #[arg(long)]
     pub(crate) list: bool,
+    /// Print what a claim in a file of your own can check, with an example of each check
+    #[arg(long, conflicts_with_all = ["ids", "list", "format"])]
+    pub(crate) checks: bool,
     /// Run every part of an experiment at a small scale: short traces, few sizes (the default)
     #[arg(long, conflicts_with = "full")]
     quick: bool,

@@ -216,6 +216,27 @@ fn inconsistent_checks_are_refused() {
 }
 
 #[test]
+fn each_check_has_an_example_that_is_one() {
+    let several = format!(
+        "says = \"A is better\"\n{}\n{}",
+        CHECKS[0].line, CHECKS[1].line
+    );
+    let claim: Claim = toml::from_str(&several).expect("a claim");
+    assert!(claim.check().is_none(), "a claim has one check");
+    for CheckExample { line, .. } in CHECKS {
+        let claim: Claim = toml::from_str(&format!("says = \"A is better\"\n{line}")).expect(line);
+        assert!(claim.check().is_some(), "{line}");
+    }
+    // The message names all of them.
+    let named = error("order = [\"best static\", \"LRU\"]", "");
+    for CheckExample { line, .. } in CHECKS {
+        let name = line.split(" = ").next().expect("a name");
+        assert!(named.contains(name), "{named}: {name}");
+    }
+    assert_eq!(named.matches(", ").count() + 2, CHECKS.len(), "{named}");
+}
+
+#[test]
 fn the_error_names_a_missing_section() {
     let without = |section: &str| {
         let start = GOOD.find(section).expect("the section");
