@@ -4,6 +4,8 @@
  */
 #include "ebbpool_pg.h"
 
+#include "miscadmin.h"
+
 /* Events at which a process drains them although it needs no victim. */
 #define EVENTS_TO_DRAIN 256
 
@@ -19,6 +21,7 @@ void
 ebb_give_up(const char *why)
 {
 	pg_atomic_write_u32(&ebb_shared->active, 0);
+	pg_atomic_fetch_add_u64(&ebb_shared->failures, 1);
 	strlcpy(ebb_shared->failure, why, sizeof ebb_shared->failure);
 	ereport(WARNING,
 			(errmsg("ebbpool: the policy \"%s\" has failed; the server uses its clock sweep", ebb_shared->policy_name),
@@ -36,6 +39,15 @@ ebb_succeeded(const char *call, ebbpool_status status)
 	snprintf(why, sizeof why, "%.*s: %s", (int) strcspn(call, "("), call, ebbpool_error_message());
 	ebb_give_up(why);
 	return false;
+}
+
+/* Bytes of a policy for all frames; 0 if there is no such policy, and then the library has a text. */
+Size
+ebb_policy_size(const char *spec)
+{
+	size_t		bytes = 0;
+
+	return ebbpool_policy_bytes(spec, NBuffers, &bytes) == EBBPOOL_OK ? bytes : 0;
 }
 
 /* Makes the policy in its region. Under the lock, or in the postmaster. */

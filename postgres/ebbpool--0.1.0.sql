@@ -26,6 +26,7 @@ CREATE FUNCTION ebbpool_counters(
     OUT strays bigint,
     OUT cleaner_named bigint,
     OUT overflows bigint,
+    OUT failures bigint,
     OUT resyncs bigint,
     OUT combines bigint,
     OUT combine_ms double precision,
@@ -40,7 +41,7 @@ SELECT c.active, c.policy, c.failure, c.attach, c.asymmetry,
        s.reads, s.writes, s.reads + c.asymmetry * s.writes AS bill,
        c.since, c.buffers, c.policy_bytes, c.misses, c.victims, c.fallbacks, c.waits, c.rescued, c.refused,
        c.harvested, c.hits, c.more_hits, c.written, c.cleaned, c.dropped, c.found, c.strays, c.cleaner_named,
-       c.overflows, c.resyncs, c.combines, c.combine_ms, c.queued
+       c.overflows, c.failures, c.resyncs, c.combines, c.combine_ms, c.queued
 FROM ebbpool_counters() c,
      (SELECT (SELECT sum(blks_read)::bigint FROM pg_stat_database) AS reads,
              buffers_checkpoint + buffers_clean + buffers_backend AS writes

@@ -71,11 +71,24 @@ shared_size(void)
 	return add_size(add_size(sizeof(EbbShared), 256), mul_size(NBuffers, of_a_frame));
 }
 
-/* Bytes for the policy of the configuration, and for the default, to which a reload may change. */
+/*
+ * Bytes for the policy of the configuration, and for the default, to which a reload may change. As at the first start, also
+ * when the postmaster makes shared memory anew.
+ */
 static Size
 region_size(void)
 {
-	return Max(ebb_policy_size(ebb_policy), ebb_policy_size("ebb"));
+	static Size size = 0;
+	Size		of_policy;
+
+	if (size == 0)
+	{
+		of_policy = ebb_policy_size(ebb_policy);
+		if (of_policy == 0)
+			ereport(FATAL, (errmsg("ebbpool: no policy \"%s\" for %d buffers: %s", ebb_policy, NBuffers, ebbpool_error_message())));
+		size = Max(of_policy, ebb_policy_size("ebb"));
+	}
+	return size;
 }
 
 static void

@@ -139,6 +139,7 @@ typedef struct EbbShared
 	pg_atomic_uint64 rescued;
 	pg_atomic_uint64 waits;
 	pg_atomic_uint64 overflows;
+	pg_atomic_uint64 failures;
 	pg_atomic_uint64 cleaner_named;
 	pg_atomic_uint64 redirected_gets;
 

@@ -9,7 +9,7 @@
 #include "utils/builtins.h"
 #include "utils/timestamp.h"
 
-#define COLUMNS 28
+#define COLUMNS 29
 
 PG_FUNCTION_INFO_V1(ebbpool_counters);
 
@@ -67,6 +67,7 @@ add_counters(Row *row, const EbbCounters *counters)
 	add_number(row, counters->strays);
 	add_number(row, pg_atomic_read_u64(&ebb_shared->cleaner_named));
 	add_number(row, pg_atomic_read_u64(&ebb_shared->overflows));
+	add_number(row, pg_atomic_read_u64(&ebb_shared->failures));
 	add_number(row, counters->resyncs);
 	add_number(row, counters->combines);
 	add(row, Float8GetDatum(INSTR_TIME_GET_MILLISEC(counters->time)));
