@@ -57,7 +57,15 @@ pub unsafe extern "C" fn ebbpool_policy_victims(
     named: *mut usize,
 ) -> StatusCode {
     // SAFETY: the pointers are what the header requires.
-    unsafe { name_frames(policy, may_evict, context, (count, frames, named), BarePolicy::victims) }
+    unsafe {
+        name_frames(
+            policy,
+            may_evict,
+            context,
+            (count, frames, named),
+            BarePolicy::victims,
+        )
+    }
 }
 
 /// Of the next `count` victims, as the policy foresees them now, it stores those with dirty pages into `frames`, the first one
@@ -92,11 +100,7 @@ unsafe fn name_frames(
     may_evict: MayEvict,
     context: *mut c_void,
     (count, frames, named): (usize, *mut u32, *mut usize),
-    find: impl FnOnce(
-        &mut BarePolicy,
-        &dyn Fn(u32) -> bool,
-        &mut [u32],
-    ) -> Result<usize, Failure>,
+    find: impl FnOnce(&mut BarePolicy, &dyn Fn(u32) -> bool, &mut [u32]) -> Result<usize, Failure>,
 ) -> StatusCode {
     let body = |policy: &mut BarePolicy| {
         // SAFETY: the caller vouches for it. There are no more frames to name than the policy has.

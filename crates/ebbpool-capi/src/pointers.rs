@@ -48,7 +48,10 @@ fn check<T>(pointer: *const T, what: &'static str) -> Result<(), Failure> {
 /// # Safety
 ///
 /// The pointer is null, not aligned, or that of a live `T` that is not changed while the reference is used.
-pub(crate) unsafe fn object<'a, T>(pointer: *const T, what: &'static str) -> Result<&'a T, Failure> {
+pub(crate) unsafe fn object<'a, T>(
+    pointer: *const T,
+    what: &'static str,
+) -> Result<&'a T, Failure> {
     check(pointer, what)?;
     // SAFETY: it is not null and aligned, and the caller vouches for the rest.
     Ok(unsafe { &*pointer })
@@ -103,7 +106,11 @@ pub(crate) unsafe fn list_mut<'a>(
 /// # Safety
 ///
 /// The pointer is null, not aligned, or may be written.
-pub(crate) unsafe fn write<T>(pointer: *mut T, what: &'static str, value: T) -> Result<(), Failure> {
+pub(crate) unsafe fn write<T>(
+    pointer: *mut T,
+    what: &'static str,
+    value: T,
+) -> Result<(), Failure> {
     check(pointer, what)?;
     // SAFETY: it is not null and aligned, and the caller vouches for the rest.
     unsafe { pointer.write(value) };
@@ -196,7 +203,10 @@ pub(crate) unsafe fn write_versioned<T: Versioned>(
 /// # Safety
 ///
 /// The pointer is null, or that of bytes that end with a NUL and stay unchanged while the text is used.
-pub(crate) unsafe fn text<'a>(pointer: *const c_char, what: &'static str) -> Result<&'a str, Failure> {
+pub(crate) unsafe fn text<'a>(
+    pointer: *const c_char,
+    what: &'static str,
+) -> Result<&'a str, Failure> {
     check(pointer, what)?;
     let bytes = pointer.cast::<u8>();
     // SAFETY: no byte after the first NUL is read.

@@ -156,7 +156,11 @@ mod tests {
             let mut of_page: HashMap<Page, Ghost> = HashMap::new();
             for at in 0..20_000u64 {
                 let mixed = ebbpool_cost::mixed(at);
-                let page = if mixed & 1 == 0 { mixed >> 8 & 63 } else { u64::MAX - (mixed >> 8 & 63) };
+                let page = if mixed & 1 == 0 {
+                    mixed >> 8 & 63
+                } else {
+                    u64::MAX - (mixed >> 8 & 63)
+                };
                 let ghost = (mixed >> 32 & 7 > 0).then_some((mixed >> 40) as Ghost % 40);
                 ghosts.set(page, ghost);
                 of_page.remove(&page);

@@ -51,8 +51,7 @@ impl Policy for LruWsr {
         may_evict: &dyn Fn(Frame) -> bool,
         coming: &mut [Frame],
     ) -> Option<usize> {
-        let has_chance =
-            |frame: Frame| self.dirty[frame as usize] && !self.cold[frame as usize];
+        let has_chance = |frame: Frame| self.dirty[frame as usize] && !self.cold[frame as usize];
         let frames = || self.lists.frames(0).take(LOOK_AHEAD);
         let without = frames().filter(|&frame| !has_chance(frame));
         let with = frames().filter(|&frame| has_chance(frame));
