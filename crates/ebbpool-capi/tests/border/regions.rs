@@ -377,3 +377,294 @@ fn a_policy_in_a_region_decides_as_one_on_the_heap() {
     }
     assert_eq!(refused, REFUSED);
 }
+
+#[test]
+fn asking_what_would_be_written_next_changes_no_victim() {
+    for spec in specs() {
+        for frames in [2, 60, 200] {
+            let run = |asks: bool| {
+                let policy = on_the_heap(spec, frames);
+                let mut caller = Caller::new(policy, frames);
+                caller.asks = asks;
+                let answers = caller.run(2_000);
+                destroy(policy);
+                answers
+            };
+            assert!(run(true) == run(false), "{spec} with {frames} frames");
+        }
+    }
+}
+
+/// Fills a policy with pages 0 to `frames` - 1, each in the frame of its number.
+fn fill(policy: *mut PolicyHandle, frames: u32, access: impl Fn(u32) -> u32) {
+    for frame in 0..frames {
+        let mut evict_first = 0;
+        // SAFETY: all pointers are those of live objects.
+        unsafe {
+            let status =
+                ebbpool_policy_miss(policy, frame.into(), 0, access(frame), &raw mut evict_first);
+            assert_eq!((status, evict_first), (EBBPOOL_OK, 0));
+            assert_eq!(ebbpool_policy_admit(policy, frame), EBBPOOL_OK);
+        }
+    }
+}
+
+/// The frames that a function stores, and its status.
+fn named(
+    function: unsafe extern "C" fn(
+        *mut PolicyHandle,
+        Option<unsafe extern "C" fn(*mut c_void, u32) -> i32>,
+        *mut c_void,
+        usize,
+        *mut u32,
+        *mut usize,
+    ) -> StatusCode,
+    policy: *mut PolicyHandle,
+    pins: usize,
+    count: usize,
+) -> (StatusCode, Vec<u32>) {
+    let mut frames = vec![u32::MAX; count.min(1000)];
+    let mut found = 99;
+    let context = pins as *mut c_void;
+    // SAFETY: all pointers are those of live objects; the policy has fewer than 1000 frames, and the context is a number.
+    let status = unsafe {
+        function(
+            policy,
+            Some(may_evict),
+            context,
+            count,
+            frames.as_mut_ptr(),
+            &raw mut found,
+        )
+    };
+    frames.truncate(found);
+    (status, frames)
+}
+
+#[test]
+fn the_next_victims_and_those_of_them_that_are_dirty_are_named_in_order() {
+    let policy = on_the_heap("lru", 9);
+    let nothing = (EBBPOOL_INVALID, vec![]);
+    assert_eq!(named(ebbpool_policy_victims, policy, 0, 3), nothing);
+    assert_eq!(
+        named(ebbpool_policy_victims, policy, 0, 0),
+        (EBBPOOL_OK, vec![])
+    );
+    fill(policy, 9, |frame| u32::from(frame % 2 == 0));
+    assert_eq!(
+        named(ebbpool_policy_victims, policy, 0, 4),
+        (EBBPOOL_OK, vec![0, 1, 2, 3])
+    );
+    // Those that wait for their eviction are pinned.
+    assert_eq!(
+        named(ebbpool_policy_victims, policy, 3, 4),
+        (EBBPOOL_OK, vec![1, 2, 4, 5])
+    );
+    assert_eq!(
+        named(ebbpool_policy_victims, policy, 7, 4),
+        (EBBPOOL_ALL_FIXED, vec![])
+    );
+    let all = (EBBPOOL_OK, (0..9).collect::<Vec<_>>());
+    assert_eq!(named(ebbpool_policy_victims, policy, 0, usize::MAX), all);
+    assert_eq!(
+        named(ebbpool_policy_dirty_ranking, policy, 0, 5),
+        (EBBPOOL_OK, vec![0, 2, 4])
+    );
+    assert_eq!(
+        named(ebbpool_policy_dirty_ranking, policy, 3, 5),
+        (EBBPOOL_OK, vec![2, 4])
+    );
+    assert_eq!(
+        named(ebbpool_policy_dirty_ranking, policy, 7, 5),
+        (EBBPOOL_OK, vec![])
+    );
+    // SAFETY: the policy is live.
+    unsafe {
+        assert_eq!(ebbpool_policy_cleaned(policy, 2), EBBPOOL_OK);
+        assert_eq!(ebbpool_policy_wrote(policy, 1), EBBPOOL_OK);
+    }
+    let ranking = named(ebbpool_policy_dirty_ranking, policy, 0, usize::MAX);
+    assert_eq!(ranking, (EBBPOOL_OK, vec![0, 1, 4, 6, 8]));
+    destroy(policy);
+
+    let policy = on_the_heap("watt", 9);
+    fill(policy, 9, |_| EBBPOOL_WRITE);
+    assert_eq!(named(ebbpool_policy_dirty_ranking, policy, 0, 5), nothing);
+    destroy(policy);
+}
+
+/// What `ebb` foresees is mostly what it then evicts.
+#[test]
+fn most_of_the_dirty_pages_that_ebb_names_are_evicted_next() {
+    let frames = 400;
+    let policy = on_the_heap("ebb", frames);
+    let mut caller = Caller::new(policy, frames);
+    caller.single = true;
+    let (mut foreseen, mut evicted) = (0, 0);
+    for round in 0..60 {
+        for _ in 0..400 {
+            caller.reference();
+        }
+        if round < 10 {
+            continue;
+        }
+        let (status, ranking) = named(ebbpool_policy_dirty_ranking, policy, 0, 20);
+        let (next, victims) = named(ebbpool_policy_victims, policy, 0, 20);
+        assert_eq!((status, next), (EBBPOOL_OK, EBBPOOL_OK));
+        foreseen += ranking.len();
+        evicted += ranking.iter().filter(|it| victims.contains(it)).count();
+    }
+    assert!(foreseen > 100, "{foreseen}");
+    assert!(evicted * 2 > foreseen, "{evicted} of {foreseen}");
+    destroy(policy);
+}
+
+#[test]
+fn a_region_that_is_too_small_is_refused_with_both_sizes_and_can_be_used_again() {
+    for spec in ["ebb", "lru", "cfdc:cluster=8", "s3-fifo"] {
+        let frames = 77;
+        let size = bytes(spec, frames).expect("a size");
+        let mut region = Region::new(size);
+        for smaller in [0, 1, 100, size / 2, size - 1] {
+            let mut policy = ptr::dangling_mut();
+            let start = region.0.as_mut_ptr().cast();
+            // SAFETY: all pointers are those of live objects, and the region has more bytes than this.
+            let status = unsafe {
+                ebbpool_policy_new_in(text(spec).as_ptr(), frames, start, smaller, &raw mut policy)
+            };
+            assert_eq!(status, EBBPOOL_INVALID);
+            assert!(policy.is_null());
+            let expected =
+                format!("the region has {smaller} bytes, and {spec} takes {size} for 77 frames");
+            assert_eq!(last_error(), expected);
+        }
+        let expected = Caller::new(on_the_heap(spec, frames), frames).run(500);
+        for _ in 0..2 {
+            let policy = region.policy(spec, frames, 0);
+            assert_eq!(Caller::new(policy, frames).run(500), expected);
+            destroy(policy);
+            destroy(policy);
+            // It is as it was.
+            // SAFETY: the region is.
+            let status = unsafe { ebbpool_policy_costs(policy, 1.0, 2.0) };
+            assert_eq!(status, EBBPOOL_OK);
+        }
+    }
+}
+
+#[test]
+fn no_byte_outside_of_the_region_is_written() {
+    let frames = 130;
+    for spec in ["ebb", "arc", "w-tinylfu", "lru:cluster=4"] {
+        let size = bytes(spec, frames).expect("a size");
+        for skipped in [0, 1, 64, 127] {
+            let mut region = Region::new(size + 256);
+            let policy = {
+                let mut policy = ptr::null_mut();
+                let start = region.0[skipped..].as_mut_ptr().cast();
+                // SAFETY: all pointers are those of live objects, and the region has this size.
+                let status = unsafe {
+                    ebbpool_policy_new_in(text(spec).as_ptr(), frames, start, size, &raw mut policy)
+                };
+                assert_eq!(status, EBBPOOL_OK, "{spec}: {}", last_error());
+                policy
+            };
+            Caller::new(policy, frames).run(2_000);
+            let is_same = |bytes: &[u8]| bytes.iter().all(|&byte| byte == 0xa5);
+            assert!(is_same(&region.0[..skipped]) && is_same(&region.0[skipped + size..]));
+        }
+    }
+}
+
+#[test]
+fn a_write_is_no_reference() {
+    // The page in frame 0 was admitted first, and is written last.
+    for (spec, first) in [
+        ("lru", 0),
+        ("ebb", 0),
+        ("arc", 0),
+        ("2q", 0),
+        ("lru-wsr", 1),
+        ("cflru:window=1", 1),
+    ] {
+        let policy = on_the_heap(spec, 4);
+        fill(policy, 4, |_| EBBPOOL_READ);
+        // SAFETY: the policy is live.
+        unsafe {
+            assert_eq!(ebbpool_policy_costs(policy, 100.0, 0.0), EBBPOOL_OK);
+            assert_eq!(ebbpool_policy_wrote(policy, 0), EBBPOOL_OK);
+            assert_eq!(ebbpool_policy_wrote(policy, 4), EBBPOOL_INVALID);
+        }
+        assert_eq!(last_error(), "there is no frame 4: they are 0 to 3");
+        assert_eq!(
+            named(ebbpool_policy_victims, policy, 0, 1).1,
+            [first],
+            "{spec}"
+        );
+        destroy(policy);
+    }
+    // To a policy that does not distinguish it is a hit.
+    let policy = on_the_heap("hyperbolic", 4);
+    fill(policy, 4, |_| EBBPOOL_READ);
+    // SAFETY: the policy is live.
+    assert_eq!(unsafe { ebbpool_policy_wrote(policy, 0) }, EBBPOOL_OK);
+    assert_ne!(named(ebbpool_policy_victims, policy, 0, 1).1, [0]);
+    destroy(policy);
+}
+
+#[test]
+fn hits_are_all_noted_or_none() {
+    let policy = on_the_heap("lru", 3);
+    fill(policy, 2, |_| EBBPOOL_READ);
+    let hits = |frames: &[u32], accesses: Option<&[u32]>| {
+        let accesses = accesses.map_or(ptr::null(), <[u32]>::as_ptr);
+        // SAFETY: the lists have this length.
+        unsafe { ebbpool_policy_hits(policy, frames.as_ptr(), accesses, frames.len()) }
+    };
+    let next = || named(ebbpool_policy_victims, policy, 0, 2).1;
+    for frames in [[0, 2], [0, 3], [0, u32::MAX]] {
+        assert_eq!(hits(&frames, None), EBBPOOL_INVALID);
+        assert_eq!(next(), [0, 1]);
+    }
+    assert_eq!(hits(&[0, 0], Some(&[1, 2])), EBBPOOL_INVALID);
+    assert_eq!(last_error(), "2 is neither EBBPOOL_READ nor EBBPOOL_WRITE");
+    assert_eq!(next(), [0, 1]);
+    assert_eq!(hits(&[0, 1, 0], Some(&[1, 0, 0])), EBBPOOL_OK);
+    assert_eq!(next(), [1, 0]);
+    assert_eq!(named(ebbpool_policy_dirty_ranking, policy, 0, 9).1, [0]);
+    assert_eq!(hits(&[], None), EBBPOOL_OK);
+    // SAFETY: null is refused.
+    unsafe {
+        let status = ebbpool_policy_hits(policy, ptr::null(), ptr::null(), 1);
+        assert_eq!(status, EBBPOOL_INVALID);
+        let frames = [0_u32; 2];
+        let misaligned = frames.as_ptr().cast::<u8>().wrapping_add(1).cast();
+        let status = ebbpool_policy_hits(policy, misaligned, ptr::null(), 1);
+        assert_eq!(status, EBBPOOL_INVALID);
+    }
+    destroy(policy);
+}
+
+/// Prints what `docs/c.md` and reports say of memory: `cargo test --release … -- --ignored bytes_for_a_frame --nocapture`.
+#[test]
+#[ignore = "it prints figures"]
+fn bytes_for_a_frame() {
+    for spec in [
+        "ebb",
+        "lru",
+        "clock",
+        "ccf-lru",
+        "cflru",
+        "lru-wsr",
+        "arc",
+        "ad-lru",
+        "cfdc",
+        "s3-fifo",
+        "w-tinylfu",
+    ] {
+        let sizes = [4_096, 16_384, 131_072, 1_048_576];
+        let bytes =
+            sizes.map(|frames| bytes(spec, frames).expect("a size") as f64 / f64::from(frames));
+        println!("{spec:12} {bytes:8.1?}");
+    }
+}
