@@ -70,7 +70,7 @@
 // The policy uses classes of pages.
 #define EBBPOOL_POLICY_CLASSES 4
 
-// `ebbpool_policy_dirty_ranking` names the dirty pages that the policy would evict soon.
+// `ebbpool_policy_dirty_ranking` works for the policy.
 #define EBBPOOL_POLICY_RANKS_DIRTY 8
 
 // A policy for the frames of a buffer manager of the program, which has the page table, does the I/O, and notifies the
@@ -378,10 +378,9 @@ ebbpool_status ebbpool_policy_victims(struct ebbpool_policy *policy,
                                       uint32_t *frames,
                                       size_t *named);
 
-// Stores at most `count` frames with dirty pages that the policy would evict soon, the first one first, for a cleaner that
-// writes in advance, and their number into `named`. It changes nothing: the frames stay candidates, and the policy evicts
-// later what it would have evicted without the call. Only frames for which `may_evict` does not return 0 are stored. A
-// policy looks at some frames beyond `count` only, so that it may store fewer, or none.
+// Of the next `count` victims, as the policy foresees them now, it stores those with dirty pages into `frames`, the first one
+// first, and their number into `named`: for a cleaner that writes in advance. It changes nothing: the frames stay candidates,
+// and the policy later evicts what it would have evicted without the call. `may_evict` is as for `ebbpool_policy_victim`.
 //
 // Errors: `EBBPOOL_INVALID` for a policy without `EBBPOOL_POLICY_RANKS_DIRTY`.
 ebbpool_status ebbpool_policy_dirty_ranking(struct ebbpool_policy *policy,
@@ -463,7 +462,7 @@ ebbpool_status ebbpool_policy_new(const char *spec,
                                   uint32_t frames,
                                   struct ebbpool_policy **policy);
 
-// Releases the policy, which must not be used after that. A null pointer has no effect.
+// Releases the policy, which must not be used after that. A null pointer has no effect, nor has a policy in a region.
 //
 // Errors: `EBBPOOL_BUSY` while another call uses the policy; then it is not released.
 ebbpool_status ebbpool_policy_destroy(struct ebbpool_policy *policy);

@@ -118,6 +118,11 @@ impl AdLru {
 impl Policy for AdLru {
     const CAPABILITIES: Capabilities = Capabilities::empty();
 
+    fn wrote(&mut self, frame: Frame) -> bool {
+        self.tags[frame as usize].dirty = true;
+        true
+    }
+
     #[inline]
     fn hit(&mut self, frame: Frame, access: Access) {
         self.leave(frame);

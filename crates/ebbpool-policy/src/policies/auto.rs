@@ -383,6 +383,11 @@ impl Auto {
 impl Policy for Auto {
     const CAPABILITIES: Capabilities = Capabilities::COSTS;
 
+    /// Its sample of the pages is a table that grows.
+    fn reserve(&mut self) -> bool {
+        false
+    }
+
     #[inline]
     fn hit(&mut self, frame: Frame, access: Access) {
         let state = &mut self.frames[frame as usize];

@@ -60,6 +60,24 @@ impl RegisteredPolicy for CcfLru {
 impl Policy for CcfLru {
     const CAPABILITIES: Capabilities = Capabilities::empty();
 
+    fn wrote(&mut self, frame: Frame) -> bool {
+        let tags = &mut self.tags[frame as usize];
+        match tags.mixed {
+            true => tags.dirty = true,
+            // As a page that is admitted dirty.
+            false => {
+                self.lists.remove(COLD_CLEAN, frame);
+                self.lists.push_mru(MIXED, frame);
+                *tags = Tags {
+                    mixed: true,
+                    dirty: true,
+                    cold: true,
+                };
+            }
+        }
+        true
+    }
+
     #[inline]
     fn hit(&mut self, frame: Frame, access: Access) {
         let tags = self.tags[frame as usize];
