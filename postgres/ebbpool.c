@@ -79,11 +79,11 @@ static Size
 region_size(void)
 {
 	static Size size = 0;
-	Size		of_policy;
 
 	if (size == 0)
 	{
-		of_policy = ebb_policy_size(ebb_policy);
+		Size		of_policy = ebb_policy_size(ebb_policy);
+
 		if (of_policy == 0)
 			ereport(FATAL, (errmsg("ebbpool: no policy \"%s\" for %d buffers: %s", ebb_policy, NBuffers, ebbpool_error_message())));
 		size = Max(of_policy, ebb_policy_size("ebb"));
@@ -116,8 +116,8 @@ initialize(void *region)
 	ebb_publish_settings();
 	ebb_make_policy(ebb_policy);
 	ereport(LOG,
-			(errmsg("ebbpool: policy \"%s\" for %d buffers takes %zu bytes, the module %zu", ebb_policy, NBuffers,
-					ebb_policy_size(ebb_policy), shared_size())));
+			(errmsg("ebbpool: %zu bytes for the policy \"%s\" of %d buffers, and %zu for the module", region_size(),
+					ebb_policy, NBuffers, shared_size())));
 }
 
 /* At each start, and again when the postmaster has made all shared memory anew. */

@@ -56,8 +56,13 @@ class Server(validate.Server):
         self.make(replace(validate.WORKLOADS[0], scale=scale))
 
     def start_with(self, **settings: str | int) -> None:
-        """Starts it with settings; two underscores stand for a dot."""
-        self.start(*(f"{name.replace('__', '.')}={value}" for name, value in settings.items()))
+        """Starts it with settings in its configuration, where a reload may change them; two underscores stand for a dot."""
+        lines = [f"{name.replace('__', '.')} = '{value}'\n" for name, value in settings.items()]
+        plain, path = self.data / "postgresql.conf.plain", self.data / "postgresql.conf"
+        if not plain.exists():
+            shutil.copy(path, plain)
+        path.write_text(plain.read_text() + "".join(lines))
+        self.start()
 
     def stop_after_failure(self) -> None:
         if self.running:
