@@ -146,7 +146,7 @@ ebb_combine(void)
 
 	INSTR_TIME_SET_CURRENT(start);
 	take_over_settings();
-	events = ebb_ring_drain(false);
+	events = ebb_ring_drain();
 	if (pg_atomic_read_u32(&ebb_shared->events_lost) && ebb_works())
 	{
 		/* Cleared before, so that what is lost meanwhile is compared next time. */

@@ -105,7 +105,7 @@ typedef struct EbbCounters
 
 typedef struct EbbShared
 {
-	LWLock	   *lock;			/* of the policy, and of whatever says so */
+	LWLock	   *lock;			/* of the policy, and of all that is said to be under it */
 	int			frames;
 	EbbAttach	attach;
 	void	   *region;			/* of the policy */
@@ -177,7 +177,7 @@ extern void ebb_not_taken(int buf_id);
 
 extern void ebb_ring_put(int buf_id, bool had_page, const BufferTag *new_tag);
 extern uint64 ebb_ring_length(void);
-extern uint64 ebb_ring_drain(bool all);
+extern uint64 ebb_ring_drain(void);
 
 /* ---- pages.c ---- */
 

@@ -21,19 +21,23 @@ typedef int (*InsertFunction) (BufferTag *tag, uint32 hash, int buf_id);
 static GetFunction original_get;
 static InsertFunction original_insert;
 
-/* Calls of one function without the other, after which the server is taken for one that has a copy of the other inlined. */
+/* Calls of one function without any of the other, after which the other one is taken for inlined by the compiler. */
 #define CALLS_TO_NOTICE 1000
 
-/* A function that the compiler has inlined elsewhere is called there as before: then the module works with half of it. */
+/* With an inlined function the module would work with half of what it needs, and nothing would show it. */
 static void
-check_calls(uint64 gets)
+check_calls(void)
 {
+	uint64		gets = pg_atomic_read_u64(&ebb_shared->redirected_gets);
 	uint64		inserts = pg_atomic_read_u64(&ebb_shared->ring_tail);
 
-	if (gets != CALLS_TO_NOTICE || inserts > 0 || !pg_atomic_read_u32(&ebb_shared->enabled))
+	if (likely(gets > 0 && inserts > 0) || Max(gets, inserts) < CALLS_TO_NOTICE ||
+		!ebb_works() || !pg_atomic_read_u32(&ebb_shared->enabled))
 		return;
 	LWLockAcquire(ebb_shared->lock, LW_EXCLUSIVE);
-	ebb_give_up("the server calls another BufTableInsert than the one that was redirected; build a server with hooks");
+	if (ebb_works())
+		ebb_give_up(gets == 0 ? "the server does not call the StrategyGetBuffer that was redirected"
+					: "the server does not call the BufTableInsert that was redirected");
 	LWLockRelease(ebb_shared->lock);
 }
 
@@ -67,7 +71,8 @@ get_buffer(BufferAccessStrategy strategy, uint32 *buf_state)
 
 	if (!ebb_shared)
 		return original_get(strategy, buf_state);
-	check_calls(pg_atomic_fetch_add_u64(&ebb_shared->redirected_gets, 1));
+	pg_atomic_fetch_add_u64(&ebb_shared->redirected_gets, 1);
+	check_calls();
 	ebb_drain_long_ring();
 	/* The kind of a strategy is its first field. */
 	if (strategy != NULL && ebb_bypasses_ring(*(BufferAccessStrategyType *) strategy))
@@ -88,7 +93,10 @@ insert_tag(BufferTag *tag, uint32 hash, int buf_id)
 	int			found = original_insert(tag, hash, buf_id);
 
 	if (found < 0 && ebb_shared)
+	{
 		ebb_ring_put(buf_id, true, tag);
+		check_calls();
+	}
 	return found;
 }
 

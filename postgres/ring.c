@@ -64,9 +64,9 @@ ebb_ring_put(int buf_id, bool had_page, const BufferTag *new_tag)
 	pg_atomic_write_u64(&event->published, position + 1);
 }
 
-/* Reports events to the policy, all or those that have waited long enough (6). Under the lock. Returns their number. */
+/* Reports the events that have waited long enough to the policy (6). Under the lock. Returns their number. */
 uint64
-ebb_ring_drain(bool all)
+ebb_ring_drain(void)
 {
 	uint64		first = pg_atomic_read_u64(&ebb_shared->ring_head);
 	uint64		at = first;
@@ -75,7 +75,7 @@ ebb_ring_drain(bool all)
 	{
 		EbbEvent   *event = &ebb_shared->ring[at % EBB_RING_SLOTS];
 
-		if (!all && at + ebb_lag >= pg_atomic_read_u64(&ebb_shared->ring_tail))
+		if (at + ebb_lag >= pg_atomic_read_u64(&ebb_shared->ring_tail))
 			break;
 		/* Its process has reserved the position, and not published the event yet. */
 		if (pg_atomic_read_u64(&event->published) != at + 1)
