@@ -70,7 +70,7 @@ class Server(validate.Server):
 
     def refuses(self, sql: str, words: str) -> None:
         """Ends the program unless the statement fails with an error that has some words."""
-        command = [self.bin / "psql", "-U", "postgres", "-h", self.directory, "-p", validate.PORT, "-d", "postgres", "-Xqc", sql]
+        command = [self.bin / "psql", "-U", "postgres", "-h", self.directory, "-p", validate.PORT, "-d", "bench", "-Xqc", sql]
         done = subprocess.run(list(map(str, command)), capture_output=True, text=True)
         if done.returncode == 0 or words not in done.stderr:
             sys.exit(f"{sql} was to fail with '{words}', and printed: {done.stderr or 'no error'}")
