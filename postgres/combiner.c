@@ -16,6 +16,9 @@ ebb_works(void)
 	return pg_atomic_read_u32(&ebb_shared->active) != 0;
 }
 
+/* This process has a failure to report when it has no lock: a client that reads slowly would make others wait. */
+static bool failed_here = false;
+
 /* The policy has failed: the clock sweep, until a new policy is set or the server starts again (11). Under the lock. */
 void
 ebb_give_up(const char *why)
@@ -23,9 +26,18 @@ ebb_give_up(const char *why)
 	pg_atomic_write_u32(&ebb_shared->active, 0);
 	pg_atomic_fetch_add_u64(&ebb_shared->failures, 1);
 	strlcpy(ebb_shared->failure, why, sizeof ebb_shared->failure);
+	failed_here = true;
+}
+
+void
+ebb_report_failure(void)
+{
+	if (!failed_here)
+		return;
+	failed_here = false;
 	ereport(WARNING,
 			(errmsg("ebbpool: the policy \"%s\" has failed; the server uses its clock sweep", ebb_shared->policy_name),
-			 errdetail("%s.", why),
+			 errdetail("%s.", ebb_shared->failure),
 			 errhint("Set ebbpool.policy to another policy and reload the configuration, or restart the server.")));
 }
 
@@ -174,6 +186,7 @@ ebb_try_combine(bool wait)
 		return false;
 	ebb_combine();
 	LWLockRelease(ebb_shared->lock);
+	ebb_report_failure();
 	return true;
 }
 

@@ -118,6 +118,7 @@ initialize(void *region)
 	ereport(LOG,
 			(errmsg("ebbpool: %zu bytes for the policy \"%s\" of %d buffers, and %zu for the module", region_size(),
 					ebb_policy, NBuffers, shared_size())));
+	ebb_report_failure();
 }
 
 /* At each start, and again when the postmaster has made all shared memory anew. */

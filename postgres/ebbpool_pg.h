@@ -200,6 +200,7 @@ extern bool ebb_bypasses_ring(BufferAccessStrategyType type);
 extern void ebb_drain_long_ring(void);
 extern bool ebb_succeeded(const char *call, ebbpool_status status);
 extern void ebb_give_up(const char *why);
+extern void ebb_report_failure(void);
 extern void ebb_combine(void);
 extern bool ebb_try_combine(bool wait);
 extern int	ebb_victim(void);

@@ -39,6 +39,7 @@ check_calls(void)
 		ebb_give_up(gets == 0 ? "the server does not call the StrategyGetBuffer that was redirected"
 					: "the server does not call the BufTableInsert that was redirected");
 	LWLockRelease(ebb_shared->lock);
+	ebb_report_failure();
 }
 
 static BufferDesc *
