@@ -629,6 +629,13 @@ fn hits_are_all_noted_or_none() {
     destroy(policy);
 }
 
+#[test]
+fn ebb_takes_fewer_than_80_bytes_for_a_frame_of_a_large_buffer() {
+    let frames = 131_072;
+    let size = bytes("ebb", frames).expect("a size");
+    assert!(size < 80 * frames as usize, "{size}");
+}
+
 /// Prints what `docs/c.md` and reports say of memory: `cargo test --release … -- --ignored bytes_for_a_frame --nocapture`.
 #[test]
 #[ignore = "it prints figures"]
