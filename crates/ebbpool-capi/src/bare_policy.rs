@@ -77,16 +77,6 @@ pub(crate) fn check_request(spec: &str, frames: u32) -> Result<PolicySpec, Failu
     Ok(spec)
 }
 
-/// The names of the policies that allocate nothing once they are made and have reserved their memory.
-pub(crate) fn names_of_bounded_policies() -> String {
-    let bounded = registry::entries().iter().filter(|entry| {
-        let spec = PolicySpec::from_entry(entry);
-        spec.online() && !spec.asks_erase_counts() && registry::boxed(&spec, 1).reserve()
-    });
-    let names: Vec<&str> = bounded.map(|entry| entry.name).collect();
-    names.join(", ")
-}
-
 impl BarePolicy {
     /// The policy of a specification that [`check_request`] has returned, for that number of frames.
     pub(crate) fn new(spec: &PolicySpec, frames: u32) -> Self {

@@ -92,7 +92,7 @@ impl Region {
     }
 }
 
-/// What came of making a policy.
+/// The result of making a policy.
 pub(crate) struct Filled {
     /// The size that a region needs, wherever it begins; 0 if the program has another allocator.
     pub(crate) bytes: usize,

@@ -5,7 +5,7 @@
 use std::ffi::{c_char, c_void};
 use std::ptr;
 
-use crate::bare_policy::{BarePolicy, check_request, names_of_bounded_policies};
+use crate::bare_policy::{BarePolicy, check_request};
 use crate::error::{Failure, StatusCode, guarded};
 use crate::placement::{self, Region};
 use crate::pointers::{text, write};
@@ -91,8 +91,7 @@ fn make(spec: &str, frames: u32, region: Region) -> Result<(*mut PolicyHandle, u
     let refusal = match allowed {
         Err(failure) => failure,
         Ok(()) if !is_bounded => Failure::invalid(format!(
-            "{spec} may allocate memory when it is used, so it cannot lie in a region; these can: {}",
-            names_of_bounded_policies()
+            "{spec} may allocate memory when it is used, so it cannot lie in a region"
         )),
         Ok(()) if filled.bytes == 0 || filled.strayed => Failure::invalid(
             "the program has an allocator of its own, so that no policy can lie in a region",

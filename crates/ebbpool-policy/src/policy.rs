@@ -174,7 +174,8 @@ pub trait Policy: Send {
     }
 
     /// Allocates all that the policy may ever need and has not allocated in `new`. True if it allocates nothing from then on,
-    /// whatever happens; false if that cannot be known before. A driver without a bound for memory does not call it.
+    /// whatever happens, for a driver that plays no server ([`Capabilities::SERVER`]); false if that cannot be known before. A
+    /// driver without a bound for memory does not call it.
     fn reserve(&mut self) -> bool {
         true
     }

@@ -614,6 +614,33 @@ mod tests {
         }
     }
 
+    /// A page that is written under the pin that admitted it is learned as one that is admitted for writing.
+    #[test]
+    fn a_write_without_a_reference_counts_as_that_of_an_admission() {
+        let mut ebbs = [false, true].map(|apart| {
+            let mut ebb = Ebb::new(EbbConfig::default(), 8);
+            for page in 0..8 {
+                let access = Access::from_write(!apart && page % 2 == 0);
+                ebb.miss(page, None, access);
+                ebb.admit(page as Frame, page, access);
+                if apart && page % 2 == 0 {
+                    assert!(ebb.wrote(page as Frame));
+                }
+            }
+            ebb.hit(3, Access::Read);
+            ebb.hit(4, Access::Write);
+            ebb
+        });
+        let [at_once, apart] = &mut ebbs;
+        assert_eq!(at_once.now, apart.now);
+        for (one, other) in at_once.residents.iter().zip(&apart.residents) {
+            assert_eq!((one.page, one.history), (other.page, other.history));
+        }
+        at_once.costs(Costs::asymmetric(8.0));
+        apart.costs(Costs::asymmetric(8.0));
+        assert_eq!(at_once.victim(None, |_| true), apart.victim(None, |_| true));
+    }
+
     #[test]
     fn ages_never_become_those_of_another_time() {
         let config = EbbConfig::default();
