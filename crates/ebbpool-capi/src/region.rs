@@ -39,8 +39,8 @@ pub unsafe extern "C" fn ebbpool_policy_bytes(
 
 /// Makes a policy as `ebbpool_policy_new` does, which lies in `size` bytes at `region`, with everything that it will ever need.
 /// No later call for it allocates memory, in the region or elsewhere. A process that maps the region as shared memory, makes
-/// the policy and forks may call all functions for the policy in all these processes, one at a time, under a lock of theirs. A
-/// process that was not forked so, or runs another program since, must not. The content of the region does not matter before,
+/// the policy and forks may call all functions for the policy in all these processes, one at a time, under a lock of theirs.
+/// Other processes, and programs that these execute, must not. The content of the region does not matter before,
 /// and is the policy's until the program unmaps it or uses it for something else: `ebbpool_policy_destroy` has no effect for
 /// this policy, in any process.
 ///
