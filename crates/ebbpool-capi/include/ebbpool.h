@@ -653,15 +653,16 @@ ebbpool_status ebbpool_policy_bytes(const char *spec,
 
 // Makes a policy as `ebbpool_policy_new` does, which lies in `size` bytes at `region`, with everything that it will ever need.
 // No later call for it allocates memory, in the region or elsewhere. A process that maps the region as shared memory, makes
-// the policy and forks may call all functions for the policy in all these processes, one at a time, under a lock of theirs;
-// the pointers are valid wherever the region and the library are mapped at the same addresses as in that process. The content
-// of the region does not matter before, and is the policy's until the program unmaps it or uses it for something else:
-// `ebbpool_policy_destroy` has no effect for this policy, in any process.
+// the policy and forks may call all functions for the policy in all these processes, one at a time, under a lock of theirs.
+// Other processes, and programs that these execute, must not. The content of the region does not matter before,
+// and is the policy's until the program unmaps it or uses it for something else: `ebbpool_policy_destroy` has no effect for
+// this policy, in any process.
 //
 // If a process ends during a call, each later call returns `EBBPOOL_BUSY`: make a new policy.
 //
-// Errors: as `ebbpool_policy_new`; `EBBPOOL_INVALID` also if the region has fewer bytes than `ebbpool_policy_bytes` says, if the
-// policy may allocate memory later, or if the library is part of a Rust program with another allocator; the text says which.
+// Errors: as `ebbpool_policy_new`; `EBBPOOL_INVALID` also if the region has fewer bytes than `ebbpool_policy_bytes` says, if
+// the policy may allocate memory later, or if the library is part of a Rust program with another allocator; the text says
+// which.
 ebbpool_status ebbpool_policy_new_in(const char *spec,
                                      uint32_t frames,
                                      void *region,

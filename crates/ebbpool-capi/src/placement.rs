@@ -1,8 +1,8 @@
 //! Where the memory of policies lies: [`RegionAllocator`], and the regions of programs from which it takes memory.
 //!
 //! Policies allocate with the global allocator, mostly vectors, when they are made. A type for the allocator in each of them
-//! (`Vec<T, A>` is not stable yet) would change every policy, and their users. So the allocator of the C library decides by what
-//! the thread is doing:
+//! (`Vec<T, A>` is not stable yet) would change every policy, and their users. So the allocator of the C library decides by
+//! what the thread is doing:
 //!
 //! * While it makes a policy in a region ([`fill`]), it takes memory from the region, the next bytes each time. Only the
 //!   latest block can grow or be given back. What no longer fits comes from the system, and is counted as if it had fitted:
@@ -13,9 +13,9 @@
 //! * Otherwise the system serves.
 //!
 //! Nothing is remembered about regions: a thread's state has the bounds of the region of the call that it is in, which the
-//! policy itself stores. So a region that the program has unmapped, and the addresses of which the system has given to something
-//! else, cannot be mistaken for a region. Outside of calls nothing points into a region but what lies in it, since such a policy
-//! is never dropped.
+//! policy itself stores. So a region that the program has unmapped, and the addresses of which the system has given to
+//! something else, cannot be mistaken for a region. Outside of calls nothing points into a region but what lies in it, since
+//! such a policy is never dropped.
 //!
 //! The state is a plain pointer without a destructor, so that threads allocate nothing for it.
 

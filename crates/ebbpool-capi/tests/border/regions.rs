@@ -256,7 +256,7 @@ impl Caller {
     fn reference(&mut self) {
         let pages = self.pages.len() as u64 * 3 + 2;
         let page = self.random.below(pages) * self.random.below(pages) / pages;
-        let page = if page % 13 == 0 {
+        let page = if page.is_multiple_of(13) {
             u64::MAX - page
         } else {
             page * 3

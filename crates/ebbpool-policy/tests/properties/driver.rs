@@ -225,6 +225,17 @@ impl Driver {
         Ok(())
     }
 
+    /// The first frame that the policy says it would evict next, and the one that it then names; `None` for the first if the
+    /// policy does not say.
+    pub fn foreseen_and_next(&mut self) -> Option<(Option<Frame>, Option<Frame>)> {
+        let pinned = self.pinned;
+        let may_evict = |frame: Frame| pinned >> (frame % 64) & 1 == 0;
+        let mut coming = [Frame::MAX; 3];
+        let found = self.policy.coming_victims(&may_evict, &mut coming)?;
+        let foreseen = coming[..found].first().copied();
+        Some((foreseen, self.policy.victim(None, &may_evict)))
+    }
+
     fn clean_frame(&mut self, frame: usize) {
         if let Some((_, dirty)) = &mut self.occupants[frame] {
             *dirty = false;
