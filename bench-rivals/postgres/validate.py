@@ -19,6 +19,7 @@ from __future__ import annotations
 import argparse
 import atexit
 import json
+import os
 import shutil
 import signal
 import statistics
@@ -151,14 +152,16 @@ def binaries() -> Path:
 
 
 class Server:
-    """A server that runs as the user postgres; its sockets are in its directory."""
+    """A server that runs as the user postgres, unless it is started by a user who is not root; its sockets are in its
+    directory. `programs` is the directory of its programs; without it the newest server of the system runs."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, programs: Path | None = None) -> None:
         self.directory = directory
         self.data = directory / "data"
         self.template = directory / "template"
-        self.bin = binaries()
-        self.major = int(self.bin.parts[-2])
+        self.bin = programs or binaries()
+        version = subprocess.check_output([self.bin / "postgres", "--version"], text=True)
+        self.major = int(version.split()[2].split(".")[0])
         self.running = False
         atexit.register(self.stop_after_failure)
 
@@ -167,7 +170,7 @@ class Server:
             self.stop()
 
     def as_owner(self, *words: str | Path) -> None:
-        command = ["runuser", "-u", "postgres", "--", *map(str, words)]
+        command = [*(["runuser", "-u", "postgres", "--"] if os.geteuid() == 0 else []), *map(str, words)]
         done = subprocess.run(command, capture_output=True, text=True, cwd="/")
         if done.returncode:
             sys.exit(f"{' '.join(command)}: {done.stderr or done.stdout}")
@@ -185,10 +188,10 @@ class Server:
         self.running = False
 
     def client(self, program: str, *words: str) -> str:
-        command = [program, "-U", "postgres", "-h", str(self.directory), "-p", PORT, *words]
+        command = [self.bin / program, "-U", "postgres", "-h", str(self.directory), "-p", PORT, *words]
         done = subprocess.run(command, capture_output=True, text=True)
         if done.returncode:
-            sys.exit(f"{' '.join(command)}: {done.stderr}")
+            sys.exit(f"{' '.join(map(str, command))}: {done.stderr}")
         return done.stdout
 
     def query(self, sql: str, database: str = "postgres") -> str:
@@ -225,7 +228,7 @@ class Session:
 
     def __init__(self, server: Server) -> None:
         self.server = server
-        command = ["psql", "-U", "postgres", "-h", str(server.directory), "-p", PORT, "-AtXq", "-d", "postgres"]
+        command = [server.bin / "psql", "-U", "postgres", "-h", str(server.directory), "-p", PORT, "-AtXq", "-d", "postgres"]
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         # The catalogues are read, and the server counts what a session did some time after it.
         for _ in range(3):

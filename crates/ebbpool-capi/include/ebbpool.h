@@ -70,6 +70,9 @@
 // The policy uses classes of pages.
 #define EBBPOOL_POLICY_CLASSES 4
 
+// `ebbpool_policy_dirty_ranking` works for the policy.
+#define EBBPOOL_POLICY_RANKS_DIRTY 8
+
 // A policy for the frames of a buffer manager of the program, which has the page table, does the I/O, and notifies the
 // policy. One thread at a time uses it: the program calls it under a lock of its own, and a second thread gets
 // `EBBPOOL_BUSY`.
@@ -351,6 +354,43 @@ ebbpool_status ebbpool_check_abi(uint32_t header_version);
 // The version of Ebbpool as text, such as `0.1.0`. It is valid for as long as the library is loaded.
 const char *ebbpool_version(void);
 
+// The pages in `count` frames were referenced in this order, as by `ebbpool_policy_hit` for each. `accesses` has an
+// `EBBPOOL_READ` or `EBBPOOL_WRITE` for each frame, or is null if all are reads. A frame may be there several times.
+//
+// Errors: as `ebbpool_policy_hit`; then the policy has learned of none of them.
+ebbpool_status ebbpool_policy_hits(struct ebbpool_policy *policy,
+                                   const uint32_t *frames,
+                                   const uint32_t *accesses,
+                                   size_t count);
+
+// Chooses the next `count` frames to evict at once, each as `ebbpool_policy_victim` does if those before it are fixed, and
+// stores them into `frames` and their number into `named`: fewer if no more frames may be evicted. Each remains the policy's
+// until `ebbpool_policy_evicted` or `ebbpool_policy_dropped` is called, and a later call may name it again: `may_evict`
+// returns 0 for those that wait. Without a miss, too, the search is that for an eviction, and uses up second chances. What a
+// policy would write or evict with the victims is left out.
+//
+// Errors: `EBBPOOL_ALL_FIXED` if it names none of at least one; `EBBPOOL_INVALID` if no frame has a page.
+ebbpool_status ebbpool_policy_victims(struct ebbpool_policy *policy,
+                                      int32_t (*may_evict)(void *context,
+                                                           uint32_t frame),
+                                      void *context,
+                                      size_t count,
+                                      uint32_t *frames,
+                                      size_t *named);
+
+// Of the next `count` victims, as the policy foresees them now, it stores those with dirty pages into `frames`, the first one
+// first, and their number into `named`: for a cleaner that writes in advance. It changes nothing: the frames stay candidates,
+// and the policy later evicts what it would have evicted without the call. `may_evict` is as for `ebbpool_policy_victim`.
+//
+// Errors: `EBBPOOL_INVALID` for a policy without `EBBPOOL_POLICY_RANKS_DIRTY`.
+ebbpool_status ebbpool_policy_dirty_ranking(struct ebbpool_policy *policy,
+                                            int32_t (*may_evict)(void *context,
+                                                                 uint32_t frame),
+                                            void *context,
+                                            size_t count,
+                                            uint32_t *frames,
+                                            size_t *named);
+
 // The text of the last call of this thread that failed, in UTF-8; empty if none has failed. It is valid until the thread's
 // next call that fails.
 const char *ebbpool_error_message(void);
@@ -422,7 +462,7 @@ ebbpool_status ebbpool_policy_new(const char *spec,
                                   uint32_t frames,
                                   struct ebbpool_policy **policy);
 
-// Releases the policy, which must not be used after that. A null pointer has no effect.
+// Releases the policy, which must not be used after that. A null pointer has no effect, nor has a policy in a region.
 //
 // Errors: `EBBPOOL_BUSY` while another call uses the policy; then it is not released.
 ebbpool_status ebbpool_policy_destroy(struct ebbpool_policy *policy);
@@ -441,6 +481,14 @@ ebbpool_status ebbpool_policy_describe(struct ebbpool_policy *policy,
 ebbpool_status ebbpool_policy_hit(struct ebbpool_policy *policy,
                                   uint32_t frame,
                                   uint32_t access);
+
+// The page in `frame` was written without being referenced, for example under the fix that admitted it, and is dirty from
+// then on. A policy that distinguishes this, such as `ebb`, notes the write and its time and no reference; to others
+// that look at writes it is a hit that writes.
+//
+// Errors: as `ebbpool_policy_hit`.
+ebbpool_status ebbpool_policy_wrote(struct ebbpool_policy *policy,
+                                    uint32_t frame);
 
 // The program left out this number of hits since the last call; for policies without `EBBPOOL_POLICY_EVERY_HIT`.
 ebbpool_status ebbpool_policy_hits_left_out(struct ebbpool_policy *policy,
@@ -593,6 +641,33 @@ ebbpool_status ebbpool_pool_describe(struct ebbpool_pool *pool,
                                      char *buffer,
                                      size_t capacity,
                                      size_t *length);
+
+// Stores the number of bytes that `ebbpool_policy_new_in` takes of a region for this policy: exactly as many as it will use,
+// wherever the region begins. It makes the policy and releases it again, so that the process needs as much memory for a
+// moment.
+//
+// Errors: as `ebbpool_policy_new_in`.
+ebbpool_status ebbpool_policy_bytes(const char *spec,
+                                    uint32_t frames,
+                                    size_t *bytes);
+
+// Makes a policy as `ebbpool_policy_new` does, which lies in `size` bytes at `region`, with everything that it will ever need.
+// No later call for it allocates memory, in the region or elsewhere. A process that maps the region as shared memory, makes
+// the policy and forks may call all functions for the policy in all these processes, one at a time, under a lock of theirs.
+// Other processes, and programs that these execute, must not. The content of the region does not matter before,
+// and is the policy's until the program unmaps it or uses it for something else: `ebbpool_policy_destroy` has no effect for
+// this policy, in any process.
+//
+// If a process ends during a call, each later call returns `EBBPOOL_BUSY`: make a new policy.
+//
+// Errors: as `ebbpool_policy_new`; `EBBPOOL_INVALID` also if the region has fewer bytes than `ebbpool_policy_bytes` says, if
+// the policy may allocate memory later, or if the library is part of a Rust program with another allocator; the text says
+// which.
+ebbpool_status ebbpool_policy_new_in(const char *spec,
+                                     uint32_t frames,
+                                     void *region,
+                                     size_t size,
+                                     struct ebbpool_policy **policy);
 
 // Stores what the pool has done so far.
 ebbpool_status ebbpool_pool_stats(struct ebbpool_pool *pool,

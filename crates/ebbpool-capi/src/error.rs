@@ -3,15 +3,16 @@
 #![allow(unsafe_code)]
 
 use std::any::Any;
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::ffi::{CStr, CString, c_char};
+use std::fmt::{self, Write};
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use ebbpool::PoolError;
 use ebbpool::storage::OpenError;
-use ebbpool_policy::SpecError;
+use ebbpool_policy::{Frame, Page, SpecError};
 
 /// The result of a call: `EBBPOOL_OK` or the kind of an error.
 pub type StatusCode = i32;
@@ -73,31 +74,151 @@ const NAMES: [&CStr; 15] = [
 #[derive(Debug)]
 pub(crate) struct Failure {
     pub(crate) status: StatusCode,
-    text: String,
+    text: FailureText,
     os_code: i32,
 }
 
-/// The failure of a thread's last call that failed.
+/// The text of a failure. Calls for a policy in a region must not allocate, so theirs are built in memory that the thread has
+/// already, and only when they are noted.
+#[derive(Debug)]
+enum FailureText {
+    Static(&'static CStr),
+    Fault(CallFault),
+    Built(String),
+}
+
+/// A mistake in a call that takes a pointer, a frame or a page.
+#[derive(Clone, Copy, Debug, thiserror::Error)]
+pub(crate) enum CallFault {
+    #[error("{0} is a null pointer")]
+    Null(&'static str),
+    #[error("{what} is at {address:#x}, which is no multiple of {alignment}")]
+    Misaligned {
+        what: &'static str,
+        address: usize,
+        alignment: usize,
+    },
+    #[error("there is no frame {frame}: they are 0 to {last}")]
+    NoFrame { frame: Frame, last: Frame },
+    #[error("frame {0} is empty")]
+    EmptyFrame(Frame),
+    #[error("frame {frame} has page {page}; evict it first")]
+    Occupied { frame: Frame, page: Page },
+    #[error("page {0} was missed, and neither admitted nor refused yet")]
+    Missed(Page),
+    #[error("{0} is neither EBBPOOL_READ nor EBBPOOL_WRITE")]
+    Access(u32),
+    #[error("a read cannot cost {read:?} and a write {write:?}; a read costs more than 0")]
+    Costs { read: f64, write: f64 },
+    #[error("no buffer has {0} bytes")]
+    BufferSize(usize),
+    #[error("a list of {count} numbers ends beyond all memory")]
+    ListSize { count: usize },
+}
+
+/// The failure of a thread's last call that failed: its text is static, or in one of the thread's buffers.
+#[derive(Clone, Copy)]
 struct LastFailure {
-    text: CString,
+    text: *const c_char,
     os_code: i32,
 }
 
+/// The bytes of a text that a thread has room for without an allocation.
+const SHORT_TEXT: usize = 256;
+
+// Only the last one has a destructor, for which a thread allocates memory when it uses it for the first time.
 thread_local! {
-    static LAST: RefCell<Option<LastFailure>> = const { RefCell::new(None) };
+    static LAST: Cell<LastFailure> = const { Cell::new(LastFailure { text: c"".as_ptr(), os_code: 0 }) };
+    static SHORT: Cell<[u8; SHORT_TEXT]> = const { Cell::new([0; SHORT_TEXT]) };
+    static LONG: RefCell<CString> = RefCell::new(CString::default());
+}
+
+/// A text that ends with a NUL, in bytes that it must not exceed.
+struct ShortText {
+    bytes: [u8; SHORT_TEXT],
+    length: usize,
+}
+
+impl fmt::Write for ShortText {
+    fn write_str(&mut self, part: &str) -> fmt::Result {
+        for byte in part.bytes().filter(|&byte| byte != 0) {
+            // The last byte stays 0.
+            if self.length == SHORT_TEXT - 1 {
+                return Err(fmt::Error);
+            }
+            self.bytes[self.length] = byte;
+            self.length += 1;
+        }
+        Ok(())
+    }
+}
+
+impl FailureText {
+    /// Stores the text for this thread, and returns where.
+    fn store(self) -> *const c_char {
+        let text: &dyn fmt::Display = match &self {
+            FailureText::Static(text) => return text.as_ptr(),
+            FailureText::Fault(fault) => fault,
+            FailureText::Built(text) => text,
+        };
+        let mut short = ShortText {
+            bytes: [0; SHORT_TEXT],
+            length: 0,
+        };
+        if write!(short, "{text}").is_ok() {
+            // Without the variable, at the end of a thread, only the text is lost.
+            let stored = SHORT.try_with(|it| {
+                it.set(short.bytes);
+                it.as_ptr().cast::<c_char>().cast_const()
+            });
+            return stored.unwrap_or(c"".as_ptr());
+        }
+        let mut bytes = text.to_string().into_bytes();
+        bytes.retain(|&byte| byte != 0);
+        let long = CString::new(bytes).unwrap_or_default();
+        let stored = LONG.try_with(|it| {
+            *it.borrow_mut() = long;
+            it.borrow().as_ptr()
+        });
+        stored.unwrap_or(c"".as_ptr())
+    }
+}
+
+impl From<CallFault> for Failure {
+    fn from(fault: CallFault) -> Self {
+        Failure {
+            status: EBBPOOL_INVALID,
+            text: FailureText::Fault(fault),
+            os_code: 0,
+        }
+    }
 }
 
 impl Failure {
     fn new(status: StatusCode, text: impl Into<String>) -> Self {
         Failure {
             status,
-            text: text.into(),
+            text: FailureText::Built(text.into()),
+            os_code: 0,
+        }
+    }
+
+    /// A failure the text of which is always the same.
+    pub(crate) const fn fixed(status: StatusCode, text: &'static CStr) -> Self {
+        Failure {
+            status,
+            text: FailureText::Static(text),
             os_code: 0,
         }
     }
 
     pub(crate) fn invalid(text: impl Into<String>) -> Self {
         Self::new(EBBPOOL_INVALID, text)
+    }
+
+    /// A call out of order, or with an argument that makes no sense.
+    pub(crate) const fn invalid_call(text: &'static CStr) -> Self {
+        Self::fixed(EBBPOOL_INVALID, text)
     }
 
     pub(crate) fn version(text: impl Into<String>) -> Self {
@@ -112,10 +233,22 @@ impl Failure {
         Self::new(EBBPOOL_NO_MEMORY, text)
     }
 
-    pub(crate) fn all_fixed() -> Self {
-        Self::new(
+    pub(crate) const fn all_fixed() -> Self {
+        Self::fixed(
             EBBPOOL_ALL_FIXED,
-            "every page is fixed, and the policy may evict none",
+            c"every page is fixed, and the policy may evict none",
+        )
+    }
+
+    pub(crate) const fn busy_policy() -> Self {
+        Self::fixed(EBBPOOL_BUSY, c"another call uses the policy")
+    }
+
+    /// For a policy in a region that did what it must not do.
+    pub(crate) const fn allocated() -> Self {
+        Self::fixed(
+            EBBPOOL_PANIC,
+            c"a fault of Ebbpool: a policy in a region has allocated memory",
         )
     }
 
@@ -132,9 +265,9 @@ impl Failure {
 
     /// For a handle that a panic has left in an unknown state.
     pub(crate) fn unusable() -> Self {
-        Self::new(
+        Self::fixed(
             EBBPOOL_PANIC,
-            "a call before panicked; only destroying is possible",
+            c"a call before panicked; only destroying is possible",
         )
     }
 
@@ -150,21 +283,18 @@ impl Failure {
     fn of_io(status: StatusCode, error: &impl ToString, source: &io::Error) -> Self {
         Failure {
             status,
-            text: error.to_string(),
+            text: FailureText::Built(error.to_string()),
             os_code: os_code(source).unwrap_or(0),
         }
     }
 
     /// Stores the text for [`ebbpool_error_message`] and returns the status.
     fn note(self) -> StatusCode {
-        let mut bytes = self.text.into_bytes();
-        bytes.retain(|&byte| byte != 0);
         let last = LastFailure {
-            text: CString::new(bytes).unwrap_or_default(),
+            text: self.text.store(),
             os_code: self.os_code,
         };
-        // Without the variable, at the end of a thread, only the text is lost.
-        let _ = LAST.try_with(|it| *it.borrow_mut() = Some(last));
+        let _ = LAST.try_with(|it| it.set(last));
         self.status
     }
 }
@@ -241,16 +371,15 @@ pub(crate) fn guarded(body: impl FnOnce() -> Result<(), Failure>) -> StatusCode 
 /// next call that fails.
 #[unsafe(no_mangle)]
 pub extern "C" fn ebbpool_error_message() -> *const c_char {
-    let text = LAST.try_with(|last| last.borrow().as_ref().map(|last| last.text.as_ptr()));
-    text.ok().flatten().unwrap_or(c"".as_ptr())
+    LAST.try_with(|last| last.get().text)
+        .unwrap_or(c"".as_ptr())
 }
 
 /// The number of the operating system's error (`errno`), or the number that a callback returned, behind the last call of
 /// this thread that failed; 0 if there is none.
 #[unsafe(no_mangle)]
 pub extern "C" fn ebbpool_error_os_code() -> i32 {
-    let code = LAST.try_with(|last| last.borrow().as_ref().map(|last| last.os_code));
-    code.ok().flatten().unwrap_or(0)
+    LAST.try_with(|last| last.get().os_code).unwrap_or(0)
 }
 
 /// The name of a status, such as `EBBPOOL_BUSY`; `EBBPOOL_UNKNOWN` for a number that is none. It is valid for as long as
@@ -278,6 +407,21 @@ mod tests {
         assert_eq!(guarded(|| panic!("frame {} is empty", 7)), EBBPOOL_PANIC);
         assert_eq!(last_text(), "a fault of Ebbpool: frame 7 is empty");
         assert_eq!(ebbpool_error_os_code(), 0);
+    }
+
+    #[test]
+    fn a_long_text_is_whole_too() {
+        let long = "ü".repeat(SHORT_TEXT);
+        assert_eq!(guarded(|| Err(Failure::invalid(&*long))), EBBPOOL_INVALID);
+        assert_eq!(last_text(), long);
+        let fits = "x".repeat(SHORT_TEXT - 1);
+        assert_eq!(guarded(|| Err(Failure::invalid(&*fits))), EBBPOOL_INVALID);
+        assert_eq!(last_text(), fits);
+        assert_eq!(
+            guarded(|| Err(CallFault::EmptyFrame(7).into())),
+            EBBPOOL_INVALID
+        );
+        assert_eq!(last_text(), "frame 7 is empty");
     }
 
     #[test]

@@ -9,21 +9,29 @@
 #![cfg(unix)]
 
 mod bare_policy;
+pub mod batches;
 pub mod error;
 mod fixed;
 pub mod handle;
 pub mod log;
 pub mod options;
 pub mod pages;
+pub mod placement;
 mod pointers;
 pub mod policy;
 pub mod pool;
+pub mod region;
 pub mod stats;
 pub mod storage;
 
 use std::ffi::c_char;
 
 use error::{Failure, StatusCode, guarded};
+
+/// The C libraries have it; a Rust program that links this crate chooses its own allocator.
+#[cfg(feature = "global-allocator")]
+#[global_allocator]
+static ALLOCATOR: placement::RegionAllocator = placement::RegionAllocator;
 
 /// The version of the interface of this header. It goes up with each addition. A library serves every program that was
 /// compiled with a header of its own version or of an earlier one with the same name of the library (`libebbpool.so.0`).

@@ -10,7 +10,7 @@ use ebbpool::storage::{Engine, FileOptions, FileStorage};
 use ebbpool::{OperationCosts, PageFormat, PoolOptions, Unit};
 use ebbpool_policy::PolicySpec;
 
-use crate::error::Failure;
+use crate::error::{CallFault, Failure};
 use crate::log::{CallbackLog, LogCallbacks};
 use crate::pointers::{Versioned, text, versioned};
 use crate::storage::Ownership;
@@ -254,8 +254,6 @@ pub(crate) fn check_costs(read: f64, write: f64) -> Result<(), Failure> {
     let is_amount = |cost: f64| cost.is_finite() && cost >= 0.0;
     match is_amount(read) && is_amount(write) && read > 0.0 {
         true => Ok(()),
-        false => Err(Failure::invalid(format!(
-            "a read cannot cost {read} and a write {write}; a read costs more than 0"
-        ))),
+        false => Err(CallFault::Costs { read, write }.into()),
     }
 }

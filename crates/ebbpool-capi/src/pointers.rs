@@ -10,7 +10,7 @@ use std::ffi::c_char;
 use std::mem::MaybeUninit;
 use std::ptr;
 
-use crate::error::Failure;
+use crate::error::{CallFault, Failure};
 
 /// The most bytes of a text. A program that forgets the NUL is found out here, if there is memory.
 const LONGEST_TEXT: usize = 64 << 10;
@@ -28,15 +28,17 @@ pub(crate) unsafe trait Versioned: Copy {
     const NAME: &'static str;
 }
 
-fn check<T>(pointer: *const T, what: &str) -> Result<(), Failure> {
+fn check<T>(pointer: *const T, what: &'static str) -> Result<(), Failure> {
     if pointer.is_null() {
-        return Err(Failure::invalid(format!("{what} is a null pointer")));
+        return Err(CallFault::Null(what).into());
     }
     if !pointer.is_aligned() {
-        return Err(Failure::invalid(format!(
-            "{what} is at {pointer:p}, which is no multiple of {}",
-            align_of::<T>()
-        )));
+        return Err(CallFault::Misaligned {
+            what,
+            address: pointer.addr(),
+            alignment: align_of::<T>(),
+        }
+        .into());
     }
     Ok(())
 }
@@ -46,10 +48,57 @@ fn check<T>(pointer: *const T, what: &str) -> Result<(), Failure> {
 /// # Safety
 ///
 /// The pointer is null, not aligned, or that of a live `T` that is not changed while the reference is used.
-pub(crate) unsafe fn object<'a, T>(pointer: *const T, what: &str) -> Result<&'a T, Failure> {
+pub(crate) unsafe fn object<'a, T>(
+    pointer: *const T,
+    what: &'static str,
+) -> Result<&'a T, Failure> {
     check(pointer, what)?;
     // SAFETY: it is not null and aligned, and the caller vouches for the rest.
     Ok(unsafe { &*pointer })
+}
+
+fn check_list<T>(start: *const T, count: usize, what: &'static str) -> Result<(), Failure> {
+    check(start, what)?;
+    match count <= isize::MAX as usize / size_of::<T>() {
+        true => Ok(()),
+        false => Err(CallFault::ListSize { count }.into()),
+    }
+}
+
+/// A list of the program; `start` may be anything if it is empty.
+///
+/// # Safety
+///
+/// The pointer is null, not aligned, or that of `count` values that are not changed while the list is used.
+pub(crate) unsafe fn list<'a, T>(
+    start: *const T,
+    count: usize,
+    what: &'static str,
+) -> Result<&'a [T], Failure> {
+    if count == 0 {
+        return Ok(&[]);
+    }
+    check_list(start, count, what)?;
+    // SAFETY: it is not null and aligned, and the caller vouches for the rest.
+    Ok(unsafe { std::slice::from_raw_parts(start, count) })
+}
+
+/// A list for results of a function.
+///
+/// # Safety
+///
+/// The pointer is null, not aligned, or that of `count` numbers, which nothing else uses meanwhile.
+pub(crate) unsafe fn list_mut<'a>(
+    start: *mut u32,
+    count: usize,
+    what: &'static str,
+) -> Result<&'a mut [u32], Failure> {
+    if count == 0 {
+        return Ok(&mut []);
+    }
+    check_list(start, count, what)?;
+    // SAFETY: it is not null and aligned, and the caller vouches for the rest.
+    Ok(unsafe { std::slice::from_raw_parts_mut(start, count) })
 }
 
 /// Writes a result of a function.
@@ -57,7 +106,11 @@ pub(crate) unsafe fn object<'a, T>(pointer: *const T, what: &str) -> Result<&'a 
 /// # Safety
 ///
 /// The pointer is null, not aligned, or may be written.
-pub(crate) unsafe fn write<T>(pointer: *mut T, what: &str, value: T) -> Result<(), Failure> {
+pub(crate) unsafe fn write<T>(
+    pointer: *mut T,
+    what: &'static str,
+    value: T,
+) -> Result<(), Failure> {
     check(pointer, what)?;
     // SAFETY: it is not null and aligned, and the caller vouches for the rest.
     unsafe { pointer.write(value) };
@@ -150,7 +203,10 @@ pub(crate) unsafe fn write_versioned<T: Versioned>(
 /// # Safety
 ///
 /// The pointer is null, or that of bytes that end with a NUL and stay unchanged while the text is used.
-pub(crate) unsafe fn text<'a>(pointer: *const c_char, what: &str) -> Result<&'a str, Failure> {
+pub(crate) unsafe fn text<'a>(
+    pointer: *const c_char,
+    what: &'static str,
+) -> Result<&'a str, Failure> {
     check(pointer, what)?;
     let bytes = pointer.cast::<u8>();
     // SAFETY: no byte after the first NUL is read.
@@ -178,10 +234,10 @@ pub(crate) unsafe fn write_text(
     length: *mut usize,
 ) -> Result<(), Failure> {
     if buffer.is_null() && capacity > 0 {
-        return Err(Failure::invalid("the buffer is a null pointer"));
+        return Err(CallFault::Null("the buffer").into());
     }
     if capacity > isize::MAX as usize {
-        return Err(Failure::invalid(format!("no buffer has {capacity} bytes")));
+        return Err(CallFault::BufferSize(capacity).into());
     }
     if !length.is_null() {
         // SAFETY: the caller vouches for it.

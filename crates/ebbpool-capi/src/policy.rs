@@ -2,18 +2,19 @@
 
 #![allow(unsafe_code)]
 
+use std::cell::UnsafeCell;
 use std::ffi::{c_char, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::ptr;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, TryLockError};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use ebbpool_policy::{Access, Capabilities, Costs};
 
-use crate::bare_policy::BarePolicy;
-use crate::error::{Failure, StatusCode, guarded};
+use crate::bare_policy::{BarePolicy, check_request};
+use crate::error::{CallFault, Failure, StatusCode, guarded};
 use crate::options::check_costs;
 use crate::pages::{EBBPOOL_READ, EBBPOOL_WRITE};
+use crate::placement::{self, Region};
 use crate::pointers::{object, text, write, write_text};
 
 /// The policy needs every hit. Without this bit `ebbpool_policy_hit` may be left out for all but a page's first hit and its
@@ -23,14 +24,65 @@ pub const EBBPOOL_POLICY_EVERY_HIT: u32 = 1;
 pub const EBBPOOL_POLICY_COSTS: u32 = 2;
 /// The policy uses classes of pages.
 pub const EBBPOOL_POLICY_CLASSES: u32 = 4;
+/// `ebbpool_policy_dirty_ranking` works for the policy.
+pub const EBBPOOL_POLICY_RANKS_DIRTY: u32 = 8;
 
 /// A policy for the frames of a buffer manager of the program, which has the page table, does the I/O, and notifies the
 /// policy. One thread at a time uses it: the program calls it under a lock of its own, and a second thread gets
 /// `EBBPOOL_BUSY`.
 pub struct PolicyHandle {
-    policy: Mutex<BarePolicy>,
-    /// A call has panicked.
-    failed: AtomicBool,
+    /// One of [`IDLE`], [`BUSY`] and [`FAILED`]. A number that no thread waits for, so that processes may share it.
+    state: AtomicU32,
+    /// Where the policy lies, if it lies in memory of the program.
+    region: Region,
+    /// Used only by the thread that has changed the state from idle to busy.
+    policy: UnsafeCell<BarePolicy>,
+}
+
+/// No call uses the policy.
+const IDLE: u32 = 0;
+/// A call uses the policy.
+const BUSY: u32 = 1;
+/// A call has panicked, or a policy in a region has allocated memory that other processes do not have.
+const FAILED: u32 = 2;
+
+impl PolicyHandle {
+    pub(crate) fn new(policy: BarePolicy, region: Region) -> Self {
+        PolicyHandle {
+            state: AtomicU32::new(IDLE),
+            region,
+            policy: UnsafeCell::new(policy),
+        }
+    }
+
+    /// Runs a call, unless another one is running.
+    fn call(
+        &self,
+        body: impl FnOnce(&mut BarePolicy) -> Result<(), Failure>,
+    ) -> Result<(), Failure> {
+        let claim = |from, to| {
+            let order = (Ordering::Acquire, Ordering::Relaxed);
+            self.state.compare_exchange(from, to, order.0, order.1)
+        };
+        match claim(IDLE, BUSY) {
+            Ok(_) => {}
+            Err(FAILED) => return Err(Failure::unusable()),
+            Err(_) => return Err(Failure::busy_policy()),
+        }
+        // SAFETY: the state is busy, and no other thread uses the policy until this one changes that.
+        let policy = unsafe { &mut *self.policy.get() };
+        let (result, allocated) = placement::using(self.region, || {
+            catch_unwind(AssertUnwindSafe(|| body(policy)))
+        });
+        let failed = result.is_err() || allocated;
+        let state = if failed { FAILED } else { IDLE };
+        self.state.store(state, Ordering::Release);
+        match result {
+            Ok(_) if allocated => Err(Failure::allocated()),
+            Ok(result) => result,
+            Err(panic) => resume_unwind(panic),
+        }
+    }
 }
 
 /// What is to be evicted. It has the same fields in all versions of the interface. The lists are valid until the next call
@@ -70,34 +122,40 @@ impl EvictionPlan {
 /// # Safety
 ///
 /// The pointer is null, not aligned, or that of a policy that is not destroyed before the call returns.
-unsafe fn with_policy(
+pub(crate) unsafe fn with_policy(
     policy: *const PolicyHandle,
     body: impl FnOnce(&mut BarePolicy) -> Result<(), Failure>,
 ) -> StatusCode {
-    guarded(|| {
-        // SAFETY: the caller vouches for it.
-        let handle = unsafe { object(policy, "policy") }?;
-        if handle.failed.load(Ordering::Relaxed) {
-            return Err(Failure::unusable());
-        }
-        let mut policy = handle.policy.try_lock().map_err(|error| match error {
-            TryLockError::WouldBlock => Failure::busy("another call uses the policy"),
-            TryLockError::Poisoned(_) => Failure::unusable(),
-        })?;
-        catch_unwind(AssertUnwindSafe(|| body(&mut policy))).unwrap_or_else(|panic| {
-            handle.failed.store(true, Ordering::Relaxed);
-            resume_unwind(panic)
-        })
-    })
+    // SAFETY: the caller vouches for it.
+    guarded(|| unsafe { object(policy, "policy") }?.call(body))
 }
 
-fn access_of(access: u32) -> Result<Access, Failure> {
+/// A function of the program that says whether a frame may be evicted.
+pub(crate) type MayEvict = Option<unsafe extern "C" fn(context: *mut c_void, frame: u32) -> i32>;
+
+/// What a function of the program says of a frame; without one every frame may be evicted.
+///
+/// # Safety
+///
+/// The function may be called with the context.
+#[inline]
+pub(crate) unsafe fn may_evict_frame(
+    may_evict: MayEvict,
+    context: *mut c_void,
+    frame: u32,
+) -> bool {
+    match may_evict {
+        // SAFETY: the caller vouches for it.
+        Some(may_evict) => placement::outside(|| unsafe { may_evict(context, frame) != 0 }),
+        None => true,
+    }
+}
+
+pub(crate) fn access_of(access: u32) -> Result<Access, Failure> {
     match access {
         EBBPOOL_READ => Ok(Access::Read),
         EBBPOOL_WRITE => Ok(Access::Write),
-        access => Err(Failure::invalid(format!(
-            "{access} is neither EBBPOOL_READ nor EBBPOOL_WRITE"
-        ))),
+        access => Err(CallFault::Access(access).into()),
     }
 }
 
@@ -117,16 +175,16 @@ pub unsafe extern "C" fn ebbpool_policy_new(
         // SAFETY: the pointers are what the header requires.
         unsafe {
             write(policy, what, ptr::null_mut())?;
-            let made = PolicyHandle {
-                policy: Mutex::new(BarePolicy::new(text(spec, "spec")?, frames)?),
-                failed: AtomicBool::new(false),
-            };
+            let spec = check_request(text(spec, "spec")?, frames)?;
+            let made = BarePolicy::new(&spec, frames);
+            made.check_parameters()?;
+            let made = PolicyHandle::new(made, Region::NONE);
             write(policy, what, Box::into_raw(Box::new(made)))
         }
     })
 }
 
-/// Releases the policy, which must not be used after that. A null pointer has no effect.
+/// Releases the policy, which must not be used after that. A null pointer has no effect, nor has a policy in a region.
 ///
 /// Errors: `EBBPOOL_BUSY` while another call uses the policy; then it is not released.
 #[unsafe(no_mangle)]
@@ -136,9 +194,12 @@ pub unsafe extern "C" fn ebbpool_policy_destroy(policy: *mut PolicyHandle) -> St
             return Ok(());
         }
         // SAFETY: the pointer is that of a policy, as the header requires.
-        let lock = &unsafe { object(policy, "policy") }?.policy;
-        if matches!(lock.try_lock(), Err(TryLockError::WouldBlock)) {
-            return Err(Failure::busy("another call uses the policy"));
+        let handle = unsafe { object(policy, "policy") }?;
+        if !handle.region.is_none() {
+            return Ok(());
+        }
+        if handle.state.load(Ordering::Acquire) == BUSY {
+            return Err(Failure::busy_policy());
         }
         // SAFETY: `ebbpool_policy_new` made the pointer from a box, and the header requires that it is destroyed once.
         drop(unsafe { Box::from_raw(policy) });
@@ -165,13 +226,14 @@ pub unsafe extern "C" fn ebbpool_policy_describe(
             | bit(
                 asked.contains(Capabilities::CLASSES),
                 EBBPOOL_POLICY_CLASSES,
-            );
+            )
+            | bit(policy.ranks_victims(), EBBPOOL_POLICY_RANKS_DIRTY);
         // SAFETY: the pointers are what the header requires.
         unsafe {
             if !properties.is_null() {
                 write(properties, "properties", found)?;
             }
-            write_text(&policy.spec.to_string(), buffer, capacity, length)
+            write_text(&policy.name, buffer, capacity, length)
         }
     };
     // SAFETY: the pointer is that of a policy, as the header requires.
@@ -189,6 +251,17 @@ pub unsafe extern "C" fn ebbpool_policy_hit(
 ) -> StatusCode {
     // SAFETY: the pointer is that of a policy, as the header requires.
     unsafe { with_policy(policy, |policy| policy.hit(frame, access_of(access)?)) }
+}
+
+/// The page in `frame` was written without being referenced, for example under the fix that admitted it, and is dirty from
+/// then on. A policy that distinguishes this, such as `ebb`, notes the write and its time and no reference; to others
+/// that look at writes it is a hit that writes.
+///
+/// Errors: as `ebbpool_policy_hit`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ebbpool_policy_wrote(policy: *mut PolicyHandle, frame: u32) -> StatusCode {
+    // SAFETY: the pointer is that of a policy, as the header requires.
+    unsafe { with_policy(policy, |policy| policy.wrote(frame)) }
 }
 
 /// The program left out this number of hits since the last call; for policies without `EBBPOOL_POLICY_EVERY_HIT`.
@@ -248,11 +321,8 @@ pub unsafe extern "C" fn ebbpool_policy_victim(
     plan: *mut EvictionPlan,
 ) -> StatusCode {
     let body = |policy: &mut BarePolicy| {
-        let allowed = |frame: u32| match may_evict {
-            // SAFETY: the header requires that the function may be called with the context.
-            Some(may_evict) => unsafe { may_evict(context, frame) != 0 },
-            None => true,
-        };
+        // SAFETY: the header requires that the function may be called with the context.
+        let allowed = |frame: u32| unsafe { may_evict_frame(may_evict, context, frame) };
         // SAFETY: the pointer may be written, as the header requires. Checked before the policy is asked.
         unsafe { write(plan, "plan", EvictionPlan::NONE) }?;
         let victim = policy.victim(most_together as usize, &allowed)?;

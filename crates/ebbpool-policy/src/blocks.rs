@@ -41,6 +41,17 @@ impl<const N: usize, T: Default> Blocks<N, T> {
         }
     }
 
+    /// The number of frames, resident pages or not.
+    pub(crate) fn frames_in_all(&self) -> u32 {
+        self.block_of.len() as u32
+    }
+
+    /// Makes room for `most` blocks at once.
+    pub(crate) fn reserve(&mut self, most: u32) {
+        self.blocks.reserve(most);
+        self.lists.reserve_up_to(Self::list_of(most));
+    }
+
     #[inline]
     fn list_of(slot: u32) -> usize {
         N + slot as usize

@@ -44,6 +44,15 @@ impl<P: Policy> Clustered<P> {
             dirty: vec![false; frames as usize],
         }
     }
+
+    /// The page in the frame was written, and joins its cluster at the end.
+    #[inline]
+    fn written(&mut self, frame: Frame) {
+        if std::mem::replace(&mut self.dirty[frame as usize], true) {
+            self.clusters.hit(&mut self.lists, frame);
+        }
+        self.clusters.enter(&mut self.lists, frame);
+    }
 }
 
 impl<P: Policy> Policy for Clustered<P> {
@@ -55,19 +64,29 @@ impl<P: Policy> Policy for Clustered<P> {
 
     forward! {
         self.policy:
-        omitted_hits, miss, prefetch, prefetch_ghost, evicted_with, padded_block, evicts_early, not_admitted,
+        most_ghosts, page, omitted_hits, miss, prefetch, prefetch_ghost, evicted_with, padded_block, evicts_early, not_admitted,
         remember, cleaned_with, costs, erase_count, class, request, background_writes, next_use, prices,
         probabilities, gauges
+    }
+
+    fn reserve(&mut self) -> bool {
+        self.clusters.reserve(&mut self.lists);
+        self.policy.reserve()
+    }
+
+    fn wrote(&mut self, frame: Frame) -> bool {
+        let noted = self.policy.wrote(frame);
+        if noted {
+            self.written(frame);
+        }
+        noted
     }
 
     #[inline]
     fn hit(&mut self, frame: Frame, access: Access) {
         self.policy.hit(frame, access);
         if access.is_write() {
-            if std::mem::replace(&mut self.dirty[frame as usize], true) {
-                self.clusters.hit(&mut self.lists, frame);
-            }
-            self.clusters.enter(&mut self.lists, frame);
+            self.written(frame);
         }
     }
 

@@ -114,6 +114,17 @@ impl Clusters {
         }
     }
 
+    /// Makes room for a cluster of each frame.
+    pub(crate) fn reserve<const N: usize>(&mut self, lists: &mut Lists<N>) {
+        let most = self.pages.len() as u32;
+        self.clusters.reserve(most);
+        lists.reserve_up_to(list_of::<N>(most));
+        match &mut self.order {
+            Order::Now(tournament) => tournament.reserve(most),
+            Order::Entry(heap) => heap.reserve(most),
+        }
+    }
+
     /// Stores which page `frame` holds from now on.
     #[inline]
     pub(crate) fn admit(&mut self, frame: Frame, page: Page) {

@@ -31,6 +31,11 @@ impl<const LISTS: usize> GhostQueues<LISTS> {
         }
     }
 
+    /// The number of pages that there is room for: every ghost is below it.
+    pub(crate) fn capacity(&self) -> u32 {
+        self.pages.len() as u32
+    }
+
     /// Number of pages in `queue`.
     #[inline]
     pub(crate) fn len(&self, queue: usize) -> u32 {

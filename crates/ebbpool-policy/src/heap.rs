@@ -32,6 +32,17 @@ impl<K: Copy + PartialOrd> IndexedHeap<K> {
         Self::new(0, 0)
     }
 
+    /// Makes room for items `0..capacity` of a heap that grows.
+    pub(crate) fn reserve(&mut self, capacity: u32) {
+        let capacity = capacity as usize;
+        self.keys
+            .reserve_exact(capacity.saturating_sub(self.keys.len()));
+        self.items
+            .reserve_exact(capacity.saturating_sub(self.items.len()));
+        self.positions
+            .reserve_exact(capacity.saturating_sub(self.positions.len()));
+    }
+
     /// The item with the least key.
     #[inline]
     pub(crate) fn least(&self) -> Option<u32> {

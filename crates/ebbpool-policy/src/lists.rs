@@ -66,6 +66,13 @@ impl<const N: usize> Lists<N> {
         }
     }
 
+    /// Makes room for lists up to number `list`.
+    pub(crate) fn reserve_up_to(&mut self, list: usize) {
+        let nodes = self.sentinel(list) as usize + 1;
+        self.nodes
+            .reserve_exact(nodes.saturating_sub(self.nodes.len()));
+    }
+
     /// Number of frames in `list`, which is one of the `N`.
     #[inline]
     pub fn len(&self, list: usize) -> u32 {
@@ -209,6 +216,18 @@ impl<const N: usize> Lists<N> {
         self.nodes[lruward as usize].mruward = mruward;
         self.nodes[mruward as usize].lruward = lruward;
     }
+}
+
+/// Stores those of the frames that may be evicted, as far as there is room for them, and returns their number:
+/// [`crate::Policy::coming_victims`] of a policy that evicts frames in this order.
+pub(crate) fn store_coming(
+    frames: impl Iterator<Item = Frame>,
+    may_evict: &dyn Fn(Frame) -> bool,
+    coming: &mut [Frame],
+) -> usize {
+    let frames = frames.filter(|&frame| may_evict(frame));
+    let stored = coming.iter_mut().zip(frames);
+    stored.map(|(place, frame)| *place = frame).count()
 }
 
 /// Walks `list` from its LRU end as second-chance policies do: for each frame that may be evicted

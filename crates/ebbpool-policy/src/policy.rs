@@ -173,8 +173,31 @@ pub trait Policy: Send {
         Self::CAPABILITIES
     }
 
+    /// Allocates all that the policy may ever need and has not allocated in `new`. True if it allocates nothing from then on,
+    /// whatever happens, for a driver that plays no server ([`Capabilities::SERVER`]); false if that cannot be known before. A
+    /// driver without a bound for memory does not call it.
+    fn reserve(&mut self) -> bool {
+        true
+    }
+
+    /// Every ghost that the policy will return is below this number. A driver that lets its table grow need not ask.
+    fn most_ghosts(&self) -> u32 {
+        0
+    }
+
+    /// The page in `frame`, which is resident, if the policy stores it: then a driver need not.
+    fn page(&self, _frame: Frame) -> Option<Page> {
+        None
+    }
+
     /// The page in `frame` was fixed.
     fn hit(&mut self, frame: Frame, access: Access);
+
+    /// The page in `frame` was written and not referenced: under a pin that the driver has reported already. It is dirty from
+    /// then on. False if the policy does not distinguish this and has noted nothing; then the driver calls `hit`.
+    fn wrote(&mut self, _frame: Frame) -> bool {
+        false
+    }
 
     /// The driver left out `hits` hits since the last call ([`Capabilities::LEAVES_HITS_OUT`]).
     fn omitted_hits(&mut self, _hits: u64) {}
@@ -213,6 +236,17 @@ pub trait Policy: Send {
     ) -> Option<Frame>
     where
         Self: Sized;
+
+    /// Stores the frames that the policy would evict next, the first one first, as far as `coming` has room and `may_evict`
+    /// allows, and returns their number; `None` if the policy does not say. It is a guess where the policy will learn more
+    /// until then, and changes nothing: a cleaner asks for it, to write what is dirty in advance.
+    fn coming_victims(
+        &self,
+        _may_evict: &dyn Fn(Frame) -> bool,
+        _coming: &mut [Frame],
+    ) -> Option<usize> {
+        None
+    }
 
     /// Appends to `evictions` the frames, clean or dirty, that are evicted together with `victim`,
     /// in order ([`Capabilities::EVICTS_MORE`]). The driver skips the pinned ones.
@@ -356,7 +390,12 @@ macro_rules! dispatch {
 
 dispatch! { $ self
     fn capabilities(&;) -> Capabilities;
+    fn reserve(&mut;) -> bool;
+    fn most_ghosts(&;) -> u32;
+    fn page(&; frame: Frame) -> Option<Page>;
     fn hit(&mut; frame: Frame, access: Access);
+    fn wrote(&mut; frame: Frame) -> bool;
+    fn coming_victims(&; may_evict: &dyn Fn(Frame) -> bool, coming: &mut [Frame]) -> Option<usize>;
     fn omitted_hits(&mut; hits: u64);
     fn miss(&mut; page: Page, ghost: Option<Ghost>, access: Access);
     fn prefetch(&; frame: Frame);

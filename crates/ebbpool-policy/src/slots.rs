@@ -32,6 +32,15 @@ impl<T> Slots<T> {
         }
     }
 
+    /// Makes room for `most` values at once.
+    pub(crate) fn reserve(&mut self, most: u32) {
+        let further = (most as usize).saturating_sub(self.slots.len());
+        self.slots.reserve_exact(further);
+        self.free
+            .reserve_exact(self.slots.capacity() - self.free.len());
+        self.grow_table();
+    }
+
     /// The slot of `number`, if it has a value.
     #[inline]
     pub(crate) fn find(&self, number: u64) -> Option<u32> {

@@ -213,6 +213,31 @@ impl DynPolicy for ContainedPolicy {
     fn capabilities(&self) -> Capabilities {
         self.capabilities
     }
+    /// What it catches takes memory.
+    fn reserve(&mut self) -> bool {
+        false
+    }
+    fn most_ghosts(&self) -> u32 {
+        (GHOSTS_PER_FRAME * self.held.len() + LEAST_GHOSTS) as u32
+    }
+    /// The policy is not relied upon for it.
+    fn page(&self, _frame: Frame) -> Option<Page> {
+        None
+    }
+    fn wrote(&mut self, frame: Frame) -> bool {
+        let noted = self.call(|policy| policy.wrote(frame));
+        if let (Some((_, held)), true) = (&mut self.held[frame as usize], noted) {
+            *held = Access::Write;
+        }
+        noted
+    }
+    fn coming_victims(
+        &self,
+        _may_evict: &dyn Fn(Frame) -> bool,
+        _coming: &mut [Frame],
+    ) -> Option<usize> {
+        None
+    }
     fn hit(&mut self, frame: Frame, access: Access) {
         self.call(|policy| policy.hit(frame, access));
         if let (Some((_, held)), Access::Write) = (&mut self.held[frame as usize], access) {

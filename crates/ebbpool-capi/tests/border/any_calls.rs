@@ -6,6 +6,7 @@ use std::ffi::{CString, c_void};
 use std::ptr;
 use std::sync::Mutex;
 
+use ebbpool_capi::batches::*;
 use ebbpool_capi::error::{EBBPOOL_OK, EBBPOOL_PANIC, StatusCode, ebbpool_error_message};
 use ebbpool_capi::handle::PoolHandle;
 use ebbpool_capi::log::LogCallbacks;
@@ -275,12 +276,36 @@ enum PolicyCall {
     Refuse,
     LeftOut(u64),
     Costs(f64, f64),
+    Wrote(u32),
+    Hits {
+        frames: [u32; 3],
+        access: u32,
+    },
+    Victims {
+        modulus: u32,
+        count: usize,
+    },
+    EvictVictims {
+        modulus: u32,
+    },
+    DirtyRanking {
+        modulus: u32,
+        count: usize,
+    },
 }
 
 fn policy_call() -> impl Strategy<Value = PolicyCall> {
     let frame = || prop_oneof![20 => 0u32..8, 1 => any::<u32>()];
     let number = || prop_oneof![9 => 0u64..30, 1 => any::<u64>()];
+    let count = || prop_oneof![9 => 0usize..10, 1 => any::<usize>()];
     prop_oneof![
+        2 => frame().prop_map(PolicyCall::Wrote),
+        2 => ([frame(), frame(), frame()], 0u32..3)
+            .prop_map(|(frames, access)| PolicyCall::Hits { frames, access }),
+        2 => (0u32..4, count()).prop_map(|(modulus, count)| PolicyCall::Victims { modulus, count }),
+        4 => (0u32..4).prop_map(|modulus| PolicyCall::EvictVictims { modulus }),
+        2 => (0u32..4, count())
+            .prop_map(|(modulus, count)| PolicyCall::DirtyRanking { modulus, count }),
         6 => (frame(), 0u32..3).prop_map(|(frame, access)| PolicyCall::Hit { frame, access }),
         12 => (number(), 0u32..3, 0u32..2)
             .prop_map(|(number, class, access)| PolicyCall::Miss { number, class, access }),
@@ -314,9 +339,45 @@ fn call_policy(policy: *mut PolicyHandle, call: &PolicyCall) {
         // SAFETY: all pointers are those of live objects; the context is a number.
         unsafe { ebbpool_policy_victim(policy, Some(may_evict), context, most, &raw mut plan) }
     };
+    // There are fewer than 9 frames, whatever number of them is asked for.
+    let (mut list, mut named) = ([u32::MAX; 8], 0);
+    let mut victims = |modulus: u32, count: usize| {
+        let context = modulus as usize as *mut c_void;
+        let list = list.as_mut_ptr();
+        // SAFETY: all pointers are those of live objects; the context is a number.
+        unsafe {
+            ebbpool_policy_victims(
+                policy,
+                Some(may_evict),
+                context,
+                count,
+                list,
+                &raw mut named,
+            )
+        }
+    };
     // SAFETY: all pointers are those of live objects.
     let status = unsafe {
         match *call {
+            PolicyCall::Wrote(frame) => ebbpool_policy_wrote(policy, frame),
+            PolicyCall::Hits { frames, access } => {
+                let accesses = [access; 3];
+                ebbpool_policy_hits(policy, frames.as_ptr(), accesses.as_ptr(), 3)
+            }
+            PolicyCall::Victims { modulus, count } => victims(modulus, count),
+            PolicyCall::EvictVictims { modulus } => {
+                let status = victims(modulus, 3);
+                for &frame in &list[..named] {
+                    assert_eq!(ebbpool_policy_evicted(policy, frame), EBBPOOL_OK);
+                }
+                status
+            }
+            PolicyCall::DirtyRanking { modulus, count } => {
+                let context = modulus as usize as *mut c_void;
+                let list = list.as_mut_ptr();
+                let named = &raw mut named;
+                ebbpool_policy_dirty_ranking(policy, Some(may_evict), context, count, list, named)
+            }
             PolicyCall::Hit { frame, access } => ebbpool_policy_hit(policy, frame, access),
             PolicyCall::Miss {
                 number,

@@ -6,3 +6,4 @@ mod any_calls;
 mod header;
 mod policies;
 mod programs;
+mod regions;

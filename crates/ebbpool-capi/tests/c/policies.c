@@ -107,7 +107,7 @@ static void policies(const char *directory)
     size_t length;
     uint32_t properties = 99;
     OK(ebbpool_policy_describe(policy, name, sizeof name, &length, &properties));
-    CHECK(strcmp(name, "lru") == 0 && length == 3 && properties == 0);
+    CHECK(strcmp(name, "lru") == 0 && length == 3 && properties == EBBPOOL_POLICY_RANKS_DIRTY);
     OK(ebbpool_policy_destroy(policy));
     OK(ebbpool_policy_new("ebb", 1000, &policy));
     OK(ebbpool_policy_describe(policy, NULL, 0, NULL, &properties));

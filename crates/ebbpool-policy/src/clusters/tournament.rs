@@ -34,6 +34,13 @@ impl Tournament {
         }
     }
 
+    /// Makes room for `slots` slots.
+    pub(super) fn reserve(&mut self, slots: u32) {
+        if slots as usize > self.leaves {
+            self.set_leaves(slots as usize);
+        }
+    }
+
     /// The cluster in `slot` is new, has changed, or is empty. The next search plays its matches again.
     pub(super) fn update(&mut self, slot: u32) {
         if slot as usize >= self.leaves {
@@ -66,9 +73,13 @@ impl Tournament {
 
     /// Makes room for `slots` slots, and for a quarter more.
     fn grow(&mut self, slots: usize) {
-        self.leaves = slots + slots / 4;
-        self.winners = vec![ABSENT; self.leaves];
-        self.until = vec![DUE; self.leaves];
+        self.set_leaves(slots + slots / 4);
+    }
+
+    fn set_leaves(&mut self, leaves: usize) {
+        self.leaves = leaves;
+        self.winners = vec![ABSENT; leaves];
+        self.until = vec![DUE; leaves];
     }
 
     fn winner(&self, node: usize, clusters: &Slots<Cluster>) -> Option<u32> {

@@ -116,9 +116,21 @@ impl Policy for Ace {
 
     forward! {
         self.policy:
-        omitted_hits, miss, prefetch, prefetch_ghost, evicted_with, padded_block, not_admitted,
+        most_ghosts, page, omitted_hits, miss, prefetch, prefetch_ghost, evicted_with, padded_block, not_admitted,
         remember, costs, erase_count, class, next_use, prices,
         probabilities, gauges
+    }
+
+    fn reserve(&mut self) -> bool {
+        self.policy.reserve()
+    }
+
+    fn wrote(&mut self, frame: Frame) -> bool {
+        let noted = self.policy.wrote(frame);
+        if noted {
+            self.states[frame as usize] = State::Dirty;
+        }
+        noted
     }
 
     #[inline]

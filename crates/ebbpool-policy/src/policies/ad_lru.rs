@@ -3,7 +3,7 @@
 use ebbpool_cost::Decimal;
 
 use crate::clusters::KEYS;
-use crate::lists::{CleanCursor, Lists, fewest_chances, second_chance};
+use crate::lists::{CleanCursor, LOOK_AHEAD, Lists, fewest_chances, second_chance, store_coming};
 use crate::parameters::{parameters, share_of};
 use crate::policy::{Access, Capabilities, Frame, Page, Policy};
 use crate::registry::RegisteredPolicy;
@@ -117,6 +117,34 @@ impl AdLru {
 
 impl Policy for AdLru {
     const CAPABILITIES: Capabilities = Capabilities::empty();
+
+    fn wrote(&mut self, frame: Frame) -> bool {
+        self.tags[frame as usize].dirty = true;
+        true
+    }
+
+    fn coming_victims(
+        &self,
+        may_evict: &dyn Fn(Frame) -> bool,
+        coming: &mut [Frame],
+    ) -> Option<usize> {
+        let some_of = |queue: usize, is: fn(Tags) -> bool| {
+            let frames = self.queues.frames(queue).take(LOOK_AHEAD);
+            frames.filter(move |&frame| is(self.tags[frame as usize]))
+        };
+        let of = |queue: usize| {
+            let clean = some_of(queue, |tags| !tags.dirty);
+            let due = some_of(queue, |tags| tags.dirty && !tags.referenced);
+            clean
+                .chain(due)
+                .chain(some_of(queue, |tags| tags.dirty && tags.referenced))
+        };
+        let cold = self.queues.len(COLD).saturating_sub(self.min_cold) as usize;
+        // The cold queue gives up pages until it has its least length.
+        let order = of(COLD).take(cold).chain(of(HOT));
+        let order = order.chain(of(COLD).skip(cold));
+        Some(store_coming(order, may_evict, coming))
+    }
 
     #[inline]
     fn hit(&mut self, frame: Frame, access: Access) {

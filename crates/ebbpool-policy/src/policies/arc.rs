@@ -40,6 +40,15 @@ impl RegisteredPolicy for Arc {
 impl Policy for Arc {
     const CAPABILITIES: Capabilities = Capabilities::LEAVES_HITS_OUT;
 
+    /// It ignores writes.
+    fn wrote(&mut self, _frame: Frame) -> bool {
+        true
+    }
+
+    fn most_ghosts(&self) -> u32 {
+        self.directory.most_ghosts()
+    }
+
     #[inline]
     fn hit(&mut self, frame: Frame, _access: Access) {
         self.directory.move_to_t2(frame);

@@ -135,6 +135,14 @@ impl IssuedGhosts {
         }
     }
 
+    /// Makes room for ghosts below that number.
+    fn reserve(&mut self, ghosts: usize) {
+        let ghosts = ghosts.min(self.most);
+        if ghosts > self.term_of.len() {
+            self.term_of.resize(ghosts, 0);
+        }
+    }
+
     fn new_term(&mut self) {
         self.term = match self.term.checked_add(1) {
             Some(next) => next,
@@ -382,6 +390,18 @@ impl Auto {
 
 impl Policy for Auto {
     const CAPABILITIES: Capabilities = Capabilities::COSTS;
+
+    fn reserve(&mut self) -> bool {
+        self.ghosts.reserve(Policy::most_ghosts(self) as usize);
+        let experts = self.experts.iter_mut().map(|expert| expert.reserve());
+        let miniatures = self.miniatures.iter_mut().map(Miniature::reserve);
+        experts.chain(miniatures).fold(true, |all, it| all & it)
+    }
+
+    fn most_ghosts(&self) -> u32 {
+        let experts = self.experts.iter().map(|expert| expert.most_ghosts());
+        experts.max().unwrap_or(0)
+    }
 
     #[inline]
     fn hit(&mut self, frame: Frame, access: Access) {

@@ -92,6 +92,11 @@ impl Bplru {
 impl Policy for Bplru {
     const CAPABILITIES: Capabilities = Capabilities::EVICTS_MORE.union(Capabilities::PADDING);
 
+    fn reserve(&mut self) -> bool {
+        self.blocks.reserve(self.blocks.frames_in_all());
+        true
+    }
+
     #[inline]
     fn hit(&mut self, frame: Frame, access: Access) {
         let slot = self.blocks.of(frame);

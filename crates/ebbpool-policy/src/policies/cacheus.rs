@@ -202,6 +202,15 @@ impl Cacheus {
 impl Policy for Cacheus {
     const CAPABILITIES: Capabilities = Capabilities::empty();
 
+    /// It ignores writes.
+    fn wrote(&mut self, _frame: Frame) -> bool {
+        true
+    }
+
+    fn most_ghosts(&self) -> u32 {
+        self.ghosts.capacity()
+    }
+
     #[inline]
     fn hit(&mut self, frame: Frame, _access: Access) {
         self.begin_reference();

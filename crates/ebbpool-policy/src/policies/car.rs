@@ -76,6 +76,15 @@ impl Car {
 impl Policy for Car {
     const CAPABILITIES: Capabilities = Capabilities::LEAVES_HITS_OUT;
 
+    /// It ignores writes.
+    fn wrote(&mut self, _frame: Frame) -> bool {
+        true
+    }
+
+    fn most_ghosts(&self) -> u32 {
+        self.directory.most_ghosts()
+    }
+
     #[inline]
     fn hit(&mut self, frame: Frame, _access: Access) {
         self.referenced[frame as usize] = true;

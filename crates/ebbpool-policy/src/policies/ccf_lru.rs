@@ -1,7 +1,7 @@
 //! Cold-clean-first LRU.
 
 use crate::clusters::KEYS;
-use crate::lists::Lists;
+use crate::lists::{LOOK_AHEAD, Lists, store_coming};
 use crate::policy::{Access, Capabilities, Frame, Page, Policy};
 use crate::registry::RegisteredPolicy;
 use crate::spec::{CLUSTER, MemoryUse, PolicyEntry};
@@ -59,6 +59,43 @@ impl RegisteredPolicy for CcfLru {
 
 impl Policy for CcfLru {
     const CAPABILITIES: Capabilities = Capabilities::empty();
+
+    fn wrote(&mut self, frame: Frame) -> bool {
+        let tags = &mut self.tags[frame as usize];
+        match tags.mixed {
+            true => tags.dirty = true,
+            // As a page that is admitted dirty.
+            false => {
+                self.lists.remove(COLD_CLEAN, frame);
+                self.lists.push_mru(MIXED, frame);
+                *tags = Tags {
+                    mixed: true,
+                    dirty: true,
+                    cold: true,
+                };
+            }
+        }
+        true
+    }
+
+    fn coming_victims(
+        &self,
+        may_evict: &dyn Fn(Frame) -> bool,
+        coming: &mut [Frame],
+    ) -> Option<usize> {
+        let mixed = |is: fn(Tags) -> bool| {
+            let frames = self.lists.frames(MIXED).take(LOOK_AHEAD);
+            frames.filter(move |&frame| is(self.tags[frame as usize]))
+        };
+        let has_chance = |tags: Tags| tags.dirty && !tags.cold;
+        // The search passes clean pages, which come next, until it finds a dirty one.
+        let mut dirty = mixed(|tags| tags.dirty && tags.cold).chain(mixed(has_chance));
+        let first = dirty.find(|&frame| may_evict(frame));
+        let others = mixed(|tags| !tags.dirty || tags.cold).chain(mixed(has_chance));
+        let others = others.filter(|&frame| Some(frame) != first);
+        let order = self.lists.frames(COLD_CLEAN).chain(first).chain(others);
+        Some(store_coming(order, may_evict, coming))
+    }
 
     #[inline]
     fn hit(&mut self, frame: Frame, access: Access) {

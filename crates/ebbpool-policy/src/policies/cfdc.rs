@@ -123,6 +123,25 @@ impl Cfdc {
 impl Policy for Cfdc {
     const CAPABILITIES: Capabilities = Capabilities::empty();
 
+    fn reserve(&mut self) -> bool {
+        if let Some(clusters) = &mut self.clusters {
+            clusters.reserve(&mut self.lists);
+        }
+        true
+    }
+
+    fn wrote(&mut self, frame: Frame) -> bool {
+        let Tags { in_priority, dirty } = self.tags[frame as usize];
+        if !dirty && in_priority {
+            self.leave_priority(frame, Clusters::leave);
+        }
+        self.tags[frame as usize].dirty = true;
+        if !dirty && in_priority {
+            self.enter_priority(frame);
+        }
+        true
+    }
+
     #[inline]
     fn hit(&mut self, frame: Frame, access: Access) {
         if self.tags[frame as usize].in_priority {

@@ -4,6 +4,7 @@ use ebbpool_cost::Decimal;
 
 use super::regions::CleanFirst;
 use crate::clusters::KEYS;
+use crate::lists::store_coming;
 use crate::parameters::{parameters, share_of};
 use crate::policy::{Access, Capabilities, Frame, Page, Policy};
 use crate::registry::RegisteredPolicy;
@@ -48,6 +49,19 @@ impl RegisteredPolicy for Cflru {
 
 impl Policy for Cflru {
     const CAPABILITIES: Capabilities = Capabilities::LEAVES_HITS_OUT;
+
+    fn wrote(&mut self, frame: Frame) -> bool {
+        self.regions.wrote(frame);
+        true
+    }
+
+    fn coming_victims(
+        &self,
+        may_evict: &dyn Fn(Frame) -> bool,
+        coming: &mut [Frame],
+    ) -> Option<usize> {
+        Some(store_coming(self.regions.coming(), may_evict, coming))
+    }
 
     #[inline]
     fn hit(&mut self, frame: Frame, access: Access) {

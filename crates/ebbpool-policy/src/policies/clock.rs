@@ -1,7 +1,7 @@
 //! Second chance.
 
 use crate::clusters::KEYS;
-use crate::lists::{Lists, fewest_chances, second_chance};
+use crate::lists::{LOOK_AHEAD, Lists, fewest_chances, second_chance, store_coming};
 use crate::policy::{Access, Capabilities, Frame, Page, Policy};
 use crate::registry::RegisteredPolicy;
 use crate::spec::{CLUSTER, MemoryUse, PolicyEntry};
@@ -42,6 +42,24 @@ impl RegisteredPolicy for Clock {
 impl Policy for Clock {
     const LOOKS_AT_PAGES: bool = false;
     const CAPABILITIES: Capabilities = Capabilities::LEAVES_HITS_OUT;
+
+    /// It ignores writes.
+    fn wrote(&mut self, _frame: Frame) -> bool {
+        true
+    }
+
+    fn coming_victims(
+        &self,
+        may_evict: &dyn Fn(Frame) -> bool,
+        coming: &mut [Frame],
+    ) -> Option<usize> {
+        let with_bit = |set: bool| {
+            let frames = self.lists.frames(0).take(LOOK_AHEAD);
+            frames.filter(move |&frame| self.referenced[frame as usize] == set)
+        };
+        let order = with_bit(false).chain(with_bit(true));
+        Some(store_coming(order, may_evict, coming))
+    }
 
     #[inline]
     fn hit(&mut self, frame: Frame, _access: Access) {

@@ -54,6 +54,11 @@ impl Directory {
         usize::from(self.in_t2[frame as usize])
     }
 
+    /// Every ghost is below it.
+    pub(crate) fn most_ghosts(&self) -> u32 {
+        self.remembered.capacity()
+    }
+
     /// `page` is missed: looks it up in B1 and B2.
     #[inline]
     pub(crate) fn miss(&mut self, page: Page, ghost: Option<Ghost>) {

@@ -169,6 +169,11 @@ impl Dulo {
 impl Policy for Dulo {
     const CAPABILITIES: Capabilities = Capabilities::empty();
 
+    /// It ignores writes.
+    fn wrote(&mut self, _frame: Frame) -> bool {
+        true
+    }
+
     #[inline]
     fn hit(&mut self, frame: Frame, _access: Access) {
         self.leave(frame);

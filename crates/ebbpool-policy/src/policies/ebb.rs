@@ -39,6 +39,7 @@ mod ghosts;
 mod hand;
 mod history;
 mod learned;
+mod least;
 mod reviews;
 
 use ebbpool_cost::Decimal;
@@ -53,6 +54,7 @@ use self::ghosts::Ghosts;
 use self::hand::Hand;
 use self::history::{CANDIDATE, DIRTY, History, PageRecord, RESIDENT};
 use self::learned::WaitStatistics;
+use self::least::LeastFrames;
 use self::reviews::{GROUP, Reviews};
 use crate::parameters::{one_of, parameters, share_of, whole};
 use crate::policy::{
@@ -368,6 +370,49 @@ impl Policy for Ebb {
         .union(Capabilities::COSTS)
         .union(Capabilities::CLASSES);
 
+    fn most_ghosts(&self) -> u32 {
+        self.ghosts.capacity()
+    }
+
+    fn page(&self, frame: Frame) -> Option<Page> {
+        Some(self.residents[frame as usize].page)
+    }
+
+    fn wrote(&mut self, frame: Frame) -> bool {
+        let record = &mut self.residents[frame as usize];
+        self.learned.write(&mut record.history, self.now);
+        record.history.set(DIRTY, true);
+        self.duel.wrote(record, self.asymmetry);
+        true
+    }
+
+    /// The frames of least value among the candidates and those that as many searches would look at, as of now.
+    fn coming_victims(
+        &self,
+        may_evict: &dyn Fn(Frame) -> bool,
+        coming: &mut [Frame],
+    ) -> Option<usize> {
+        let values = self
+            .learned
+            .values(self.now, self.shortened_at, self.asymmetry);
+        let values = values.led_by(self.duel.leader());
+        let history = |frame: Frame| &self.residents[frame as usize].history;
+        let is_evictable = |frame: Frame| history(frame).has(RESIDENT) && may_evict(frame);
+        let mut least = LeastFrames::new(coming, |frame| values.ranked(history(frame)));
+        let candidates = (0..self.candidates.len()).map(|at| self.candidates.frame(at));
+        candidates
+            .filter(|&frame| is_evictable(frame))
+            .for_each(|frame| least.offer(frame));
+        let mut hand = self.hand;
+        for _ in 0..hand.for_victims(least.most()) {
+            let group = hand.advance();
+            let due = bits(self.reviews.due(group, self.now)).map(|at| group * GROUP + at);
+            due.filter(|&frame| !history(frame).has(CANDIDATE) && is_evictable(frame))
+                .for_each(|frame| least.offer(frame));
+        }
+        Some(least.into_sorted())
+    }
+
     #[inline]
     fn hit(&mut self, frame: Frame, access: Access) {
         self.tick();
@@ -567,6 +612,33 @@ mod tests {
             // A multiple of the unit of time of stored counts.
             assert!(victims((1 << 32) - 10_240, begin) == from_zero);
         }
+    }
+
+    /// A page that is written under the pin that admitted it is learned as one that is admitted for writing.
+    #[test]
+    fn a_write_without_a_reference_counts_as_that_of_an_admission() {
+        let mut ebbs = [false, true].map(|apart| {
+            let mut ebb = Ebb::new(EbbConfig::default(), 8);
+            for page in 0..8 {
+                let access = Access::from_write(!apart && page % 2 == 0);
+                ebb.miss(page, None, access);
+                ebb.admit(page as Frame, page, access);
+                if apart && page % 2 == 0 {
+                    assert!(ebb.wrote(page as Frame));
+                }
+            }
+            ebb.hit(3, Access::Read);
+            ebb.hit(4, Access::Write);
+            ebb
+        });
+        let [at_once, apart] = &mut ebbs;
+        assert_eq!(at_once.now, apart.now);
+        for (one, other) in at_once.residents.iter().zip(&apart.residents) {
+            assert_eq!((one.page, one.history), (other.page, other.history));
+        }
+        at_once.costs(Costs::asymmetric(8.0));
+        apart.costs(Costs::asymmetric(8.0));
+        assert_eq!(at_once.victim(None, |_| true), apart.victim(None, |_| true));
     }
 
     #[test]

@@ -72,6 +72,18 @@ impl Fab {
 impl Policy for Fab {
     const CAPABILITIES: Capabilities = Capabilities::EVICTS_MORE;
 
+    /// It ignores writes.
+    fn wrote(&mut self, _frame: Frame) -> bool {
+        true
+    }
+
+    fn reserve(&mut self) -> bool {
+        let frames = self.blocks.frames_in_all();
+        self.blocks.reserve(frames);
+        self.order.reserve(frames);
+        true
+    }
+
     #[inline]
     fn hit(&mut self, frame: Frame, _access: Access) {
         self.touch(self.blocks.of(frame));

@@ -197,6 +197,11 @@ impl Fbr {
 impl Policy for Fbr {
     const CAPABILITIES: Capabilities = Capabilities::empty();
 
+    /// It ignores writes.
+    fn wrote(&mut self, _frame: Frame) -> bool {
+        true
+    }
+
     #[inline]
     fn hit(&mut self, frame: Frame, _access: Access) {
         if self.section(frame) == NEW {

@@ -147,6 +147,15 @@ impl FdBuffer {
 impl Policy for FdBuffer {
     const CAPABILITIES: Capabilities = Capabilities::COSTS;
 
+    fn most_ghosts(&self) -> u32 {
+        self.estimator.most_ghosts()
+    }
+
+    fn reserve(&mut self) -> bool {
+        self.estimator.reserve();
+        true
+    }
+
     #[inline]
     fn hit(&mut self, frame: Frame, access: Access) {
         self.estimator.observe_hit(frame, access);

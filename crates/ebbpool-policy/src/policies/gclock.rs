@@ -63,6 +63,11 @@ impl Policy for Gclock {
     const LOOKS_AT_PAGES: bool = false;
     const CAPABILITIES: Capabilities = Capabilities::empty();
 
+    /// It ignores writes.
+    fn wrote(&mut self, _frame: Frame) -> bool {
+        true
+    }
+
     #[inline]
     fn hit(&mut self, frame: Frame, _access: Access) {
         let counter = &mut self.counters[frame as usize];

@@ -183,6 +183,10 @@ impl HArc {
 impl Policy for HArc {
     const CAPABILITIES: Capabilities = Capabilities::empty();
 
+    fn most_ghosts(&self) -> u32 {
+        self.ghosts.capacity()
+    }
+
     #[inline]
     fn hit(&mut self, frame: Frame, access: Access) {
         let dirty = access.is_write() || self.is_dirty(frame);

@@ -78,6 +78,15 @@ impl RegisteredPolicy for Lecar {
 impl Policy for Lecar {
     const CAPABILITIES: Capabilities = Capabilities::empty();
 
+    /// It ignores writes.
+    fn wrote(&mut self, _frame: Frame) -> bool {
+        true
+    }
+
+    fn most_ghosts(&self) -> u32 {
+        self.ghosts.capacity()
+    }
+
     #[inline]
     fn hit(&mut self, frame: Frame, _access: Access) {
         self.now += 1;

@@ -244,6 +244,11 @@ impl Policy for Lhd {
     const LOOKS_AT_PAGES: bool = false;
     const CAPABILITIES: Capabilities = Capabilities::empty();
 
+    /// It ignores writes.
+    fn wrote(&mut self, _frame: Frame) -> bool {
+        true
+    }
+
     #[inline]
     fn hit(&mut self, frame: Frame, _access: Access) {
         let mut page = self.pages[frame as usize];

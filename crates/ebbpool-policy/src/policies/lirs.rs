@@ -51,6 +51,15 @@ impl RegisteredPolicy for Lirs {
 impl Policy for Lirs {
     const CAPABILITIES: Capabilities = Capabilities::LEAVES_HITS_OUT;
 
+    /// It ignores writes.
+    fn wrote(&mut self, _frame: Frame) -> bool {
+        true
+    }
+
+    fn most_ghosts(&self) -> u32 {
+        self.sets.most_ghosts()
+    }
+
     #[inline]
     fn hit(&mut self, frame: Frame, _access: Access) {
         self.sets.hit(frame);

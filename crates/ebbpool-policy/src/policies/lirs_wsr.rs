@@ -59,6 +59,10 @@ impl RegisteredPolicy for LirsWsr {
 impl Policy for LirsWsr {
     const CAPABILITIES: Capabilities = Capabilities::empty();
 
+    fn most_ghosts(&self) -> u32 {
+        self.sets.most_ghosts()
+    }
+
     #[inline]
     fn hit(&mut self, frame: Frame, access: Access) {
         if access.is_write() {

@@ -69,6 +69,11 @@ impl Lrfu {
 impl Policy for Lrfu {
     const CAPABILITIES: Capabilities = Capabilities::empty();
 
+    /// It ignores writes.
+    fn wrote(&mut self, _frame: Frame) -> bool {
+        true
+    }
+
     #[inline]
     fn hit(&mut self, frame: Frame, _access: Access) {
         self.now += 1;

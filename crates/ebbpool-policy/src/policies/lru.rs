@@ -1,7 +1,7 @@
 //! Least recently used.
 
 use crate::clusters::KEYS;
-use crate::lists::Lists;
+use crate::lists::{Lists, store_coming};
 use crate::policy::{Access, Capabilities, Frame, Page, Policy};
 use crate::registry::RegisteredPolicy;
 use crate::spec::{CLUSTER, MemoryUse, PolicyEntry};
@@ -37,6 +37,19 @@ impl RegisteredPolicy for Lru {
 impl Policy for Lru {
     const LOOKS_AT_PAGES: bool = false;
     const CAPABILITIES: Capabilities = Capabilities::LEAVES_HITS_OUT;
+
+    /// It ignores writes.
+    fn wrote(&mut self, _frame: Frame) -> bool {
+        true
+    }
+
+    fn coming_victims(
+        &self,
+        may_evict: &dyn Fn(Frame) -> bool,
+        coming: &mut [Frame],
+    ) -> Option<usize> {
+        Some(store_coming(self.lists.frames(0), may_evict, coming))
+    }
 
     #[inline]
     fn hit(&mut self, frame: Frame, _access: Access) {

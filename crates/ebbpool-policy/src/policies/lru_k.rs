@@ -133,6 +133,15 @@ impl LruK {
 impl Policy for LruK {
     const CAPABILITIES: Capabilities = Capabilities::empty();
 
+    /// It ignores writes.
+    fn wrote(&mut self, _frame: Frame) -> bool {
+        true
+    }
+
+    fn most_ghosts(&self) -> u32 {
+        self.evicted.pages.len() as Ghost
+    }
+
     #[inline]
     fn hit(&mut self, frame: Frame, _access: Access) {
         self.now += 1;

@@ -1,7 +1,7 @@
 //! LRU with write sequence reordering.
 
 use crate::clusters::KEYS;
-use crate::lists::{Lists, fewest_chances, second_chance};
+use crate::lists::{LOOK_AHEAD, Lists, fewest_chances, second_chance, store_coming};
 use crate::policy::{Access, Capabilities, Frame, Page, Policy};
 use crate::registry::RegisteredPolicy;
 use crate::spec::{CLUSTER, MemoryUse, PolicyEntry};
@@ -40,6 +40,24 @@ impl RegisteredPolicy for LruWsr {
 
 impl Policy for LruWsr {
     const CAPABILITIES: Capabilities = Capabilities::LEAVES_HITS_OUT;
+
+    fn wrote(&mut self, frame: Frame) -> bool {
+        self.dirty[frame as usize] = true;
+        true
+    }
+
+    fn coming_victims(
+        &self,
+        may_evict: &dyn Fn(Frame) -> bool,
+        coming: &mut [Frame],
+    ) -> Option<usize> {
+        let has_chance = |frame: Frame| self.dirty[frame as usize] && !self.cold[frame as usize];
+        let frames = || self.lists.frames(0).take(LOOK_AHEAD);
+        let without = frames().filter(|&frame| !has_chance(frame));
+        let with = frames().filter(|&frame| has_chance(frame));
+        // Those with a chance have gone round by the time that the others are evicted.
+        Some(store_coming(without.chain(with), may_evict, coming))
+    }
 
     #[inline]
     fn hit(&mut self, frame: Frame, access: Access) {

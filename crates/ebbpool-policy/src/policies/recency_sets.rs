@@ -76,6 +76,11 @@ impl RecencySets {
         }
     }
 
+    /// Every ghost is below it.
+    pub(super) fn most_ghosts(&self) -> u32 {
+        self.ghosts.capacity()
+    }
+
     #[inline]
     pub(super) fn miss(&mut self, page: Page, ghost: Option<Ghost>) {
         self.incoming = ghost.filter(|&ghost| self.ghosts.queue_of(ghost, page).is_some());

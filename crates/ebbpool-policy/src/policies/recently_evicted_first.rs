@@ -195,6 +195,20 @@ impl RecentlyEvictedFirst {
 impl Policy for RecentlyEvictedFirst {
     const CAPABILITIES: Capabilities = Capabilities::LEAVES_HITS_OUT;
 
+    /// It ignores writes.
+    fn wrote(&mut self, _frame: Frame) -> bool {
+        true
+    }
+
+    fn reserve(&mut self) -> bool {
+        // A victim block may have no page any more.
+        let held = u32::try_from(self.most_victims).unwrap_or(u32::MAX);
+        let most = self.blocks.frames_in_all().saturating_add(held);
+        self.blocks.reserve(most);
+        self.candidates.reserve(most);
+        true
+    }
+
     #[inline]
     fn hit(&mut self, frame: Frame, _access: Access) {
         if self.in_window(frame) {

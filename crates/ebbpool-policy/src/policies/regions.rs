@@ -4,7 +4,7 @@
 use std::hint::black_box;
 
 use crate::heap::IndexedHeap;
-use crate::lists::{CleanCursor, Lists};
+use crate::lists::{CleanCursor, LOOK_AHEAD, Lists};
 use crate::policy::{Access, Frame};
 
 const WORKING: usize = 0;
@@ -159,6 +159,23 @@ impl CleanFirst {
     #[inline]
     pub(crate) fn lru(&self, may_evict: impl Fn(Frame) -> bool) -> Option<Frame> {
         self.regions.lru(may_evict)
+    }
+
+    /// The page in `frame` became dirty and stays where it is: the cursor passes over it.
+    pub(crate) fn wrote(&mut self, frame: Frame) {
+        self.dirty[frame as usize] = true;
+    }
+
+    /// The frames in the order in which they would be evicted.
+    pub(crate) fn coming(&self) -> impl Iterator<Item = Frame> {
+        let lists = &self.regions.lists;
+        let in_window = |dirty: bool| {
+            let frames = lists.frames(WINDOW).take(LOOK_AHEAD);
+            frames.filter(move |&frame| self.dirty[frame as usize] == dirty)
+        };
+        in_window(false)
+            .chain(in_window(true))
+            .chain(lists.frames(WORKING))
     }
 
     /// The page in `frame` was written back and stays resident.

@@ -168,6 +168,15 @@ impl S3Fifo {
 impl Policy for S3Fifo {
     const CAPABILITIES: Capabilities = Capabilities::empty();
 
+    /// It ignores writes.
+    fn wrote(&mut self, _frame: Frame) -> bool {
+        true
+    }
+
+    fn most_ghosts(&self) -> u32 {
+        self.ghosts.capacity()
+    }
+
     #[inline]
     fn hit(&mut self, frame: Frame, _access: Access) {
         let hits = &mut self.slots[frame as usize].hits;

@@ -71,6 +71,11 @@ impl Policy for Sieve {
     const LOOKS_AT_PAGES: bool = false;
     const CAPABILITIES: Capabilities = Capabilities::empty();
 
+    /// It ignores writes.
+    fn wrote(&mut self, _frame: Frame) -> bool {
+        true
+    }
+
     #[inline]
     fn hit(&mut self, frame: Frame, _access: Access) {
         self.visited[frame as usize] = true;

@@ -109,6 +109,15 @@ pub(super) fn victim<const N: usize>(
 impl Policy for TwoQ {
     const CAPABILITIES: Capabilities = Capabilities::LEAVES_HITS_OUT;
 
+    /// It ignores writes.
+    fn wrote(&mut self, _frame: Frame) -> bool {
+        true
+    }
+
+    fn most_ghosts(&self) -> u32 {
+        self.a1_out.capacity()
+    }
+
     #[inline]
     fn hit(&mut self, frame: Frame, _access: Access) {
         if self.in_am[frame as usize] {

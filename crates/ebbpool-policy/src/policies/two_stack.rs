@@ -126,6 +126,16 @@ impl TwoStack {
         }
     }
 
+    /// Makes room for as many ranges as there may be.
+    pub(crate) fn reserve(&mut self) {
+        self.counters.ranges.reserve_exact(self.frames as usize + 1);
+    }
+
+    /// Every ghost is below it.
+    pub(crate) fn most_ghosts(&self) -> u32 {
+        self.ghosts.len() as u32
+    }
+
     /// Makes room for the page's record.
     #[inline]
     pub(crate) fn grow_to(&mut self, page: Frame) {

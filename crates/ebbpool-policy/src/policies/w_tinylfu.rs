@@ -108,6 +108,11 @@ impl WTinyLfu {
 impl Policy for WTinyLfu {
     const CAPABILITIES: Capabilities = Capabilities::empty();
 
+    /// It ignores writes.
+    fn wrote(&mut self, _frame: Frame) -> bool {
+        true
+    }
+
     #[inline]
     fn hit(&mut self, frame: Frame, _access: Access) {
         self.sketch.count(self.keys[frame as usize]);

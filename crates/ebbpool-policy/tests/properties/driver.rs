@@ -193,6 +193,49 @@ impl Driver {
         self.check_gauges()
     }
 
+    /// Writes the page that `which` chooses under a pin that was reported before.
+    pub fn write(&mut self, which: &Index) {
+        let frame = which.index(self.occupants.len());
+        if let Some((_, dirty)) = &mut self.occupants[frame] {
+            *dirty = true;
+            if !self.policy.wrote(frame as Frame) {
+                self.policy.hit(frame as Frame, Access::Write);
+            }
+        }
+    }
+
+    /// Checks what the policy says that it would evict next.
+    pub fn check_coming(&self) -> Result<(), TestCaseError> {
+        let is_pinned = |frame: Frame| self.pinned >> (frame % 64) & 1 == 1;
+        let mut coming = [Frame::MAX; 8];
+        let found = self
+            .policy
+            .coming_victims(&|frame| !is_pinned(frame), &mut coming);
+        let coming = &coming[..found.unwrap_or(0)];
+        for (at, &frame) in coming.iter().enumerate() {
+            let occupant = self.occupants.get(frame as usize).copied().flatten();
+            prop_assert!(occupant.is_some(), "frame {} is empty", frame);
+            prop_assert!(!is_pinned(frame), "frame {} is pinned", frame);
+            prop_assert!(
+                !coming[..at].contains(&frame),
+                "frame {} comes twice",
+                frame
+            );
+        }
+        Ok(())
+    }
+
+    /// The first frame that the policy says it would evict next, and the one that it then names; `None` for the first if the
+    /// policy does not say.
+    pub fn foreseen_and_next(&mut self) -> Option<(Option<Frame>, Option<Frame>)> {
+        let pinned = self.pinned;
+        let may_evict = |frame: Frame| pinned >> (frame % 64) & 1 == 0;
+        let mut coming = [Frame::MAX; 3];
+        let found = self.policy.coming_victims(&may_evict, &mut coming)?;
+        let foreseen = coming[..found].first().copied();
+        Some((foreseen, self.policy.victim(None, &may_evict)))
+    }
+
     fn clean_frame(&mut self, frame: usize) {
         if let Some((_, dirty)) = &mut self.occupants[frame] {
             *dirty = false;
@@ -433,6 +476,8 @@ impl Driver {
 
     fn evict(&mut self, frame: Frame) -> Result<(), TestCaseError> {
         if let Some((page, dirty)) = self.occupants[frame as usize].take() {
+            let stored = self.policy.page(frame);
+            prop_assert!(stored.is_none_or(|stored| stored == self.pages[page]));
             let ghost = self.policy.remember(frame);
             self.store(page, ghost)?;
             self.policy.evicted(frame);
@@ -448,6 +493,8 @@ impl Driver {
     fn store(&mut self, page: usize, ghost: Option<Ghost>) -> Result<(), TestCaseError> {
         if let Some(ghost) = ghost {
             prop_assert!(ghost < MOST_GHOSTS, "ghost {} is too large", ghost);
+            let most = self.policy.most_ghosts();
+            prop_assert!(ghost < most, "ghost {} of {}", ghost, most);
         }
         if ghost.is_some() || self.behaviour.ghosts != Ghosts::KeptForever {
             self.ghost_of[page] = ghost;

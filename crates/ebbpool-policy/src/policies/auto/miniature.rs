@@ -30,6 +30,10 @@ impl Miniature {
         }
     }
 
+    pub(super) fn reserve(&mut self) -> bool {
+        self.policy.reserve()
+    }
+
     pub(super) fn costs(&mut self, costs: Costs) {
         self.policy.costs(costs);
     }

@@ -64,6 +64,11 @@ impl ClassSlots {
         }
     }
 
+    /// The number of slots that may ever be used, the shared one included.
+    pub(super) fn most_used(&self) -> usize {
+        self.classes + 1
+    }
+
     /// The number of slots that were ever used.
     pub(super) fn used(&self) -> usize {
         self.used

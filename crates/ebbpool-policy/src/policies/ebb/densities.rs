@@ -1,7 +1,7 @@
 //! How likely a page is to be referenced again soon, learned by class, kind and age.
 
 use super::ages::{self, AgeBuckets, BUCKETS};
-use super::classes::{SHARED_SLOT, SLOTS};
+use super::classes::SHARED_SLOT;
 
 /// The waits that ended at an age.
 #[derive(Clone, Copy, Default)]
@@ -90,16 +90,21 @@ const GUESSED: f64 = 2.0;
 const ONCE: [f64; BUCKETS] = [1.0; BUCKETS];
 
 impl<const KINDS: usize> Densities<KINDS> {
-    /// Without observations: every row is as guessed.
-    pub(super) fn new(prior: PriorWeight, ages: AgeBuckets, origin: KindOrigin) -> Self {
+    /// Without observations, for the first `slots` slots of classes: every row is as guessed.
+    pub(super) fn new(
+        prior: PriorWeight,
+        ages: AgeBuckets,
+        origin: KindOrigin,
+        slots: usize,
+    ) -> Self {
         let guessed = PooledWaits {
             events: [0.0; BUCKETS],
             at_risk: [0.0; BUCKETS],
             usual: std::array::from_fn(|bucket| guess(ages, bucket)),
         };
         let mut densities = Densities {
-            rows: vec![[WaitCounts::default(); BUCKETS]; SLOTS * KINDS],
-            density: vec![RowDensities([0; BUCKETS]); SLOTS * KINDS],
+            rows: vec![[WaitCounts::default(); BUCKETS]; slots * KINDS],
+            density: vec![RowDensities([0; BUCKETS]); slots * KINDS],
             ages,
             origin,
             learned_last: [0.0; BUCKETS],
@@ -109,7 +114,7 @@ impl<const KINDS: usize> Densities<KINDS> {
                     usual: ONCE,
                     ..guessed.clone()
                 };
-                SLOTS
+                slots
             ],
             all: guessed,
         };
@@ -334,6 +339,7 @@ impl BucketRange {
 
 #[cfg(test)]
 mod tests {
+    use super::super::classes::SLOTS;
     use super::*;
 
     const PRIOR: PriorWeight = PriorWeight {
@@ -342,7 +348,7 @@ mod tests {
     };
 
     fn new<const KINDS: usize>(origin: KindOrigin) -> Densities<KINDS> {
-        Densities::new(PRIOR, AgeBuckets::new(100), origin)
+        Densities::new(PRIOR, AgeBuckets::new(100), origin, SLOTS)
     }
 
     fn learned(waits: impl Iterator<Item = (u64, bool)>) -> Densities<1> {

@@ -102,6 +102,21 @@ impl Duel {
         }
     }
 
+    /// A page was written, and not referenced. Only a miniature that has it learns of that.
+    pub(super) fn wrote(&mut self, record: &PageRecord, asymmetry: f32) {
+        let hash = hash(record.page);
+        if hash > self.highest {
+            return;
+        }
+        let [ebb, lru] = [&mut self.ebb, &mut self.lru].map(|pool| {
+            let dirtied = pool.wrote(record, hash);
+            if dirtied { f64::from(asymmetry) } else { 0.0 }
+        });
+        if ebb > 0.0 || lru > 0.0 {
+            self.charge(ebb, lru);
+        }
+    }
+
     fn serve(
         &mut self,
         record: &PageRecord,
@@ -186,6 +201,17 @@ impl MiniaturePool {
             missed: found.is_none(),
             dirtied: is_dirty && !was_dirty,
         }
+    }
+
+    /// True if the page is there, was clean, and is dirty now.
+    fn wrote(&mut self, record: &PageRecord, hash: u64) -> bool {
+        let Some(at) = self.find(record.page, hash) else {
+            return false;
+        };
+        let was_dirty = self.records[at].history.has(DIRTY);
+        self.records[at] = *record;
+        self.records[at].history.set(DIRTY, true);
+        !was_dirty
     }
 
     fn find(&self, page: Page, hash: u64) -> Option<usize> {

@@ -40,6 +40,11 @@ impl Ghosts {
         }
     }
 
+    /// The number of ghosts that there is room for: every ghost is below it.
+    pub(super) fn capacity(&self) -> u32 {
+        self.records.len() as u32
+    }
+
     /// The records, of which some are no ghosts.
     pub(super) fn records_mut(&mut self) -> &mut [PageRecord] {
         &mut self.records

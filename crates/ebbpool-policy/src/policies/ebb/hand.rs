@@ -41,6 +41,12 @@ impl Hand {
         self.per_victim
     }
 
+    /// The groups that are visited for some victims, each once.
+    pub(super) fn for_victims(&self, victims: usize) -> u32 {
+        let groups = u64::from(self.per_victim).saturating_mul(victims as u64);
+        groups.min(self.groups.into()) as u32
+    }
+
     /// Visits the next group, counted from 0.
     #[inline]
     pub(super) fn advance(&mut self) -> u32 {

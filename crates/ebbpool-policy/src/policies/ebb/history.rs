@@ -17,7 +17,7 @@ pub(super) struct PageRecord {
 ///
 /// Times are by the owner's clock, which counts references, modulo 2^32. The owner lets no age become so long that it could be
 /// taken for another one.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct History {
     referenced_at: u32,
     /// Meaningless unless the page was written.

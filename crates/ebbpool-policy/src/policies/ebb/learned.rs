@@ -63,13 +63,16 @@ impl LearningRound {
 impl WaitStatistics {
     pub(super) fn new(prior: PriorWeight, frames: u32, classes: usize) -> Self {
         let ages = AgeBuckets::new(frames);
+        let classes = ClassSlots::new(frames, classes);
+        // Rows that no page can be of would take most of the memory in a small pool.
+        let slots = classes.most_used();
         WaitStatistics {
             prior,
             ages,
             frames: u64::from(frames),
-            classes: ClassSlots::new(frames, classes),
-            references: Densities::new(prior, ages, KindOrigin::KindBefore),
-            writes: Densities::new(prior, ages, KindOrigin::AnyKind),
+            references: Densities::new(prior, ages, KindOrigin::KindBefore, slots),
+            writes: Densities::new(prior, ages, KindOrigin::AnyKind, slots),
+            classes,
             misses: 0,
             next_round: SHORTEST_ROUND,
             round: LearningRound::NONE,

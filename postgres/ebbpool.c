@@ -1,0 +1,164 @@
+/*
+ * ebbpool.c -- a replacement policy of Ebbpool in place of the clock sweep of PostgreSQL.
+ *
+ * The policy lies in shared memory, and is used under one lock. A process that misses a page takes a victim from a queue,
+ * without a lock. One that finds the queue low works for all, as the combiner: it reports to the policy which pages were
+ * replaced (a ring of events) and which were hit (read from the descriptors of the buffers), and has it name victims.
+ *
+ * Invariants, which the other files cite by number:
+ *
+ *	1. A hit runs the server's code only. The combiner reads hits from usage counts and writes from BM_JUST_DIRTIED, in
+ *	   `ebbpool.harvest` descriptors for each miss. So it sees each frame once while a 32nd of the frames is replaced, which
+ *	   is what policies without EBBPOOL_POLICY_EVERY_HIT ask for. It changes a descriptor by one compare-and-swap, and only
+ *	   while BM_LOCKED is off: who holds the header's lock stores the whole state, and the change would be lost. The
+ *	   policy's pointers are valid in each process, because all of them inherit the memory and the library from the
+ *	   postmaster at the same addresses.
+ *	2. BM_JUST_DIRTIED is cleared only while BM_DIRTY is on and BM_IO_IN_PROGRESS off. During a write of the page the bit
+ *	   means "dirty again", and to clear it would lose a change. All these bits are in one atomic word.
+ *	3. A victim is a hint. The server takes it under the header's lock, if it has no pin and the usage count is 0. Since
+ *	   the harvest sets the count to 0, a page that it finds hit in the queue gets the mark RESCUED, and is no victim. A
+ *	   frame that a process has popped is TAKEN until its new page is reported, so that it is not named twice.
+ *	4. The queue has positions of 64 bits that only grow, so that no position comes again. The combiner writes the slot, then the
+ *	   tail; a popper reads the tail, then the slot, and moves the head by compare-and-swap.
+ *	5. The ring of events: a process reserves a position, writes the event, and then publishes it. The combiner stops at the first
+ *	   one that is not published. Events of one frame are in order, since its process has it pinned. An event that is lost
+ *	   sets `events_lost`; then the next combiner compares all frames with their descriptors.
+ *	6. The latest `ebbpool.lag` events wait. By then the page is read and, if that was for a change, dirty: the policy learns
+ *	   whether it was a write. The usage count of 1 that the admission gives is no hit.
+ *	7. One replacement is miss, evicted or dropped, admit, in this order. The victim was chosen before.
+ *	8. A page's number is a hash of database, relation and fork, and the block; its class is the same hash. Two relations with
+ *	   one hash would share numbers: the policy would confuse what it remembers of them, and nothing else.
+ *	9. The harvest finds pages that were dropped, since BM_TAG_VALID is off; their buffers are on the free list, which the
+ *	   server asks before the policy. A buffer without a page that is not on it has been lost by a race in the server; the
+ *	   harvest queues it.
+ *	10. The harvest finds pages that no event has named, or that came later than their event (without hooks the event is
+ *	   recorded before the page is there): a frame that has another page than the policy has there in two looks is compared.
+ *	11. After a failure of the policy the server goes on with the clock sweep. Nothing is allocated while the server runs, and the
+ *	   library lets no panic out.
+ *	12. The clock hand stands still, so the background writer's guess is void, and harmful: around the hand are hot pages whose
+ *	   counts were harvested. With hooks it writes the victims in the queue.
+ *	13. Checkpoints need nothing: the harvest finds BM_DIRTY off.
+ *	14. Vacuum, bulk writes and large scans keep their rings, unless `ebbpool.bypass_rings` gives the scans to the policy.
+ *
+ * If a process dies, the postmaster makes all shared memory anew, and with it a new policy.
+ */
+#include "ebbpool_pg.h"
+
+#include "fmgr.h"
+#include "miscadmin.h"
+#include "storage/ipc.h"
+#include "storage/shmem.h"
+#include "utils/timestamp.h"
+
+PG_MODULE_MAGIC;
+
+EbbShared  *ebb_shared;
+uint64	   *ebb_page;
+uint8	   *ebb_state;
+uint8	   *ebb_mark;
+
+static shmem_request_hook_type previous_request;
+static shmem_startup_hook_type previous_startup;
+
+void		_PG_init(void);
+
+/* The structure, and of each frame a page, a state and a mark. */
+static Size
+shared_size(void)
+{
+	Size		of_a_frame = sizeof(*ebb_page) + sizeof(*ebb_state) + sizeof(*ebb_mark);
+
+	return add_size(add_size(sizeof(EbbShared), 256), mul_size(NBuffers, of_a_frame));
+}
+
+/*
+ * Bytes for the policy of the configuration, and for the default, to which a reload may change. As at the first start, also
+ * when the postmaster makes shared memory anew.
+ */
+static Size
+region_size(void)
+{
+	static Size size = 0;
+
+	if (size == 0)
+	{
+		Size		of_policy = ebb_policy_size(ebb_policy);
+
+		if (of_policy == 0)
+			ereport(FATAL, (errmsg("ebbpool: no policy \"%s\" for %d buffers: %s", ebb_policy, NBuffers, ebbpool_error_message())));
+		size = Max(of_policy, ebb_policy_size("ebb"));
+	}
+	return size;
+}
+
+static void
+request(void)
+{
+	if (previous_request)
+		previous_request();
+	RequestAddinShmemSpace(add_size(shared_size(), 64));
+	RequestAddinShmemSpace(add_size(region_size(), 64));
+	RequestNamedLWLockTranche("ebbpool", 1);
+}
+
+static void
+initialize(void *region)
+{
+	memset(ebb_shared, 0, sizeof(EbbShared));
+	ebb_shared->lock = &GetNamedLWLockTranche("ebbpool")->lock;
+	ebb_shared->frames = NBuffers;
+	ebb_shared->attach = ebb_attach;
+	ebb_shared->region = region;
+	ebb_shared->region_size = region_size();
+	ebb_shared->since = GetCurrentTimestamp();
+	memset(ebb_page, 0, NBuffers * sizeof(*ebb_page));
+	memset(ebb_mark, 0, NBuffers);
+	ebb_publish_settings();
+	ebb_make_policy(ebb_policy);
+	ereport(LOG,
+			(errmsg("ebbpool: %zu bytes for the policy \"%s\" of %d buffers, and %zu for the module", region_size(),
+					ebb_policy, NBuffers, shared_size())));
+	ebb_report_failure();
+}
+
+/* At each start, and again when the postmaster has made all shared memory anew. */
+static void
+startup(void)
+{
+	bool		found;
+	void	   *shared;
+	void	   *region;
+
+	if (previous_startup)
+		previous_startup();
+	LWLockAcquire(AddinShmemInitLock, LW_EXCLUSIVE);
+	shared = ShmemInitStruct("ebbpool", shared_size(), &found);
+	region = ShmemInitStruct("ebbpool policy", region_size(), &found);
+	ebb_shared = (EbbShared *) TYPEALIGN(128, shared);
+	ebb_page = (uint64 *) MAXALIGN((char *) ebb_shared + sizeof(EbbShared));
+	ebb_state = (uint8 *) (ebb_page + NBuffers);
+	ebb_mark = ebb_state + NBuffers;
+	if (!found)
+		initialize(region);
+	LWLockRelease(AddinShmemInitLock);
+}
+
+void
+_PG_init(void)
+{
+	/* CREATE EXTENSION loads the module, too: its views then say what is missing. */
+	if (!process_shared_preload_libraries_in_progress)
+		return;
+	if (ebbpool_check_abi(EBBPOOL_ABI_VERSION) != EBBPOOL_OK)
+		ereport(FATAL, (errmsg("ebbpool: %s", ebbpool_error_message()),
+						errhint("Build the module with the header of the library that is installed.")));
+	ebb_define_settings();
+	previous_request = shmem_request_hook;
+	shmem_request_hook = request;
+	previous_startup = shmem_startup_hook;
+	shmem_startup_hook = startup;
+	if (ebb_attach == EBB_REDIRECT)
+		ebb_attach_redirect();
+	else
+		ebb_attach_hooks();
+}

@@ -1,0 +1,207 @@
+/*
+ * harvest.c -- hits and writes, read from the descriptors of the buffers (1, 2). All under the lock.
+ */
+#include "ebbpool_pg.h"
+
+/* Hits that are reported in one call. */
+#define MOST_HITS 256
+
+static uint32 hit_frames[MOST_HITS];
+static uint32 hit_accesses[MOST_HITS];
+static uint64 more_hits;
+static int	hits;
+
+/* Whether the page was written since the bit was cleared, and the bit may be cleared (2). */
+static inline bool
+may_take_write(uint32 state)
+{
+	return (state & BM_JUST_DIRTIED) && (state & BM_DIRTY) && !(state & BM_IO_IN_PROGRESS);
+}
+
+/* What is left of a state when its hits are taken. */
+static inline uint32
+without_hits(uint32 state, bool written)
+{
+	state &= ~BUF_USAGECOUNT_MASK;
+	return written ? state & ~BM_JUST_DIRTIED : state;
+}
+
+/* Takes usage count and write out of the state of a descriptor whose header the caller has locked. */
+uint32
+ebb_take_hits_locked(uint32 *state, bool *written)
+{
+	uint32		usage = BUF_STATE_GET_USAGECOUNT(*state);
+
+	*written = may_take_write(*state);
+	*state = without_hits(*state, *written);
+	return usage;
+}
+
+/* The same without the lock of the header. False if another process has it: it would overwrite the change. */
+static inline bool
+take_hits(int buf_id, uint32 *state, uint32 *usage, bool *written)
+{
+	BufferDesc *buf = GetBufferDescriptor(buf_id);
+	uint32		old = pg_atomic_read_u32(&buf->state);
+
+	for (;;)
+	{
+		uint32		new;
+
+		if (old & BM_LOCKED)
+			return false;
+		*written = may_take_write(old);
+		*usage = BUF_STATE_GET_USAGECOUNT(old);
+		*state = old;
+		new = without_hits(old, *written);
+		if (new == old || pg_atomic_compare_exchange_u32(&buf->state, &old, new))
+			return true;
+	}
+}
+
+/*
+ * A buffer without a page that is not on the free list, since a process took it from there and then found that another one
+ * had read the page: only the clock hand would find it again, and it stands still (9).
+ */
+static void
+queue_stray(int buf_id, uint32 state)
+{
+	BufferDesc *buf = GetBufferDescriptor(buf_id);
+
+	if (BUF_STATE_GET_REFCOUNT(state) == 0 && BUF_STATE_GET_USAGECOUNT(state) == 0 && !(state & BM_LOCKED) &&
+		buf->freeNext == FREENEXT_NOT_IN_LIST &&
+		__atomic_load_n(&ebb_mark[buf_id], __ATOMIC_RELAXED) == EBB_NOT_QUEUED &&
+		ebb_queue_length() < EBB_QUEUE_SLOTS - 1)
+	{
+		ebb_shared->counters.strays++;
+		ebb_queue_push(buf_id);
+	}
+}
+
+/*
+ * True if the frame may have another page than the policy has there. The event of a new page may be under way; if the next
+ * look finds the same, there was none, and the frame is compared (10).
+ */
+static bool
+is_other_page(int buf_id, uint32 state)
+{
+	BufferDesc *buf = GetBufferDescriptor(buf_id);
+	bool		known = (ebb_state[buf_id] & EBB_KNOWN) != 0;
+
+	if (!(state & BM_TAG_VALID))
+		return false;
+	if (known && buf->tag.blockNum == (BlockNumber) ebb_page[buf_id] &&
+		__atomic_load_n(&ebb_mark[buf_id], __ATOMIC_RELAXED) != EBB_TAKEN)
+	{
+		ebb_state[buf_id] &= ~EBB_SUSPECT;
+		return false;
+	}
+	if (ebb_state[buf_id] & EBB_SUSPECT)
+	{
+		uint64		before = ebb_page[buf_id];
+
+		ebb_state[buf_id] &= ~EBB_SUSPECT;
+		ebb_not_taken(buf_id);
+		ebb_compare_frame(buf_id);
+		if (!known || ebb_page[buf_id] != before)
+			ebb_shared->counters.found++;
+	}
+	else
+		ebb_state[buf_id] |= EBB_SUSPECT;
+	return true;
+}
+
+/* Reports the hits that have been collected. */
+static void
+report_hits(void)
+{
+	int			number = hits;
+	uint64		more = more_hits;
+
+	hits = 0;
+	more_hits = 0;
+	if (number > 0)
+		EBB_CALL(ebbpool_policy_hits(ebb_shared->policy, hit_frames, hit_accesses, number));
+	if (more > 0)
+		EBB_CALL(ebbpool_policy_hits_left_out(ebb_shared->policy, more));
+	ebb_shared->counters.hits += number;
+	ebb_shared->counters.more_hits += more;
+}
+
+static void
+collect_hit(int buf_id, uint32 usage, bool written)
+{
+	if (hits == MOST_HITS)
+		report_hits();
+	hit_frames[hits] = buf_id;
+	hit_accesses[hits++] = written ? EBBPOOL_WRITE : EBBPOOL_READ;
+	more_hits += usage - 1;
+	ebb_rescue(buf_id);
+}
+
+/* What has become of the page's dirty bit since the last look. */
+static void
+note_writes(int buf_id, uint32 state, uint32 usage, bool written)
+{
+	if (written)
+	{
+		ebb_shared->counters.writes++;
+		ebb_state[buf_id] |= EBB_DIRTY;
+		/* Under a pin that was counted before: a write that is no reference. */
+		if (usage == 0)
+		{
+			ebb_rescue(buf_id);
+			EBB_CALL(ebbpool_policy_wrote(ebb_shared->policy, buf_id));
+		}
+	}
+	else if ((ebb_state[buf_id] & EBB_DIRTY) && !(state & BM_DIRTY))
+	{
+		ebb_state[buf_id] &= ~EBB_DIRTY;
+		ebb_shared->counters.cleaned++;
+		EBB_CALL(ebbpool_policy_cleaned(ebb_shared->policy, buf_id));
+	}
+}
+
+static void
+harvest_frame(int buf_id)
+{
+	uint32		state = pg_atomic_read_u32(&GetBufferDescriptor(buf_id)->state);
+	uint32		usage;
+	bool		written;
+
+	if (is_other_page(buf_id, state))
+		return;
+	if (!(ebb_state[buf_id] & EBB_KNOWN))
+	{
+		queue_stray(buf_id, state);
+		return;
+	}
+	if (!take_hits(buf_id, &state, &usage, &written))
+		return;
+	if (!(state & BM_TAG_VALID))
+	{
+		ebb_page_gone(buf_id, false);
+		return;
+	}
+	if (usage > 0)
+		collect_hit(buf_id, usage, written);
+	note_writes(buf_id, state, usage, written);
+}
+
+/* Looks at the next descriptors. */
+void
+ebb_harvest_frames(int number)
+{
+	number = Min(number, ebb_shared->frames);
+	for (int i = 0; i < number && ebb_works(); i++)
+	{
+		harvest_frame(ebb_shared->hand);
+		if (++ebb_shared->hand == ebb_shared->frames)
+			ebb_shared->hand = 0;
+	}
+	if (ebb_works())
+		report_hits();
+	hits = 0;
+	more_hits = 0;
+	ebb_shared->counters.harvested += number;
+}

@@ -1,0 +1,72 @@
+/*
+ * hooks.c -- a server with the patch calls the module.
+ */
+#include "ebbpool_pg.h"
+
+#include <dlfcn.h>
+
+static int
+victim_hook(void)
+{
+	return ebb_shared ? ebb_victim() : -1;
+}
+
+static void
+replaced_hook(int buf_id, const BufferTag *old_tag, const BufferTag *new_tag)
+{
+	if (!ebb_shared)
+		return;
+	ebb_ring_put(buf_id, old_tag != NULL, new_tag);
+	ebb_drain_long_ring();
+}
+
+/*
+ * The victims in the queue, one after the other: the clock hand stands still, and around it are pages whose counts the
+ * harvest has taken (12). Only the background writer calls this.
+ */
+static bool
+clean_hook(int *buf_id)
+{
+	static uint64 position = 0;
+
+	if (!ebb_shared || !ebb_works() || !pg_atomic_read_u32(&ebb_shared->enabled))
+		return false;
+	*buf_id = ebb_queue_peek(&position);
+	if (*buf_id >= 0)
+		pg_atomic_fetch_add_u64(&ebb_shared->cleaner_named, 1);
+	return true;
+}
+
+static bool
+ring_hook(BufferAccessStrategyType type)
+{
+	return ebb_bypasses_ring(type);
+}
+
+static void *
+symbol(const char *name)
+{
+	void	   *found = dlsym(RTLD_DEFAULT, name);
+
+	if (!found)
+		ereport(FATAL,
+				(errmsg("ebbpool: this server has no hooks for policies: it does not export \"%s\"", name),
+				 errhint("Build a server with \"postgres/build server DIRECTORY\", or try the policy on this one with ebbpool.attach = redirect.")));
+	return found;
+}
+
+void
+ebb_attach_hooks(void)
+{
+	int			version = *(int *) symbol("buffer_hooks_version");
+
+	if (version != EBB_HOOKS_VERSION)
+		ereport(FATAL,
+				(errmsg("ebbpool: the server has version %d of the hooks, and the module needs version %d", version,
+						EBB_HOOKS_VERSION),
+				 errhint("Build server and module from one checkout of Ebbpool.")));
+	*(ebb_victim_hook *) symbol("buffer_victim_hook") = victim_hook;
+	*(ebb_replaced_hook *) symbol("buffer_replaced_hook") = replaced_hook;
+	*(ebb_clean_hook *) symbol("buffer_clean_hook") = clean_hook;
+	*(ebb_ring_hook *) symbol("buffer_ring_hook") = ring_hook;
+}

@@ -1,0 +1,132 @@
+/*
+ * pages.c -- which page the policy has in which frame. All under the lock.
+ */
+#include "ebbpool_pg.h"
+
+#include "common/hashfn.h"
+
+/* The class of a page is its relation and fork (8); 0 stands for unknown. */
+static inline uint32
+class_of(const BufferTag *tag)
+{
+	uint32		class = hash_combine(murmurhash32(tag->rnode.relNode), murmurhash32(tag->rnode.dbNode));
+
+	class = hash_combine(class, murmurhash32((uint32) tag->forkNum));
+	return class == 0 ? 1 : class;
+}
+
+static inline uint64
+number_of(uint32 class, const BufferTag *tag)
+{
+	return (uint64) class << 32 | tag->blockNum;
+}
+
+/*
+ * Takes the hits of a page out of its descriptor, if the page is still there. They are read under the header's lock, so
+ * that page and hits belong together.
+ */
+static bool
+take_hits_of(int buf_id, const BufferTag *tag, uint32 *usage, bool *written)
+{
+	BufferDesc *buf = GetBufferDescriptor(buf_id);
+	uint32		state = LockBufHdr(buf);
+	bool		same = (state & BM_TAG_VALID) && BUFFERTAGS_EQUAL(buf->tag, *tag);
+
+	*usage = 0;
+	*written = false;
+	if (same)
+		*usage = ebb_take_hits_locked(&state, written);
+	UnlockBufHdr(buf, state);
+	return same;
+}
+
+/* The page is no longer in the frame, if it was. */
+void
+ebb_page_gone(int buf_id, bool evicted)
+{
+	if (!(ebb_state[buf_id] & EBB_KNOWN))
+		return;
+	ebb_state[buf_id] = 0;
+	if (evicted)
+		EBB_CALL(ebbpool_policy_evicted(ebb_shared->policy, buf_id));
+	else
+	{
+		ebb_shared->counters.dropped++;
+		EBB_CALL(ebbpool_policy_dropped(ebb_shared->policy, buf_id));
+	}
+}
+
+/* Replaces the page of a frame in the order that the policy expects (7). */
+static void
+replace(int buf_id, bool evicted, uint32 class, uint64 number, bool written)
+{
+	int32_t		evict_first;
+
+	EBB_CALL(ebbpool_policy_miss(ebb_shared->policy, number, class, written ? EBBPOOL_WRITE : EBBPOOL_READ,
+								 &evict_first));
+	ebb_page_gone(buf_id, evicted);
+	if (!ebb_works())
+		return;
+	EBB_CALL(ebbpool_policy_admit(ebb_shared->policy, buf_id));
+	ebb_state[buf_id] = EBB_KNOWN | (written ? EBB_DIRTY : 0);
+	ebb_page[buf_id] = number;
+}
+
+/* A page has come into a buffer, where another one was or none. */
+void
+ebb_page_came(int buf_id, bool had_page, const BufferTag *tag)
+{
+	uint32		class = class_of(tag);
+	uint64		number = number_of(class, tag);
+	uint32		usage;
+	bool		written;
+	bool		there;
+
+	ebb_not_taken(buf_id);
+	if ((ebb_state[buf_id] & EBB_KNOWN) && ebb_page[buf_id] == number)
+	{
+		/* From a comparison of frames. */
+		ebb_state[buf_id] &= ~EBB_SUSPECT;
+		return;
+	}
+	there = take_hits_of(buf_id, tag, &usage, &written);
+	/* Without hooks: the buffer turned out to be in use, or the page is not there yet and the harvest will find it (10). */
+	if (!there && ebb_shared->attach == EBB_REDIRECT)
+		return;
+	replace(buf_id, had_page, class, number, written);
+	/* The admission itself has raised the usage count to 1 (6). */
+	if (usage > 1 && ebb_works())
+	{
+		ebb_shared->counters.hits++;
+		EBB_CALL(ebbpool_policy_hit(ebb_shared->policy, buf_id, EBBPOOL_READ));
+		if (usage > 2)
+		{
+			ebb_shared->counters.more_hits += usage - 2;
+			EBB_CALL(ebbpool_policy_hits_left_out(ebb_shared->policy, usage - 2));
+		}
+	}
+}
+
+/* Compares what the policy has in a frame with the descriptor. */
+void
+ebb_compare_frame(int buf_id)
+{
+	BufferDesc *buf = GetBufferDescriptor(buf_id);
+	uint32		state = LockBufHdr(buf);
+	BufferTag	tag = buf->tag;
+
+	UnlockBufHdr(buf, state);
+	if (!(state & BM_TAG_VALID))
+		ebb_page_gone(buf_id, false);
+	else
+		ebb_page_came(buf_id, true, &tag);
+}
+
+/* Events were lost: compares all frames. */
+void
+ebb_resync(void)
+{
+	ebb_shared->counters.resyncs++;
+	for (int buf_id = 0; buf_id < ebb_shared->frames && ebb_works(); buf_id++)
+		ebb_compare_frame(buf_id);
+}

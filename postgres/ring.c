@@ -1,0 +1,91 @@
+/*
+ * ring.c -- the ring of events: which page has come into which buffer.
+ *
+ * Any process puts events in, without a lock; the holder of the lock drains them (5).
+ */
+#include "ebbpool_pg.h"
+
+uint64
+ebb_ring_length(void)
+{
+	/* In this order, since the head follows the tail. */
+	uint64		head = pg_atomic_read_u64(&ebb_shared->ring_head);
+
+	pg_read_barrier();
+	return pg_atomic_read_u64(&ebb_shared->ring_tail) - head;
+}
+
+/* Remembers that not all events are there: the next combiner compares all frames (5). */
+static void
+lose_event(void)
+{
+	pg_atomic_write_u32(&ebb_shared->events_lost, 1);
+}
+
+static bool
+reserve(uint64 *position)
+{
+	*position = pg_atomic_read_u64(&ebb_shared->ring_tail);
+	for (;;)
+	{
+		if (*position - pg_atomic_read_u64(&ebb_shared->ring_head) >= EBB_RING_SLOTS)
+			return false;
+		if (pg_atomic_compare_exchange_u64(&ebb_shared->ring_tail, position, *position + 1))
+			return true;
+	}
+}
+
+void
+ebb_ring_put(int buf_id, bool had_page, const BufferTag *new_tag)
+{
+	uint64		position;
+	EbbEvent   *event;
+
+	if (!pg_atomic_read_u32(&ebb_shared->active))
+		return;
+	if (!pg_atomic_read_u32(&ebb_shared->enabled))
+	{
+		/* The frames are compared when the policy is enabled again. */
+		if (!pg_atomic_read_u32(&ebb_shared->events_lost))
+			lose_event();
+		return;
+	}
+	if (!reserve(&position))
+	{
+		pg_atomic_fetch_add_u64(&ebb_shared->overflows, 1);
+		lose_event();
+		return;
+	}
+	event = &ebb_shared->ring[position % EBB_RING_SLOTS];
+	event->buf_id = buf_id;
+	event->had_page = had_page;
+	event->new_tag = *new_tag;
+	pg_write_barrier();
+	pg_atomic_write_u64(&event->published, position + 1);
+}
+
+/* Reports the events that have waited long enough to the policy (6). Under the lock. Returns their number. */
+uint64
+ebb_ring_drain(void)
+{
+	uint64		first = pg_atomic_read_u64(&ebb_shared->ring_head);
+	uint64		at = first;
+
+	while (ebb_works())
+	{
+		EbbEvent   *event = &ebb_shared->ring[at % EBB_RING_SLOTS];
+
+		if (at + ebb_lag >= pg_atomic_read_u64(&ebb_shared->ring_tail))
+			break;
+		/* Its process has reserved the position, and not published the event yet. */
+		if (pg_atomic_read_u64(&event->published) != at + 1)
+			break;
+		pg_read_barrier();
+		ebb_page_came(event->buf_id, event->had_page, &event->new_tag);
+		/* From here on the slot may be used again. */
+		pg_memory_barrier();
+		pg_atomic_write_u64(&ebb_shared->ring_head, ++at);
+	}
+	ebb_shared->counters.events += at - first;
+	return at - first;
+}

@@ -1,0 +1,98 @@
+/*
+ * views.c -- the function behind the view ebbpool_stat.
+ */
+#include "ebbpool_pg.h"
+
+#include "access/htup_details.h"
+#include "fmgr.h"
+#include "funcapi.h"
+#include "utils/builtins.h"
+#include "utils/timestamp.h"
+
+#define COLUMNS 29
+
+PG_FUNCTION_INFO_V1(ebbpool_counters);
+
+typedef struct Row
+{
+	Datum		values[COLUMNS];
+	bool		nulls[COLUMNS];
+	int			length;
+} Row;
+
+static void
+add(Row *row, Datum value)
+{
+	row->values[row->length++] = value;
+}
+
+static void
+add_number(Row *row, uint64 value)
+{
+	add(row, Int64GetDatum((int64) value));
+}
+
+static void
+add_state(Row *row)
+{
+	bool		works = ebb_works();
+
+	add(row, BoolGetDatum(works && pg_atomic_read_u32(&ebb_shared->enabled)));
+	add(row, CStringGetTextDatum(ebb_shared->policy_name));
+	row->nulls[row->length] = works;
+	add(row, works ? (Datum) 0 : CStringGetTextDatum(ebb_shared->failure));
+	add(row, CStringGetTextDatum(ebb_shared->attach == EBB_REDIRECT ? "redirect" : "hooks"));
+	add(row, Float8GetDatum(ebb_shared->published.asymmetry));
+	add(row, TimestampTzGetDatum(ebb_shared->since));
+	add_number(row, ebb_shared->frames);
+	add_number(row, ebb_shared->region_size);
+}
+
+static void
+add_counters(Row *row, const EbbCounters *counters)
+{
+	add_number(row, counters->events + ebb_ring_length());
+	add_number(row, counters->victims);
+	add_number(row, pg_atomic_read_u64(&ebb_shared->fallbacks));
+	add_number(row, pg_atomic_read_u64(&ebb_shared->waits));
+	add_number(row, pg_atomic_read_u64(&ebb_shared->rescued));
+	add_number(row, counters->refused);
+	add_number(row, counters->harvested);
+	add_number(row, counters->hits);
+	add_number(row, counters->more_hits);
+	add_number(row, counters->writes);
+	add_number(row, counters->cleaned);
+	add_number(row, counters->dropped);
+	add_number(row, counters->found);
+	add_number(row, counters->strays);
+	add_number(row, pg_atomic_read_u64(&ebb_shared->cleaner_named));
+	add_number(row, pg_atomic_read_u64(&ebb_shared->overflows));
+	add_number(row, pg_atomic_read_u64(&ebb_shared->failures));
+	add_number(row, counters->resyncs);
+	add_number(row, counters->combines);
+	add(row, Float8GetDatum(INSTR_TIME_GET_MILLISEC(counters->time)));
+	add_number(row, ebb_queue_length());
+}
+
+Datum
+ebbpool_counters(PG_FUNCTION_ARGS)
+{
+	TupleDesc	descriptor;
+	Row			row = {{0}, {0}, 0};
+
+	if (!ebb_shared)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("ebbpool was not loaded when the server started"),
+				 errhint("Add ebbpool to shared_preload_libraries, and restart the server.")));
+	if (get_call_result_type(fcinfo, NULL, &descriptor) != TYPEFUNC_COMPOSITE || descriptor->natts != COLUMNS)
+		ereport(ERROR,
+				(errmsg("the extension ebbpool is of another version than the module"),
+				 errhint("Run ALTER EXTENSION ebbpool UPDATE.")));
+	LWLockAcquire(ebb_shared->lock, LW_SHARED);
+	add_state(&row);
+	add_counters(&row, &ebb_shared->counters);
+	LWLockRelease(ebb_shared->lock);
+	Assert(row.length == COLUMNS);
+	PG_RETURN_DATUM(HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(descriptor), row.values, row.nulls)));
+}
