@@ -14,6 +14,7 @@ use ebbpool_capi::options::*;
 use ebbpool_capi::pages::*;
 use ebbpool_capi::policy::*;
 use ebbpool_capi::pool::*;
+use ebbpool_capi::region::*;
 use ebbpool_capi::stats::{PoolFigures, ebbpool_pool_stats};
 use ebbpool_capi::storage::StorageCallbacks;
 use proptest::prelude::*;
@@ -453,11 +454,23 @@ proptest! {
         calls in prop::collection::vec(policy_call(), 0..200),
         frames in 1u32..9,
         spec in some_policy(),
+        in_region in any::<bool>(),
     ) {
         let mut policy = ptr::null_mut();
         let spec = CString::new(spec).expect("text");
+        let spec = spec.as_ptr();
+        let mut size = 0;
         // SAFETY: all pointers are those of live objects.
-        prop_assert_eq!(unsafe { ebbpool_policy_new(spec.as_ptr(), frames, &raw mut policy) }, EBBPOOL_OK);
+        prop_assert_eq!(unsafe { ebbpool_policy_bytes(spec, frames, &raw mut size) }, EBBPOOL_OK);
+        let mut region = vec![0xff_u8; size];
+        // SAFETY: all pointers are those of live objects, and the region lives longer than the policy.
+        let status = unsafe {
+            match in_region {
+                true => ebbpool_policy_new_in(spec, frames, region.as_mut_ptr().cast(), size, &raw mut policy),
+                false => ebbpool_policy_new(spec, frames, &raw mut policy),
+            }
+        };
+        prop_assert_eq!(status, EBBPOOL_OK);
         for call in &calls {
             call_policy(policy, call);
         }
