@@ -1,7 +1,7 @@
 //! A policy without a pool: the checks that make every order of calls harmless, and the policy's table of ghosts.
 
 use ebbpool_policy::{
-    Access, Capabilities, Costs, DynPolicy, Frame, GhostPages, Page, PageClass, PolicySpec,
+    Access, Capabilities, Costs, DynPolicy, Frame, Ghost, GhostPages, Page, PageClass, PolicySpec,
     UNKNOWN_CLASS, registry,
 };
 use fixedbitset::FixedBitSet;
@@ -19,7 +19,7 @@ pub(crate) struct BarePolicy {
     /// The policy's name with its parameters.
     pub(crate) name: Box<str>,
     policy: Box<dyn DynPolicy + Send>,
-    /// By frame, the number of its page, unless the policy stores it.
+    /// By frame, the number of its page, unless the policy stores it or has no ghosts.
     pages: Option<Box<[Page]>>,
     /// The frames that have a page, and those of them with a dirty one.
     occupied: FixedBitSet,
@@ -89,9 +89,9 @@ impl BarePolicy {
         let set = || FixedBitSet::with_capacity(frames as usize);
         BarePolicy {
             name: spec.to_string().into(),
-            pages: match policy.page(0) {
-                Some(_) => None,
-                None => Some(vec![0; frames as usize].into()),
+            pages: match policy.page(0).is_none() && policy.most_ghosts() > 0 {
+                true => Some(vec![0; frames as usize].into()),
+                false => None,
             },
             occupied: set(),
             dirty: set(),
@@ -167,11 +167,14 @@ impl BarePolicy {
         }
     }
 
-    /// The page in a frame that has one.
-    fn page(&self, frame: Frame) -> Page {
-        match &self.pages {
-            Some(pages) => pages[frame as usize],
-            None => self.policy.page(frame).unwrap_or_default(),
+    /// The policy remembers the page in a frame, which has one, by this ghost, or not at all.
+    fn set_ghost(&mut self, frame: Frame, ghost: Option<Ghost>) {
+        let page = match &self.pages {
+            Some(pages) => Some(pages[frame as usize]),
+            None => self.policy.page(frame),
+        };
+        if let Some(page) = page {
+            self.ghosts.set(page, ghost);
         }
     }
 
@@ -352,9 +355,8 @@ impl BarePolicy {
     /// The page in a frame was evicted. The policy may remember it.
     pub(crate) fn evicted(&mut self, frame: Frame) -> Result<(), Failure> {
         self.check_occupied(frame)?;
-        let page = self.page(frame);
         let ghost = self.policy.remember(frame);
-        self.ghosts.set(page, ghost);
+        self.set_ghost(frame, ghost);
         self.policy.evicted(frame);
         self.vacate(frame);
         Ok(())
@@ -363,7 +365,7 @@ impl BarePolicy {
     /// The page in a frame no longer exists.
     pub(crate) fn dropped(&mut self, frame: Frame) -> Result<(), Failure> {
         self.check_occupied(frame)?;
-        self.ghosts.set(self.page(frame), None);
+        self.set_ghost(frame, None);
         self.policy.evicted(frame);
         self.vacate(frame);
         Ok(())
@@ -389,8 +391,7 @@ impl BarePolicy {
         let MissedPage { number, access } = self.missed()?;
         self.check_frame(frame)?;
         if self.occupied.contains(frame as usize) {
-            let page = self.page(frame);
-            return Err(CallFault::Occupied { frame, page }.into());
+            return Err(CallFault::OccupiedFrame(frame).into());
         }
         self.policy.admit(frame, number, access);
         if let Some(pages) = &mut self.pages {

@@ -102,8 +102,8 @@ pub(crate) enum CallFault {
     NoFrame { frame: Frame, last: Frame },
     #[error("frame {0} is empty")]
     EmptyFrame(Frame),
-    #[error("frame {frame} has page {page}; evict it first")]
-    Occupied { frame: Frame, page: Page },
+    #[error("frame {0} has a page; evict it first")]
+    OccupiedFrame(Frame),
     #[error("page {0} was missed, and neither admitted nor refused yet")]
     Missed(Page),
     #[error("{0} is neither EBBPOOL_READ nor EBBPOOL_WRITE")]

@@ -331,6 +331,52 @@ unsafe extern "C" fn may_evict(context: *mut c_void, frame: u32) -> i32 {
     }
 }
 
+/// Makes a call that stores frames into a list.
+fn name_frames(policy: *mut PolicyHandle, call: &PolicyCall) -> StatusCode {
+    let (function, modulus, count) = match *call {
+        PolicyCall::Victims { modulus, count } => {
+            (ebbpool_policy_victims as ListCall, modulus, count)
+        }
+        PolicyCall::EvictVictims { modulus } => (ebbpool_policy_victims as ListCall, modulus, 3),
+        PolicyCall::DirtyRanking { modulus, count } => {
+            (ebbpool_policy_dirty_ranking as ListCall, modulus, count)
+        }
+        _ => return EBBPOOL_OK,
+    };
+    let context = modulus as usize as *mut c_void;
+    // There are fewer than 9 frames, whatever number of them is asked for.
+    let (mut list, mut named) = ([u32::MAX; 8], 0);
+    let start = list.as_mut_ptr();
+    // SAFETY: all pointers are those of live objects; the context is a number.
+    let status = unsafe {
+        function(
+            policy,
+            Some(may_evict),
+            context,
+            count,
+            start,
+            &raw mut named,
+        )
+    };
+    if matches!(call, PolicyCall::EvictVictims { .. }) {
+        for &frame in &list[..named] {
+            // SAFETY: the policy is live.
+            assert_eq!(unsafe { ebbpool_policy_evicted(policy, frame) }, EBBPOOL_OK);
+        }
+    }
+    status
+}
+
+/// A function that stores frames into a list.
+type ListCall = unsafe extern "C" fn(
+    *mut PolicyHandle,
+    Option<unsafe extern "C" fn(*mut c_void, u32) -> i32>,
+    *mut c_void,
+    usize,
+    *mut u32,
+    *mut usize,
+) -> StatusCode;
+
 fn call_policy(policy: *mut PolicyHandle, call: &PolicyCall) {
     let mut evict_first = 0;
     // SAFETY: all fields may be 0.
@@ -340,23 +386,6 @@ fn call_policy(policy: *mut PolicyHandle, call: &PolicyCall) {
         // SAFETY: all pointers are those of live objects; the context is a number.
         unsafe { ebbpool_policy_victim(policy, Some(may_evict), context, most, &raw mut plan) }
     };
-    // There are fewer than 9 frames, whatever number of them is asked for.
-    let (mut list, mut named) = ([u32::MAX; 8], 0);
-    let mut victims = |modulus: u32, count: usize| {
-        let context = modulus as usize as *mut c_void;
-        let list = list.as_mut_ptr();
-        // SAFETY: all pointers are those of live objects; the context is a number.
-        unsafe {
-            ebbpool_policy_victims(
-                policy,
-                Some(may_evict),
-                context,
-                count,
-                list,
-                &raw mut named,
-            )
-        }
-    };
     // SAFETY: all pointers are those of live objects.
     let status = unsafe {
         match *call {
@@ -365,20 +394,9 @@ fn call_policy(policy: *mut PolicyHandle, call: &PolicyCall) {
                 let accesses = [access; 3];
                 ebbpool_policy_hits(policy, frames.as_ptr(), accesses.as_ptr(), 3)
             }
-            PolicyCall::Victims { modulus, count } => victims(modulus, count),
-            PolicyCall::EvictVictims { modulus } => {
-                let status = victims(modulus, 3);
-                for &frame in &list[..named] {
-                    assert_eq!(ebbpool_policy_evicted(policy, frame), EBBPOOL_OK);
-                }
-                status
-            }
-            PolicyCall::DirtyRanking { modulus, count } => {
-                let context = modulus as usize as *mut c_void;
-                let list = list.as_mut_ptr();
-                let named = &raw mut named;
-                ebbpool_policy_dirty_ranking(policy, Some(may_evict), context, count, list, named)
-            }
+            PolicyCall::Victims { .. }
+            | PolicyCall::EvictVictims { .. }
+            | PolicyCall::DirtyRanking { .. } => name_frames(policy, call),
             PolicyCall::Hit { frame, access } => ebbpool_policy_hit(policy, frame, access),
             PolicyCall::Miss {
                 number,

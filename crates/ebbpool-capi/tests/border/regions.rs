@@ -642,6 +642,8 @@ fn ebb_takes_fewer_than_80_bytes_for_a_frame_of_a_large_buffer() {
 fn bytes_for_a_frame() {
     for spec in [
         "ebb",
+        "ebb:classes=3",
+        "auto",
         "lru",
         "clock",
         "ccf-lru",
