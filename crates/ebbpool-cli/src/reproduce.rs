@@ -276,7 +276,8 @@ fn with_devices(
 fn print_checks() -> io::Result<()> {
     let mut out = io::stdout().lock();
     for CheckExample { line, holds } in experiments::CHECKS {
-        writeln!(out, "{line}\n    {holds}")?;
+        let holds = textwrap::indent(&textwrap::fill(holds, 76), "    ");
+        writeln!(out, "{line}\n{holds}")?;
     }
     Ok(())
 }
