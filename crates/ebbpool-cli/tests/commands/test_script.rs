@@ -57,7 +57,7 @@ impl Workspace {
         };
         workspace.file(
             "Cargo.toml",
-            "workspace = { members = ['crate'], resolver = '3' }",
+            "workspace = { members = ['crate'], resolver = '3' }\nprofile.short = { inherits = 'dev' }",
         );
         let package = "package = { name = 'tried', version = '0.1.0', edition = '2024' }";
         workspace.file("crate/Cargo.toml", package);
