@@ -323,7 +323,7 @@ fn hints_change_nothing() {
 }
 
 /// Policies whose later victims depend on the questions of a background writer, and why.
-const CHANGED_BY_QUESTIONS: [(&str, &str); 5] = [
+const CHANGED_BY_QUESTIONS: [(&str, &str); 6] = [
     (
         "innodb",
         "a search goes on where the last one stopped, as in the server",
@@ -343,6 +343,10 @@ const CHANGED_BY_QUESTIONS: [(&str, &str); 5] = [
     (
         "ebb",
         "the search gathers candidates, which it goes on to compare",
+    ),
+    (
+        "lru-c",
+        "the search passes dirty pages, which count towards the next batch although one before them is cleaned",
     ),
 ];
 
