@@ -655,8 +655,9 @@ ebbpool_status ebbpool_policy_bytes(const char *spec,
 // No later call for it allocates memory, in the region or elsewhere. A process that maps the region as shared memory, makes
 // the policy and forks may call all functions for the policy in all these processes, one at a time, under a lock of theirs.
 // Other processes, and programs that these execute, must not. The content of the region does not matter before,
-// and is the policy's until the program unmaps it or uses it for something else: `ebbpool_policy_destroy` has no effect for
-// this policy, in any process.
+// is lost also after an error, and is the policy's until the program unmaps it or uses it for something else:
+// `ebbpool_policy_destroy` has no effect for this policy, in any process. In a library that `dlopen` loaded, a thread's first
+// call of any function may make the loader allocate the library's variables of that thread.
 //
 // If a process ends during a call, each later call returns `EBBPOOL_BUSY`: make a new policy.
 //

@@ -73,7 +73,6 @@ pub(crate) fn check_request(spec: &str, frames: u32) -> Result<PolicySpec, Failu
             "a policy has 1 to {MOST_FRAMES} frames, not {frames}"
         )));
     }
-    check_memory(&spec, frames)?;
     Ok(spec)
 }
 
@@ -422,17 +421,4 @@ impl BarePolicy {
     pub(crate) fn costs(&mut self, costs: Costs) {
         self.policy.costs(costs);
     }
-}
-
-/// Refuses a number of frames for which there is no memory: a policy allocates when it is made, and an allocation that
-/// fails ends the program.
-fn check_memory(spec: &PolicySpec, frames: u32) -> Result<(), Failure> {
-    let memory = spec.entry().memory;
-    // Page numbers, and the table of ghosts.
-    let for_frame = memory.order_scattered + memory.ghosts + 24;
-    let bytes = (u64::from(for_frame) * u64::from(frames)) as usize;
-    let mut probe: Vec<u8> = Vec::new();
-    probe
-        .try_reserve_exact(bytes)
-        .map_err(|_| Failure::no_memory(format!("{spec} takes {bytes} bytes for {frames} frames")))
 }

@@ -14,6 +14,7 @@ pub mod error;
 mod fixed;
 pub mod handle;
 pub mod log;
+mod memory;
 pub mod options;
 pub mod pages;
 pub mod placement;

@@ -87,6 +87,11 @@ impl Region {
         self.start.is_null()
     }
 
+    /// Bytes from its start, which is aligned.
+    pub(crate) fn size(self) -> usize {
+        self.size
+    }
+
     fn contains(self, at: *mut u8) -> bool {
         at.addr().wrapping_sub(self.start.addr()) < self.size
     }

@@ -12,6 +12,7 @@ use ebbpool_policy::{Access, Capabilities, Costs};
 
 use crate::bare_policy::{BarePolicy, check_request};
 use crate::error::{CallFault, Failure, StatusCode, guarded};
+use crate::memory::{Growth, check_memory};
 use crate::options::check_costs;
 use crate::pages::{EBBPOOL_READ, EBBPOOL_WRITE};
 use crate::placement::{self, Region};
@@ -176,6 +177,7 @@ pub unsafe extern "C" fn ebbpool_policy_new(
         unsafe {
             write(policy, what, ptr::null_mut())?;
             let spec = check_request(text(spec, "spec")?, frames)?;
+            check_memory(&spec, frames, Growth::AsNeeded, Region::NONE)?;
             let made = BarePolicy::new(&spec, frames);
             made.check_parameters()?;
             let made = PolicyHandle::new(made, Region::NONE);

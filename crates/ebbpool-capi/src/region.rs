@@ -7,6 +7,7 @@ use std::ptr;
 
 use crate::bare_policy::{BarePolicy, check_request};
 use crate::error::{Failure, StatusCode, guarded};
+use crate::memory::{Growth, check_memory};
 use crate::placement::{self, Region};
 use crate::pointers::{text, write};
 use crate::policy::PolicyHandle;
@@ -41,8 +42,9 @@ pub unsafe extern "C" fn ebbpool_policy_bytes(
 /// No later call for it allocates memory, in the region or elsewhere. A process that maps the region as shared memory, makes
 /// the policy and forks may call all functions for the policy in all these processes, one at a time, under a lock of theirs.
 /// Other processes, and programs that these execute, must not. The content of the region does not matter before,
-/// and is the policy's until the program unmaps it or uses it for something else: `ebbpool_policy_destroy` has no effect for
-/// this policy, in any process.
+/// is lost also after an error, and is the policy's until the program unmaps it or uses it for something else:
+/// `ebbpool_policy_destroy` has no effect for this policy, in any process. In a library that `dlopen` loaded, a thread's first
+/// call of any function may make the loader allocate the library's variables of that thread.
 ///
 /// If a process ends during a call, each later call returns `EBBPOOL_BUSY`: make a new policy.
 ///
@@ -82,6 +84,7 @@ pub unsafe extern "C" fn ebbpool_policy_new_in(
 fn make(spec: &str, frames: u32, region: Region) -> Result<(*mut PolicyHandle, usize), Failure> {
     // Outside of the region, since it may build texts of errors.
     let spec = check_request(spec, frames)?;
+    check_memory(&spec, frames, Growth::AtOnce, region)?;
     let ((policy, is_bounded, allowed), filled) = placement::fill(region, || {
         let mut made = BarePolicy::new(&spec, frames);
         let is_bounded = made.reserve();

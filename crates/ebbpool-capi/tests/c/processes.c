@@ -3,6 +3,7 @@
 #include "check.h"
 
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -272,11 +273,58 @@ static void a_process_that_ends_during_a_call(const char *directory)
     EXPECT(EBBPOOL_INVALID, ebbpool_policy_hit(policy, 0, EBBPOOL_READ));
 }
 
+/* The bytes of this process's address space. */
+static size_t address_space(void)
+{
+    unsigned long pages;
+    FILE *file = fopen("/proc/self/statm", "r");
+    CHECK(file != NULL && fscanf(file, "%lu", &pages) == 1 && fclose(file) == 0);
+    return pages * (size_t)sysconf(_SC_PAGESIZE);
+}
+
+/* Leaves this process that many bytes. */
+static void leave(size_t bytes)
+{
+    struct rlimit limit = {address_space() + bytes, RLIM_INFINITY};
+    CHECK(setrlimit(RLIMIT_AS, &limit) == 0);
+}
+
+static void processes_with_little_memory(const char *directory)
+{
+    (void)directory;
+    const uint32_t frames = 600000;
+    const char *specs[] = {"ebb", "lru", "lru:cluster=4", "fd-buffer", "ace:policy=fab"};
+    for (size_t at = 0; at < sizeof specs / sizeof *specs; at++) {
+        size_t size;
+        OK(ebbpool_policy_bytes(specs[at], frames, &size));
+        void *region = shared(size);
+        for (size_t tenths = 0; tenths < 10; tenths++) {
+            pid_t process = fork();
+            CHECK(process >= 0);
+            if (process == 0) {
+                ebbpool_policy *policy;
+                size_t bytes;
+                leave((1 << 20) + size / 10 * tenths);
+                /* It needs a policy's memory once more, or refuses. */
+                ebbpool_status status = ebbpool_policy_bytes(specs[at], frames, &bytes);
+                CHECK(status == EBBPOOL_NO_MEMORY || (status == EBBPOOL_OK && bytes == size));
+                /* This needs the region only. */
+                OK(ebbpool_policy_new_in(specs[at], frames, region, size, &policy));
+                _exit(0);
+            }
+            int status;
+            CHECK(wait(&status) > 0 && status == 0);
+        }
+        CHECK(munmap(region, size) == 0);
+    }
+}
+
 int main(int count, char **arguments)
 {
     group groups[] = {
         {"processes that take turns", processes_that_take_turns},
         {"a process that ends during a call", a_process_that_ends_during_a_call},
+        {"processes with little memory", processes_with_little_memory},
     };
     return RUN(groups, count, arguments);
 }
