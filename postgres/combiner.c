@@ -70,11 +70,6 @@ ebb_make_policy(const char *spec)
 	ebb_shared->failure[0] = '\0';
 	ebb_shared->asymmetry = -1;
 	memset(ebb_state, 0, ebb_shared->frames);
-	if (ebb_policy_size(spec) > ebb_shared->region_size)
-	{
-		ebb_give_up("it takes more memory than the server has set aside for policies; restart the server");
-		return;
-	}
 	if (ebb_succeeded("ebbpool_policy_new_in",
 					  ebbpool_policy_new_in(spec, ebb_shared->frames, ebb_shared->region, ebb_shared->region_size,
 											&ebb_shared->policy)))

@@ -33,8 +33,8 @@
  *	   harvest queues it.
  *	10. The harvest finds pages that no event has named, or that came later than their event (without hooks the event is
  *	   recorded before the page is there): a frame that has another page than the policy has there in two looks is compared.
- *	11. After a failure of the policy the server goes on with the clock sweep. Nothing is allocated while the server runs, and the
- *	   library lets no panic out.
+ *	11. After a failure of the policy the server goes on with the clock sweep. No call of a policy allocates; what a policy lacks
+ *	   in its region when it is made is allocated until it is refused. The library lets no panic out.
  *	12. The clock hand stands still, so the background writer's guess is void, and harmful: around the hand are hot pages whose
  *	   counts were harvested. With hooks it writes the victims in the queue.
  *	13. Checkpoints need nothing: the harvest finds BM_DIRTY off.

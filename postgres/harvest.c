@@ -61,17 +61,25 @@ take_hits(int buf_id, uint32 *state, uint32 *usage, bool *written)
 
 /*
  * A buffer without a page that is not on the free list, since a process took it from there and then found that another one
- * had read the page: only the clock hand would find it again, and it stands still (9).
+ * had read the page: only the clock hand would find it again, and it stands still (9). If that process had it from the
+ * queue, it is still marked as taken; after two looks it is not.
  */
 static void
 queue_stray(int buf_id, uint32 state)
 {
 	BufferDesc *buf = GetBufferDescriptor(buf_id);
+	uint8		mark = __atomic_load_n(&ebb_mark[buf_id], __ATOMIC_RELAXED);
 
-	if (BUF_STATE_GET_REFCOUNT(state) == 0 && BUF_STATE_GET_USAGECOUNT(state) == 0 && !(state & BM_LOCKED) &&
-		buf->freeNext == FREENEXT_NOT_IN_LIST &&
-		__atomic_load_n(&ebb_mark[buf_id], __ATOMIC_RELAXED) == EBB_NOT_QUEUED &&
-		ebb_queue_length() < EBB_QUEUE_SLOTS - 1)
+	if (BUF_STATE_GET_REFCOUNT(state) != 0 || BUF_STATE_GET_USAGECOUNT(state) != 0 || (state & (BM_LOCKED | BM_TAG_VALID)) ||
+		buf->freeNext != FREENEXT_NOT_IN_LIST)
+		return;
+	if (mark == EBB_TAKEN)
+	{
+		if (ebb_state[buf_id] & EBB_SUSPECT)
+			ebb_not_taken(buf_id);
+		ebb_state[buf_id] ^= EBB_SUSPECT;
+	}
+	else if (mark == EBB_NOT_QUEUED && ebb_queue_length() < EBB_QUEUE_SLOTS - 1)
 	{
 		ebb_shared->counters.strays++;
 		ebb_queue_push(buf_id);
@@ -90,7 +98,7 @@ is_other_page(int buf_id, uint32 state)
 
 	if (!(state & BM_TAG_VALID))
 		return false;
-	if (known && buf->tag.blockNum == (BlockNumber) ebb_page[buf_id] &&
+	if (known && ebb_page[buf_id] == ebb_number_of(&buf->tag) &&
 		__atomic_load_n(&ebb_mark[buf_id], __ATOMIC_RELAXED) != EBB_TAKEN)
 	{
 		ebb_state[buf_id] &= ~EBB_SUSPECT;

@@ -21,6 +21,13 @@ number_of(uint32 class, const BufferTag *tag)
 	return (uint64) class << 32 | tag->blockNum;
 }
 
+/* The number of a page (8). */
+uint64
+ebb_number_of(const BufferTag *tag)
+{
+	return number_of(class_of(tag), tag);
+}
+
 /*
  * Takes the hits of a page out of its descriptor, if the page is still there. They are read under the header's lock, so
  * that page and hits belong together.

@@ -50,6 +50,13 @@ ebb_ring_put(int buf_id, bool had_page, const BufferTag *new_tag)
 			lose_event();
 		return;
 	}
+#ifdef EBB_LOSE_EVENTS
+	/* For "postgres/check lost": some pages come into frames that were not in the queue, without an event (10). */
+	static int	calls = 0;
+
+	if (__atomic_load_n(&ebb_mark[buf_id], __ATOMIC_RELAXED) != EBB_TAKEN && ++calls % EBB_LOSE_EVENTS == 0)
+		return;
+#endif
 	if (!reserve(&position))
 	{
 		pg_atomic_fetch_add_u64(&ebb_shared->overflows, 1);
