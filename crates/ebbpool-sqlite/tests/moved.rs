@@ -33,10 +33,10 @@ fn numbers(database: &Connection) -> Vec<i64> {
 fn a_persistent_journal_of_plain_sqlite_is_no_hindrance() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("x.db");
-    let plain = Connection::open(&path).unwrap();
+    let sqlite = plain(&path);
     let setup = "PRAGMA journal_mode=PERSIST; CREATE TABLE t (a); INSERT INTO t VALUES (1);";
-    plain.execute_batch(setup).unwrap();
-    plain.close().unwrap();
+    sqlite.execute_batch(setup).unwrap();
+    sqlite.close().unwrap();
     assert!(directory.path().join("x.db-journal").exists());
     let database = open(&path);
     database.execute("INSERT INTO t VALUES (2)", []).unwrap();
