@@ -40,8 +40,9 @@
  *	12. The clock hand stands still, so the background writer's guess is void, and harmful: around the hand are hot pages whose
  *	   counts were harvested. With hooks it writes the victims in the queue.
  *	13. Checkpoints need nothing: the harvest finds BM_DIRTY off.
- *	14. A buffer under asynchronous I/O (18) has a pin of its own, so that it is no victim, whoever completes the I/O. Streams
- *	   of reads (17) pin buffers in advance, as many as the server allows them; to the policy these are misses as others.
+ *	14. Asynchronous I/O (18) has its own pin on a buffer until it ends, in whichever process, and reads only: the buffer is no
+ *	   victim, and has no change to lose. Streams of reads (17) pin buffers in advance, as many as the server allows them. To the
+ *	   policy these are misses as others; a change that comes after `ebbpool.lag` misses is reported as a write then (6).
  *	15. Vacuum, bulk writes and large scans keep their rings, unless `ebbpool.bypass_rings` gives the scans to the policy.
  *
  * If a process dies, the postmaster makes all shared memory anew, and with it a new policy.
