@@ -35,17 +35,26 @@ AS 'MODULE_PATHNAME' LANGUAGE C STRICT PARALLEL SAFE;
 
 COMMENT ON FUNCTION ebbpool_counters() IS 'what the policy has done since the server started';
 
--- Reads and writes are the server's own counters, since its statistics were reset.
+-- The server's own counters since its statistics were reset, which are in other views from one version to the next.
+CREATE FUNCTION ebbpool_pages(OUT reads bigint, OUT writes bigint) LANGUAGE plpgsql AS $$
+BEGIN
+    SELECT sum(d.blks_read) INTO reads FROM pg_stat_database d;
+    IF current_setting('server_version_num')::int >= 160000 THEN
+        SELECT sum(i.writes) INTO writes FROM pg_stat_io i WHERE i.object = 'relation';
+    ELSE
+        SELECT b.buffers_checkpoint + b.buffers_clean + b.buffers_backend INTO writes FROM pg_stat_bgwriter b;
+    END IF;
+END $$;
+
+COMMENT ON FUNCTION ebbpool_pages() IS 'pages that the server has read and written';
+
 CREATE VIEW ebbpool_stat AS
 SELECT c.active, c.policy, c.failure, c.attach, c.asymmetry,
        s.reads, s.writes, s.reads + c.asymmetry * s.writes AS bill,
        c.since, c.buffers, c.policy_bytes, c.misses, c.victims, c.fallbacks, c.waits, c.rescued, c.refused,
        c.harvested, c.hits, c.more_hits, c.written, c.cleaned, c.dropped, c.found, c.strays, c.cleaner_named,
        c.overflows, c.failures, c.resyncs, c.combines, c.combine_ms, c.queued
-FROM ebbpool_counters() c,
-     (SELECT (SELECT sum(blks_read)::bigint FROM pg_stat_database) AS reads,
-             buffers_checkpoint + buffers_clean + buffers_backend AS writes
-      FROM pg_stat_bgwriter) s;
+FROM ebbpool_counters() c, ebbpool_pages() s;
 
 CREATE VIEW ebbpool_settings AS
 SELECT substr(name, length('ebbpool.') + 1) AS name, setting, boot_val AS "default",
@@ -59,8 +68,8 @@ COMMENT ON VIEW ebbpool_stat IS 'what the server has read and written, and what 
 COMMENT ON VIEW ebbpool_settings IS 'the settings of ebbpool';
 COMMENT ON COLUMN ebbpool_stat.active IS 'whether the policy names victims now';
 COMMENT ON COLUMN ebbpool_stat.failure IS 'why the policy has failed, if it has';
-COMMENT ON COLUMN ebbpool_stat.reads IS 'pages that the server has read, new pages among them, since its statistics were reset';
-COMMENT ON COLUMN ebbpool_stat.writes IS 'pages that the server has written; those of backends appear with a checkpoint';
+COMMENT ON COLUMN ebbpool_stat.reads IS 'pages that the server has read (up to 15, new pages among them) since its statistics were reset';
+COMMENT ON COLUMN ebbpool_stat.writes IS 'pages that the server has written (up to 15, new pages among them, and those of backends appear with a checkpoint)';
 COMMENT ON COLUMN ebbpool_stat.bill IS 'reads + asymmetry x writes';
 COMMENT ON COLUMN ebbpool_stat.since IS 'when the policy was made; what follows is counted since then';
 COMMENT ON COLUMN ebbpool_stat.policy_bytes IS 'shared memory for the policy';
@@ -77,7 +86,7 @@ COMMENT ON COLUMN ebbpool_stat.written IS 'pages that had been written between t
 COMMENT ON COLUMN ebbpool_stat.cleaned IS 'dirty pages that had become clean';
 COMMENT ON COLUMN ebbpool_stat.dropped IS 'pages that had ceased to exist';
 COMMENT ON COLUMN ebbpool_stat.found IS 'pages that no event had named';
-COMMENT ON COLUMN ebbpool_stat.strays IS 'buffers without a page outside of the free list';
+COMMENT ON COLUMN ebbpool_stat.strays IS 'buffers without a page outside of the free list, as races, errors and pg_buffercache_evict leave them';
 COMMENT ON COLUMN ebbpool_stat.cleaner_named IS 'victims that the background writer was given';
 COMMENT ON COLUMN ebbpool_stat.overflows IS 'events that were lost because too many waited';
 COMMENT ON COLUMN ebbpool_stat.failures IS 'times that a policy has failed';

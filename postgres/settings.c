@@ -121,7 +121,7 @@ define_details(void)
 							 "Otherwise the clock sweep serves it.",
 							 &ebb_wait, false, PGC_SIGHUP, 0, NULL, NULL, NULL);
 	DefineCustomBoolVariable("ebbpool.bypass_rings", "Whether large scans get their buffers from the policy.",
-							 "Otherwise they use a ring of 32 buffers, as without Ebbpool.",
+							 "Otherwise they use a small ring of buffers, as without Ebbpool.",
 							 &ebb_bypass_rings, false, PGC_SIGHUP, 0, NULL, NULL, NULL);
 }
 
