@@ -32,12 +32,12 @@
 #include "utils/timestamp.h"
 
 /* Milliseconds between two times that it publishes. */
-#define PUBLISH_EVERY 1000
+#define PUBLISH_EVERY 2000
 /* Seconds until the postmaster starts it again after an error. */
 #define RESTART_AFTER 10
 /* A miniature of the server's size has at least so many frames, unless more than one page of LEAST_ONE_OF would be a sample. */
-#define FRAMES 1024
-#define LEAST_ONE_OF 16
+#define FRAMES 256
+#define LEAST_ONE_OF 32
 
 typedef struct EbbAdviseShared
 {
@@ -126,6 +126,7 @@ cpu_ms(void)
 static void
 read_counters(void)
 {
+	ebb_miniatures_serve();
 	ebb_miniatures_counts(advice.miniatures);
 	count_server(&advice.server);
 	advice.until = GetCurrentTimestamp();

@@ -7,7 +7,7 @@
 #include "ebbpool_pg.h"
 
 /* Pairs of a policy and a size. */
-#define EBB_MINIATURES 13
+#define EBB_MINIATURES 12
 /* The pair that the server itself has: the clock sweep with all its buffers. */
 #define EBB_MINIATURE_OF_SERVER 2
 
@@ -83,7 +83,7 @@ extern void ebb_miniatures_reference(uint64 number, uint32 hits, bool write);
 extern void ebb_miniatures_wrote(uint64 number);
 extern void ebb_miniatures_dropped(uint64 number);
 extern void ebb_miniatures_checkpoint(void);
-extern void ebb_miniatures_flush(void);
+extern void ebb_miniatures_serve(void);
 extern void ebb_miniatures_counts(EbbMiniatureCounts *counts);
 
 #endif							/* EBBPOOL_ADVISE_H */

@@ -13,11 +13,13 @@
 const EbbPair ebb_pairs[EBB_MINIATURES] = {
 	{"clock", 1, 4}, {"clock", 1, 2}, {"clock", 1, 1}, {"clock", 2, 1}, {"clock", 4, 1},
 	{"lru", 1, 1}, {"arc", 1, 1}, {"ccf-lru", 1, 1},
-	{"ebb", 1, 4}, {"ebb", 1, 2}, {"ebb", 1, 1}, {"ebb", 2, 1}, {"ebb", 4, 1}
+	{"ebb", 1, 2}, {"ebb", 1, 1}, {"ebb", 2, 1}, {"ebb", 4, 1}
 };
 
 /* Hits that are reported in one call. */
 #define MOST_HITS 64
+/* Events that wait for the miniatures. */
+#define MOST_EVENTS 1024
 
 typedef struct Record
 {
@@ -46,6 +48,24 @@ typedef struct Miniature
 	uint64		writes;
 } Miniature;
 
+enum
+{
+	EBB_REFERENCE,
+	EBB_WROTE,
+	EBB_DROPPED,
+	EBB_CHECKPOINT
+};
+
+typedef struct Event
+{
+	int			page;			/* -1 for none */
+	uint32		hits;
+	int			kind;
+	bool		write;
+} Event;
+
+static Event events[MOST_EVENTS];
+static uint32 number_of_events;
 static Miniature miniatures[EBB_MINIATURES];
 static Record *pages;
 static int	unused;
@@ -78,7 +98,7 @@ insert(uint64 number)
 	int			at = unused;
 	Record	   *page = &pages[at];
 
-	/* There is one for each frame, and one that no miniature has yet. */
+	/* There is one for each frame, and one for each event that waits. */
 	Assert(at >= 0);
 	unused = page->next;
 	page->number = number;
@@ -243,7 +263,91 @@ miss(int i, int at, uint32 hits, bool write)
 		hit(i, &pages[at], hits - 1, false);
 }
 
+/* All that is dirty is written. */
+static void
+checkpoint(int i)
+{
+	Miniature  *it = &miniatures[i];
+
+	if (it->policy)
+		report_hits(i);
+	for (uint32 frame = 0; frame < it->frames && !it->failed; frame++)
+	{
+		Record	   *page = it->page[frame] >= 0 ? &pages[it->page[frame]] : NULL;
+
+		if (!page || page->frame[i] != (int) frame || !(page->dirty & (1u << i)))
+			continue;
+		page->dirty &= ~(1u << i);
+		it->writes++;
+		if (it->policy)
+			succeeded(i, ebbpool_policy_cleaned(it->policy, frame));
+	}
+}
+
+static void
+wrote(int i, Record *page)
+{
+	page->dirty |= 1u << i;
+	if (!miniatures[i].policy)
+		return;
+	report_hits(i);
+	succeeded(i, ebbpool_policy_wrote(miniatures[i].policy, page->frame[i]));
+}
+
+static void
+serve(int i, const Event *event)
+{
+	if (event->kind == EBB_CHECKPOINT)
+		checkpoint(i);
+	else if (pages[event->page].frame[i] < 0)
+	{
+		if (event->kind == EBB_REFERENCE)
+			miss(i, event->page, event->hits, event->write);
+	}
+	else if (event->kind == EBB_REFERENCE)
+		hit(i, &pages[event->page], event->hits, event->write);
+	else if (event->kind == EBB_WROTE)
+		wrote(i, &pages[event->page]);
+	else
+	{
+		report_hits(i);
+		empty_frame(i, pages[event->page].frame[i], true);
+	}
+}
+
 /* ---- all ---- */
+
+/* Serves the events that wait: one miniature after the other, so that the processor has it in its caches. */
+void
+ebb_miniatures_serve(void)
+{
+	for (int i = 0; i < EBB_MINIATURES; i++)
+	{
+		for (uint32 at = 0; at < number_of_events && !miniatures[i].failed; at++)
+			serve(i, &events[at]);
+		if (miniatures[i].policy && !miniatures[i].failed)
+			report_hits(i);
+	}
+	for (uint32 at = 0; at < number_of_events; at++)
+	{
+		if (events[at].page < 0)
+			continue;
+		pages[events[at].page].residents--;
+		drop_if_nowhere(events[at].page);
+	}
+	number_of_events = 0;
+}
+
+static void
+put(int kind, int page, uint32 hits, bool write)
+{
+	/* Nothing that is evicted lets go of the record while the event waits. */
+	if (page >= 0)
+		pages[page].residents++;
+	events[number_of_events++] = (Event) {page, hits, kind, write};
+	if (number_of_events == MOST_EVENTS)
+		ebb_miniatures_serve();
+}
 
 /* A page was referenced some times since the last look. */
 void
@@ -251,21 +355,7 @@ ebb_miniatures_reference(uint64 number, uint32 hits, bool write)
 {
 	int			at = find(number);
 
-	if (at < 0)
-		at = insert(number);
-	/* No miniature that evicts may let go of the record. */
-	pages[at].residents++;
-	for (int i = 0; i < EBB_MINIATURES; i++)
-	{
-		if (miniatures[i].failed)
-			continue;
-		if (pages[at].frame[i] >= 0)
-			hit(i, &pages[at], hits, write);
-		else
-			miss(i, at, hits, write);
-	}
-	pages[at].residents--;
-	drop_if_nowhere(at);
+	put(EBB_REFERENCE, at < 0 ? insert(number) : at, hits, write);
 }
 
 /* A page was written and not referenced, under a pin of before. */
@@ -274,17 +364,8 @@ ebb_miniatures_wrote(uint64 number)
 {
 	int			at = find(number);
 
-	for (int i = 0; at >= 0 && i < EBB_MINIATURES; i++)
-	{
-		if (miniatures[i].failed || pages[at].frame[i] < 0)
-			continue;
-		pages[at].dirty |= 1u << i;
-		if (miniatures[i].policy)
-		{
-			report_hits(i);
-			succeeded(i, ebbpool_policy_wrote(miniatures[i].policy, pages[at].frame[i]));
-		}
-	}
+	if (at >= 0)
+		put(EBB_WROTE, at, 0, true);
 }
 
 /* A page exists no longer. */
@@ -293,47 +374,14 @@ ebb_miniatures_dropped(uint64 number)
 {
 	int			at = find(number);
 
-	if (at < 0)
-		return;
-	for (int i = 0; i < EBB_MINIATURES; i++)
-	{
-		if (miniatures[i].failed || pages[at].frame[i] < 0)
-			continue;
-		report_hits(i);
-		empty_frame(i, pages[at].frame[i], true);
-	}
-	if (pages[at].residents == 0)
-		drop_if_nowhere(at);
+	if (at >= 0)
+		put(EBB_DROPPED, at, 0, false);
 }
 
-/* All that is dirty is written. */
 void
 ebb_miniatures_checkpoint(void)
 {
-	for (int i = 0; i < EBB_MINIATURES; i++)
-	{
-		Miniature  *it = &miniatures[i];
-
-		if (it->policy)
-			report_hits(i);
-		for (uint32 frame = 0; frame < it->frames && !it->failed; frame++)
-		{
-			if (it->page[frame] < 0 || pages[it->page[frame]].frame[i] != (int) frame || !(pages[it->page[frame]].dirty & (1u << i)))
-				continue;
-			pages[it->page[frame]].dirty &= ~(1u << i);
-			it->writes++;
-			if (it->policy)
-				succeeded(i, ebbpool_policy_cleaned(it->policy, frame));
-		}
-	}
-}
-
-void
-ebb_miniatures_flush(void)
-{
-	for (int i = 0; i < EBB_MINIATURES; i++)
-		if (miniatures[i].policy && !miniatures[i].failed)
-			report_hits(i);
+	put(EBB_CHECKPOINT, -1, 0, false);
 }
 
 void
@@ -383,7 +431,7 @@ void
 ebb_miniatures_begin(uint32 one_of)
 {
 	MemoryContext before;
-	uint64		records = 1;
+	uint64		records = MOST_EVENTS + 1;
 	uint64		of_chains = 1024;
 
 	ebb_miniatures_end();
@@ -415,6 +463,7 @@ ebb_miniatures_end(void)
 		if (miniatures[i].policy)
 			ebbpool_policy_destroy(miniatures[i].policy);
 	memset(miniatures, 0, sizeof miniatures);
+	number_of_events = 0;
 	MemoryContextDelete(memory);
 	memory = NULL;
 }

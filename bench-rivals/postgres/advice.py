@@ -58,12 +58,13 @@ def measure(server: Server, workload: Workload, buffers: int, settings: list[str
         server.query("select ebbpool_advise_reset()", "bench")
         time.sleep(2)
     busy = of_server(server)
+    before_ms = processor_ms(server.process("ebbpool advisor")) if advised else 0.0
     since = time.monotonic()
     run_benchmark(server, workload, workload.transactions)
     cell = {"seconds": round(time.monotonic() - since, 1)}
     if advised:
         advisor = server.process("ebbpool advisor")
-        cell["advisor_ms"] = processor_ms(advisor)
+        cell["advisor_ms"] = processor_ms(advisor) - before_ms
         cell["server_ms"] = of_server(server) - busy
     after = counted(session)
     cell |= {key: after[key] - before[key] for key in after}
@@ -72,7 +73,7 @@ def measure(server: Server, workload: Workload, buffers: int, settings: list[str
         rows = server.query("select policy, shared_buffers, reads, writes, bill, change, model_reads, model_writes, filled from ebbpool_advice", "bench")
         cell["advice"] = [row.split("|") for row in rows.splitlines()]
         cell["advisor"] = server.query("select * from ebbpool_advisor", "bench").split("|")
-        cell["table"] = server.client("psql", "-d", "bench", "-Xqc", "select * from ebbpool_advice", "-xc", "select * from ebbpool_advisor")
+        cell["table"] = server.client("psql", "-d", "bench", "-Xqc", "select * from ebbpool_advice", "-c", "\\x", "-c", "select * from ebbpool_advisor")
     session.close()
     server.stop()
     return cell
@@ -131,7 +132,7 @@ def compared(cells: dict, name: str, buffers: int) -> list[list[str]]:
     advice = advised["advice"]
     server = advice[0]
     base = (float(server[2]), float(server[3]), float(server[4]))
-    by_frames = {"clock 1/2": 2, "clock 1": 3, "clock 2": 4, "ebb 1/2": 10, "ebb 1": 11, "ebb 2": 12}
+    by_frames = {"clock 1/2": 2, "clock 1": 3, "clock 2": 4, "ebb 1/2": 9, "ebb 1": 10, "ebb 2": 11}
     rows = []
     model = advice[3]
     reads, writes = advised["reads"], advised["writes"]
