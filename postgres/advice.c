@@ -72,7 +72,7 @@ ebbpool_advise(PG_FUNCTION_ARGS)
 
 	get_advice(&advice);
 	InitMaterializedSRF(fcinfo, 0);
-	if (!advice.works)
+	if (!advice.works || advice.paused)
 		return (Datum) 0;
 	values[0] = CStringGetTextDatum("server");
 	values[1] = Int64GetDatum(NBuffers);

@@ -35,9 +35,10 @@
 #define PUBLISH_EVERY 2000
 /* Seconds until the postmaster starts it again after an error. */
 #define RESTART_AFTER 10
-/* A miniature of the server's size has at least so many frames, unless more than one page of LEAST_ONE_OF would be a sample. */
-#define FRAMES 256
-#define LEAST_ONE_OF 32
+/* One page of 32 is a sample, or fewer if a miniature of the server's size has FRAMES then; more if it had not LEAST_FRAMES. */
+#define ONE_OF 32
+#define FRAMES 512
+#define LEAST_FRAMES 128
 
 typedef struct EbbAdviseShared
 {
@@ -206,12 +207,11 @@ ebb_request_reset(void)
 static uint32
 one_of(void)
 {
-	uint32		rate = 1;
+	uint32		rate = ONE_OF;
 
-	while (rate < LEAST_ONE_OF || NBuffers / rate >= 2 * FRAMES)
+	while (NBuffers / rate >= 2 * FRAMES)
 		rate *= 2;
-	/* Few buffers: more of their pages are samples. */
-	while (rate > 1 && NBuffers / rate < 128)
+	while (rate > 1 && NBuffers / rate < LEAST_FRAMES)
 		rate /= 2;
 	return rate;
 }
@@ -244,7 +244,7 @@ policy_is_at_work(void)
 	return ebb_shared && ebb_works() && pg_atomic_read_u32(&ebb_shared->enabled);
 }
 
-/* Without `ms` until the latch is set. */
+/* For some milliseconds, or, while the advisor is off, until the latch is set. */
 static void
 rest(bool works, double ms)
 {
