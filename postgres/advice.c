@@ -7,6 +7,8 @@
  */
 #include "advise.h"
 
+#include <math.h>
+
 #include "fmgr.h"
 #include "funcapi.h"
 #include "miscadmin.h"
@@ -19,7 +21,7 @@ PG_FUNCTION_INFO_V1(ebbpool_advisor_state);
 PG_FUNCTION_INFO_V1(ebbpool_advise_reset);
 
 #define ADVICE_COLUMNS 7
-#define STATE_COLUMNS 14
+#define STATE_COLUMNS 15
 
 static void
 get_advice(EbbAdvice *advice)
@@ -106,6 +108,7 @@ ebbpool_advisor_state(PG_FUNCTION_ARGS)
 	values[at++] = Float8GetDatum((double) advice.hand / NBuffers);
 	values[at++] = Int64GetDatum(advice.lost);
 	values[at++] = Int64GetDatum(advice.looks);
+	values[at++] = Float8GetDatum(rint((double) advice.resident / Max(advice.looks, 1)));
 	values[at++] = Int64GetDatum(advice.samples);
 	values[at++] = Int64GetDatum(advice.found);
 	values[at++] = Int64GetDatum(advice.hits);

@@ -168,6 +168,7 @@ publish(bool paused)
 		now.miniatures[i].writes -= at_reset.miniatures[i].writes;
 	}
 	now.looks -= at_reset.looks;
+	now.resident -= at_reset.resident;
 	now.hand -= at_reset.hand;
 	now.lost -= at_reset.lost;
 	now.samples -= at_reset.samples;

@@ -40,6 +40,7 @@ typedef struct EbbAdvice
 	EbbServerCounts server;		/* since then */
 	EbbMiniatureCounts miniatures[EBB_MINIATURES];
 	uint64		looks;			/* times that the descriptors were looked at */
+	uint64		resident;		/* samples in the server's buffers, added up over the looks */
 	uint64		hand;			/* buffers that the clock hand has passed */
 	uint64		lost;			/* of these, buffers that it passed again before they were looked at */
 	uint64		samples;		/* reads of sampled pages */

@@ -108,6 +108,7 @@ CREATE FUNCTION ebbpool_advisor_state(
     OUT laps double precision,
     OUT lost bigint,
     OUT looks bigint,
+    OUT resident double precision,
     OUT samples bigint,
     OUT found bigint,
     OUT hits bigint,
@@ -154,6 +155,7 @@ COMMENT ON COLUMN ebbpool_advisor.one_of IS 'one page of this many is a sample';
 COMMENT ON COLUMN ebbpool_advisor.laps IS 'how often the clock hand has passed all buffers; smaller sizes have no rows of figures before the first';
 COMMENT ON COLUMN ebbpool_advisor.lost IS 'buffers that the hand passed again before the advisor looked: where these are many, distrust it';
 COMMENT ON COLUMN ebbpool_advisor.looks IS 'times that the advisor looked at descriptors';
+COMMENT ON COLUMN ebbpool_advisor.resident IS 'samples in the buffers, on average';
 COMMENT ON COLUMN ebbpool_advisor.samples IS 'reads of sampled pages';
 COMMENT ON COLUMN ebbpool_advisor.found IS 'of these, pages that had come otherwise than by the hand';
 COMMENT ON COLUMN ebbpool_advisor.hits IS 'sampled pages that had been hit between two looks';

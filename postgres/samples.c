@@ -105,15 +105,17 @@ forget(int at)
 		sample_of[samples[at].buf_id] = at;
 }
 
-/* Hits since the last look: seen, or guessed where the count hides them. */
+/*
+ * Hits since the last look: seen, or guessed where the count hides them. Each pass of the hand has taken one off the count:
+ * it had one to take, or the page would be gone.
+ */
 static uint32
 hits_of(Sample *it, uint32 usage, bool pinned, EbbAdvice *advice)
 {
 	uint32		passed = passes_over(it->buf_id, it->hand, hand);
-	uint32		left = it->usage - Min(it->usage, passed);
-	uint32		hits = usage - Min(usage, left);
+	uint32		hits = usage + passed - Min(it->usage, usage + passed);
 
-	if (left < BM_MAX_USAGE_COUNT)
+	if (it->usage < BM_MAX_USAGE_COUNT || passed > 0)
 	{
 		it->looks++;
 		it->hits += hits;
@@ -279,6 +281,7 @@ ebb_samples_look(EbbAdvice *advice)
 		ebb_miniatures_checkpoint();
 	redo = now;
 	advice->looks++;
+	advice->resident += number_of_samples;
 	if (hand - before > NBuffers / 8)
 		wait = Max(wait / 2, SHORTEST);
 	else if (hand - before < NBuffers / 16)
