@@ -35,8 +35,8 @@
 #define PUBLISH_EVERY 2000
 /* Seconds until the postmaster starts it again after an error. */
 #define RESTART_AFTER 10
-/* One page of 32 is a sample, or fewer if a miniature of the server's size has FRAMES then; more if it had not LEAST_FRAMES. */
-#define ONE_OF 32
+/* One page of 16 is a sample, or fewer if a miniature of the server's size has FRAMES then; more if it had not LEAST_FRAMES. */
+#define ONE_OF 16
 #define FRAMES 512
 #define LEAST_FRAMES 128
 

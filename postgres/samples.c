@@ -11,7 +11,7 @@
  *	   miss costs a few descriptors, however many buffers there are. While the server takes buffers that were never used, it
  *	   follows these. Now and then it looks at another part, for pages that came otherwise.
  *
- * Looks are so frequent that the hand passes an eighth of the buffers between two.
+ * Looks are so frequent that the hand passes a quarter of the buffers between two.
  */
 #include "advise.h"
 
@@ -282,9 +282,9 @@ ebb_samples_look(EbbAdvice *advice)
 	redo = now;
 	advice->looks++;
 	advice->resident += number_of_samples;
-	if (hand - before > NBuffers / 8)
+	if (hand - before > NBuffers / 4)
 		wait = Max(wait / 2, SHORTEST);
-	else if (hand - before < NBuffers / 16)
+	else if (hand - before < NBuffers / 8)
 		wait = Min(wait * 1.5, LONGEST);
 	return wait;
 }
