@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Compares what the advisor of the module ebbpool says on a stock server with servers that really run so.
 
-    sudo bench-rivals/postgres/advice.py DIRECTORY [--workloads tatp,zipf,tpcb] [--buffers 4096]
+    sudo bench-rivals/postgres/advice.py DIRECTORY [--workloads tatp,zipf,tpcb] [--buffers 4096] [--write docs/postgres.md]
 
 Debian's unchanged server runs each workload of validate.py with the advisor, and answers for the clock sweep and ebb at several
 sizes. Then it runs the same workload at half and twice the size, and with ebb, redirected. Printed are the reads, the writes and the
@@ -20,7 +20,7 @@ from pathlib import Path
 
 sys.path[:0] = [str(Path(__file__).resolve().parents[1]), str(Path(__file__).resolve().parents[2] / "postgres")]
 
-from documents import table
+from documents import table, write_block
 from servers import Server, built, open_to_all
 from validate import ALWAYS, ASYMMETRY, QUIET, WORKLOADS, Session, Workload, run_benchmark
 
@@ -85,6 +85,7 @@ def main() -> None:
     parser.add_argument("--workloads", default="tatp,zipf,tpcb")
     parser.add_argument("--buffers", default="4096", help="pages, several with commas")
     parser.add_argument("--again", action="store_true", help="repeat the advised runs")
+    parser.add_argument("--write", type=Path, metavar="FILE.md")
     arguments = parser.parse_args()
     known = {workload.name: workload for workload in WORKLOADS}
     directory = arguments.directory.resolve()
@@ -93,7 +94,7 @@ def main() -> None:
     cells = json.loads(path.read_text()) if path.exists() else {}
     pg_config = built("debian", directory)
     built("module", pg_config, directory / "for-debian")
-    rows = []
+    rows, shares = [], []
     for name in arguments.workloads.split(","):
         server = Server(directory / name, pg_config)
         for buffers in map(int, arguments.buffers.split(",")):
@@ -118,39 +119,50 @@ def main() -> None:
                 print(key, json.dumps(shown), cells[key].get("table", ""), sep="\n", file=sys.stderr, flush=True)
                 path.write_text(json.dumps(cells, indent=1))
             rows += compared(cells, name, buffers)
-    print(table(["workload", "buffers", "what", "reads", "counted", "writes", "counted", "bill", "counted"], rows))
+            shares.append(costs(cells, name, buffers))
+    text = table(["workload", "buffers", "policy", "size", "reads", "counted", "writes", "counted", "bill", "counted"], rows)
+    text += "\n\n" + table(["workload", "buffers", "model's reads", "model's writes", "advisor's share of processor time"], shares)
+    print(text)
+    if arguments.write:
+        first = cells[f"{arguments.workloads.split(',')[0]} {arguments.buffers.split(',')[0]} advised"]["table"].split("\n\n")[0]
+        caption = f"{time.strftime('%Y-%m-%d')}, by `sudo bench-rivals/postgres/advice.py DIRECTORY --write docs/postgres.md`, R = {ASYMMETRY}:"
+        write_block(arguments.write, "advice", f"```text\n{first}\n```\n\n{caption}\n\n{text}")
+
+
+#: What runs beside the advised server, with the number of its row in the view.
+OTHERS = {"clock 1/2": 2, "clock 2": 4, "ebb 1/2": 9, "ebb 1": 10, "ebb 2": 11}
+
+
+def change(found: float, then: float) -> str:
+    return f"{100 * (found / then - 1):+.1f} %"
+
+
+def figures(cell: dict) -> list[float]:
+    return [cell["reads"], cell["writes"], cell["reads"] + float(ASYMMETRY) * cell["writes"]]
 
 
 def compared(cells: dict, name: str, buffers: int) -> list[list[str]]:
     """The rows of a table: changes against the server, as the advisor says and as servers counted."""
-    advised, stock = cells[f"{name} {buffers} advised"], cells[f"{name} {buffers} clock 1"]
-    cost = float(ASYMMETRY)
-
-    def change(found: float, then: float) -> str:
-        return f"{100 * (found / then - 1):+.1f} %"
-
-    advice = advised["advice"]
-    server = advice[0]
-    base = (float(server[2]), float(server[3]), float(server[4]))
-    by_frames = {"clock 1/2": 2, "clock 1": 3, "clock 2": 4, "ebb 1/2": 9, "ebb 1": 10, "ebb 2": 11}
+    advice, stock = cells[f"{name} {buffers} advised"]["advice"], figures(cells[f"{name} {buffers} clock 1"])
     rows = []
-    model = advice[3]
-    reads, writes = advised["reads"], advised["writes"]
-    rows.append([name, f"{buffers:,}", "model of the clock sweep", change(float(model[6]), reads), "", change(float(model[7]), writes), "",
-                 change(float(model[6]) + cost * float(model[7]), reads + cost * writes),
-                 f"cpu {100 * advised['advisor_ms'] / advised['server_ms']:.2f} %"])
-    for what, at in by_frames.items():
-        row, real = advice[at], cells[f"{name} {buffers} {what}"]
-        assert row[0] == what.split()[0], (row, what)
-        if row[2] == "":
-            continue
-        found = (real["reads"], real["writes"], real["reads"] + cost * real["writes"])
-        then = (stock["reads"], stock["writes"], stock["reads"] + cost * stock["writes"])
-        cols = []
+    for what, at in OTHERS.items():
+        policy, size = what.split()
+        if advice[at][0] != policy:
+            sys.exit(f"the rows of ebbpool_advice are others: {advice}")
+        real = figures(cells[f"{name} {buffers} {what}"])
+        row = [name, f"{buffers:,}", policy, size]
         for i in range(3):
-            cols += [change(float(row[2 + i]), base[i]), change(found[i], then[i])]
-        rows.append([name, f"{buffers:,}", what, *cols])
+            row += [change(float(advice[at][2 + i]), float(advice[0][2 + i])), change(real[i], stock[i])]
+        rows.append(row)
     return rows
+
+
+def costs(cells: dict, name: str, buffers: int) -> list[str]:
+    """How far the advisor's own clock sweep is from the server, and its share of the processor time."""
+    advised = cells[f"{name} {buffers} advised"]
+    model = advised["advice"][3]
+    reads, writes = change(float(model[6]), advised["reads"]), change(float(model[7]), advised["writes"])
+    return [name, f"{buffers:,}", reads, writes, f"{100 * advised['advisor_ms'] / advised['server_ms']:.2f} %"]
 
 
 if __name__ == "__main__":
