@@ -62,20 +62,45 @@ PGDLLEXPORT void ebbpool_advise_main(Datum argument);
 
 /* ---- the server's counters ---- */
 
-/* Backends report what they have written when the checkpointer wakes, which may take minutes. */
-static void
-wake_checkpointer(void)
-{
-	if (ProcGlobal->checkpointerLatch)
-		SetLatch(ProcGlobal->checkpointerLatch);
-}
-
 static uint64
 reads_of_database(Oid database)
 {
 	PgStat_StatDBEntry *entry = pgstat_fetch_stat_dbentry(database);
 
-	return entry ? entry->n_blocks_fetched - entry->n_blocks_hit : 0;
+	if (!entry)
+		return 0;
+#if PG_VERSION_NUM >= 160000
+	return entry->blocks_fetched - entry->blocks_hit;
+#else
+	return entry->n_blocks_fetched - entry->n_blocks_hit;
+#endif
+}
+
+/* Written pages of tables and indices. */
+static uint64
+writes_of_all(void)
+{
+#if PG_VERSION_NUM >= 160000
+	PgStat_IO  *io = pgstat_fetch_stat_io();
+	uint64		writes = 0;
+
+	for (int type = 0; type < BACKEND_NUM_TYPES; type++)
+		for (int context = 0; context < IOCONTEXT_NUM_TYPES; context++)
+#if PG_VERSION_NUM >= 180000
+			writes += io->stats[type].bytes[IOOBJECT_RELATION][context][IOOP_WRITE] / BLCKSZ;
+#else
+			writes += io->stats[type].counts[IOOBJECT_RELATION][context][IOOP_WRITE];
+#endif
+	return writes;
+#else
+	PgStat_CheckpointerStats *checkpointer = pgstat_fetch_stat_checkpointer();
+
+	/* What backends have written it reports when it wakes, which may take minutes. */
+	if (ProcGlobal->checkpointerLatch)
+		SetLatch(ProcGlobal->checkpointerLatch);
+	return checkpointer->buf_written_checkpoints + checkpointer->buf_written_backend +
+		pgstat_fetch_stat_bgwriter()->buf_written_clean;
+#endif
 }
 
 static uint64
@@ -101,16 +126,10 @@ reads_of_all(void)
 static void
 count_server(EbbServerCounts *counts)
 {
-	PgStat_CheckpointerStats *checkpointer;
-	PgStat_BgWriterStats *writer;
-
 	pgstat_clear_snapshot();
-	checkpointer = pgstat_fetch_stat_checkpointer();
-	writer = pgstat_fetch_stat_bgwriter();
 	counts->reads = reads_of_all();
-	counts->allocated = writer->buf_alloc;
-	counts->writes = checkpointer->buf_written_checkpoints + checkpointer->buf_written_backend + writer->buf_written_clean;
-	wake_checkpointer();
+	counts->allocated = pgstat_fetch_stat_bgwriter()->buf_alloc;
+	counts->writes = writes_of_all();
 }
 
 /* ---- publishing ---- */
