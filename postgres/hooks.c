@@ -51,7 +51,7 @@ symbol(const char *name)
 	if (!found)
 		ereport(FATAL,
 				(errmsg("ebbpool: this server has no hooks for policies: it does not export \"%s\"", name),
-				 errhint("Build a server with \"postgres/build server DIRECTORY\", or try the policy on this one with ebbpool.attach = redirect; with none only the advisor works.")));
+				 errhint("Build a server with \"postgres/build server DIRECTORY\", or try the policy on this one with ebbpool.attach = redirect.")));
 	return found;
 }
 

@@ -293,7 +293,7 @@ ebb_samples_look(EbbAdvice *advice)
 void
 ebb_samples_begin(EbbAdvice *advice)
 {
-	Assert(pg_popcount32(advice->one_of) == 1);
+	Assert((advice->one_of & (advice->one_of - 1)) == 0);
 	mask = advice->one_of - 1;
 	room = Max(NBuffers / advice->one_of * 2, 64);
 	if (samples)
