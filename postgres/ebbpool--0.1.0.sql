@@ -94,3 +94,80 @@ COMMENT ON COLUMN ebbpool_stat.resyncs IS 'times that all buffers were compared 
 COMMENT ON COLUMN ebbpool_stat.combines IS 'times that a process has reported to the policy and filled the queue';
 COMMENT ON COLUMN ebbpool_stat.combine_ms IS 'the time of that, in ms';
 COMMENT ON COLUMN ebbpool_stat.queued IS 'victims in the queue now';
+
+-- The advisor.
+
+CREATE FUNCTION ebbpool_advise(
+    OUT policy text,
+    OUT buffers bigint,
+    OUT reads double precision,
+    OUT writes double precision,
+    OUT model_reads bigint,
+    OUT model_writes bigint,
+    OUT filled double precision)
+RETURNS SETOF record
+AS 'MODULE_PATHNAME' LANGUAGE C STRICT PARALLEL SAFE ROWS 14;
+
+CREATE FUNCTION ebbpool_advisor_state(
+    OUT state text,
+    OUT asymmetry double precision,
+    OUT since timestamptz,
+    OUT until timestamptz,
+    OUT one_of bigint,
+    OUT laps double precision,
+    OUT lost bigint,
+    OUT looks bigint,
+    OUT resident double precision,
+    OUT samples bigint,
+    OUT found bigint,
+    OUT hits bigint,
+    OUT guessed bigint,
+    OUT cpu_ms double precision,
+    OUT ring_reads bigint)
+AS 'MODULE_PATHNAME' LANGUAGE C STRICT PARALLEL SAFE;
+
+CREATE FUNCTION ebbpool_advise_reset() RETURNS void
+AS 'MODULE_PATHNAME' LANGUAGE C STRICT PARALLEL SAFE;
+
+REVOKE ALL ON FUNCTION ebbpool_advise_reset() FROM PUBLIC;
+
+CREATE VIEW ebbpool_advice AS
+SELECT a.policy,
+       pg_size_pretty(a.buffers * current_setting('block_size')::bigint) AS shared_buffers,
+       round(a.reads)::bigint AS reads,
+       round(a.writes)::bigint AS writes,
+       round(a.reads + s.asymmetry * a.writes)::bigint AS bill,
+       round((100 * (a.reads + s.asymmetry * a.writes) / nullif(b.reads + s.asymmetry * b.writes, 0) - 100)::numeric, 1)
+           AS change,
+       a.model_reads, a.model_writes, round(a.filled::numeric) AS filled
+FROM ebbpool_advise() a, ebbpool_advisor_state() s,
+     (SELECT reads, writes FROM ebbpool_advise() WHERE policy = 'server') b;
+
+CREATE VIEW ebbpool_advisor AS SELECT * FROM ebbpool_advisor_state();
+
+GRANT SELECT ON ebbpool_advice, ebbpool_advisor TO PUBLIC;
+
+COMMENT ON FUNCTION ebbpool_advise_reset() IS 'has the advisor count from now on; it goes on with what it has in its miniatures';
+COMMENT ON VIEW ebbpool_advice IS 'what other policies and other sizes of shared_buffers would have read and written in the same time';
+COMMENT ON COLUMN ebbpool_advice.policy IS 'server: what the server has counted; clock: its clock sweep, as the advisor models it';
+COMMENT ON COLUMN ebbpool_advice.shared_buffers IS 'the size for which the row answers';
+COMMENT ON COLUMN ebbpool_advice.reads IS 'pages read: what the server counted, times model_reads, divided by those of clock at this size; reads through rings are added as they are';
+COMMENT ON COLUMN ebbpool_advice.writes IS 'pages written, in the same way';
+COMMENT ON COLUMN ebbpool_advice.bill IS 'reads + ebbpool.asymmetry x writes';
+COMMENT ON COLUMN ebbpool_advice.change IS 'of the bill against the server, in %';
+COMMENT ON COLUMN ebbpool_advice.model_reads IS 'what the samples alone say: for clock at the size of the server, compare them with the server';
+COMMENT ON COLUMN ebbpool_advice.model_writes IS 'the same for writes';
+COMMENT ON COLUMN ebbpool_advice.filled IS 'frames of the model in use, in %; while they become more, larger sizes read less than the row says';
+COMMENT ON VIEW ebbpool_advisor IS 'what the advisor does and costs';
+COMMENT ON COLUMN ebbpool_advisor.state IS 'off; works; paused while a policy of ebbpool names victims';
+COMMENT ON COLUMN ebbpool_advisor.one_of IS 'one page of this many is a sample';
+COMMENT ON COLUMN ebbpool_advisor.laps IS 'how often the clock hand has passed all buffers; smaller sizes have no rows of figures before the first';
+COMMENT ON COLUMN ebbpool_advisor.lost IS 'buffers that the hand passed again before the advisor looked: where these are many, distrust it';
+COMMENT ON COLUMN ebbpool_advisor.looks IS 'times that the advisor looked at descriptors';
+COMMENT ON COLUMN ebbpool_advisor.resident IS 'samples in the buffers, on average';
+COMMENT ON COLUMN ebbpool_advisor.samples IS 'reads of sampled pages';
+COMMENT ON COLUMN ebbpool_advisor.found IS 'of these, pages that had come otherwise than by the hand';
+COMMENT ON COLUMN ebbpool_advisor.hits IS 'sampled pages that had been hit between two looks';
+COMMENT ON COLUMN ebbpool_advisor.guessed IS 'of these, hits that a full usage count hides, and that the advisor assumes';
+COMMENT ON COLUMN ebbpool_advisor.cpu_ms IS 'processor time of the advisor, in ms';
+COMMENT ON COLUMN ebbpool_advisor.ring_reads IS 'reads through rings, which no policy changes';

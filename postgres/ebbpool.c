@@ -47,7 +47,7 @@
  *
  * If a process dies, the postmaster makes all shared memory anew, and with it a new policy.
  */
-#include "ebbpool_pg.h"
+#include "advise.h"
 
 #include "fmgr.h"
 #include "miscadmin.h"
@@ -161,6 +161,9 @@ _PG_init(void)
 		ereport(FATAL, (errmsg("ebbpool: %s", ebbpool_error_message()),
 						errhint("Build the module with the header of the library that is installed.")));
 	ebb_define_settings();
+	ebb_attach_advisor();
+	if (ebb_attach == EBB_NONE)
+		return;
 	previous_request = shmem_request_hook;
 	shmem_request_hook = request;
 	previous_startup = shmem_startup_hook;

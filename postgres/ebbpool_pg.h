@@ -44,7 +44,8 @@ typedef bool (*ebb_ring_hook) (BufferAccessStrategyType type);
 typedef enum EbbAttach
 {
 	EBB_HOOKS,
-	EBB_REDIRECT
+	EBB_REDIRECT,
+	EBB_NONE
 } EbbAttach;
 
 #define EBB_MAX_SPEC 256
