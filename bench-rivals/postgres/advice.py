@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Compares what the advisor of the module ebbpool says on a stock server with servers that really run so.
 
-    sudo bench-rivals/postgres/advice.py DIRECTORY [--workloads tatp,zipf,tpcb] [--buffers 4096] [--write docs/postgres.md]
+    sudo bench-rivals/postgres/advice.py DIRECTORY [--workloads tatp,zipf,tpcb] [--buffers 4096,8192] [--write docs/postgres.md]
 
 Debian's unchanged server runs each workload of validate.py with the advisor, and answers for the clock sweep and ebb at several
 sizes. Then it runs the same workload at half and twice the size, and with ebb, redirected. Printed are the reads, the writes and the
@@ -83,7 +83,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("directory", type=Path)
     parser.add_argument("--workloads", default="tatp,zipf,tpcb")
-    parser.add_argument("--buffers", default="4096", help="pages, several with commas")
+    parser.add_argument("--buffers", default="4096,8192", help="pages, several with commas")
     parser.add_argument("--again", action="store_true", help="repeat the advised runs")
     parser.add_argument("--write", type=Path, metavar="FILE.md")
     arguments = parser.parse_args()
@@ -125,8 +125,20 @@ def main() -> None:
     print(text)
     if arguments.write:
         first = cells[f"{arguments.workloads.split(',')[0]} {arguments.buffers.split(',')[0]} advised"]["table"].split("\n\n")[0]
-        caption = f"{time.strftime('%Y-%m-%d')}, by `sudo bench-rivals/postgres/advice.py DIRECTORY --write docs/postgres.md`, R = {ASYMMETRY}:"
-        write_block(arguments.write, "advice", f"```text\n{first}\n```\n\n{caption}\n\n{text}")
+        caption = f"{time.strftime('%Y-%m-%d')}, by `sudo bench-rivals/postgres/advice.py DIRECTORY --write docs/postgres.md`, R = {ASYMMETRY}: the change "
+        caption += "of the bill as the advisor says, and as servers counted that ran so; how far the advisor's own clock sweep "
+        caption += "is from the server; its share of the server's processor time."
+        write_block(arguments.write, "advice", f"```text\n{first}\n```\n\n{caption}\n\n{shortened(rows, shares)}")
+
+
+def shortened(rows: list[list[str]], shares: list[list[str]]) -> str:
+    """A table for a page: bills only, one row for each server."""
+    lines = []
+    for share in shares:
+        bills = [f"{row[-2].removesuffix(' %')}, {row[-1]}" for row in rows if row[:2] == share[:2]]
+        lines.append([*share[:2], *bills, *share[2:]])
+    header = [f"{policy} x {size}" for policy, size in map(str.split, OTHERS)]
+    return table(["workload", "buffers", *header, "model's reads", "writes", "processor"], lines)
 
 
 #: What runs beside the advised server, with the number of its row in the view.
