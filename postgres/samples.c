@@ -11,7 +11,7 @@
  *	   miss costs a few descriptors, however many buffers there are. While the server takes buffers that were never used, it
  *	   follows these. Now and then it looks at another part, for pages that came otherwise.
  *
- * Looks are so frequent that the hand passes a quarter of the buffers between two.
+ * Looks are so frequent that the hand passes about a quarter of the buffers between two.
  */
 #include "advise.h"
 
@@ -23,7 +23,7 @@
 
 /* Milliseconds between two looks. */
 #define SHORTEST 10.0
-#define LONGEST 1000.0
+#define LONGEST 200.0
 /* A look at all of the buffers takes so many looks. */
 #define PARTS 64
 /* Descriptors that one look reads elsewhere. */
@@ -284,9 +284,9 @@ ebb_samples_look(EbbAdvice *advice)
 	redo = now;
 	advice->looks++;
 	advice->resident += number_of_samples;
-	if (hand - before > NBuffers / 4)
-		wait = Max(wait / 2, SHORTEST);
-	else if (hand - before < NBuffers / 8)
+	if (hand - before > NBuffers / 3)
+		wait = Max(wait * (NBuffers / 4) / (hand - before), SHORTEST);
+	else if (hand - before < NBuffers / 5)
 		wait = Min(wait * 1.5, LONGEST);
 	return wait;
 }

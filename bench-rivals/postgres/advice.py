@@ -127,8 +127,13 @@ def main() -> None:
         first = cells[f"{arguments.workloads.split(',')[0]} {arguments.buffers.split(',')[0]} advised"]["table"].split("\n\n")[0]
         caption = f"{time.strftime('%Y-%m-%d')}, by `sudo bench-rivals/postgres/advice.py DIRECTORY --write docs/postgres.md`, R = {ASYMMETRY}: the change "
         caption += "of the bill as the advisor says, and as servers counted that ran so; how far the advisor's own clock sweep "
-        caption += "is from the server; its share of the server's processor time."
+        caption += "is from the server; its share of the server's processor time. Bills differ by at most "
+        caption += f"{max(abs(points(row[-2]) - points(row[-1])) for row in rows):.1f} points."
         write_block(arguments.write, "advice", f"```text\n{first}\n```\n\n{caption}\n\n{shortened(rows, shares)}")
+
+
+def points(percent: str) -> float:
+    return float(percent.removesuffix(" %"))
 
 
 def shortened(rows: list[list[str]], shares: list[list[str]]) -> str:
