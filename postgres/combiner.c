@@ -195,7 +195,7 @@ ebb_drain_long_ring(void)
 		ebb_try_combine(false);
 }
 
-/* Whether a scan gets its buffers from the policy and not from its ring (14). */
+/* Whether a scan gets its buffers from the policy and not from its ring (15). */
 bool
 ebb_bypasses_ring(BufferAccessStrategyType type)
 {

@@ -35,17 +35,26 @@ AS 'MODULE_PATHNAME' LANGUAGE C STRICT PARALLEL SAFE;
 
 COMMENT ON FUNCTION ebbpool_counters() IS 'what the policy has done since the server started';
 
--- Reads and writes are the server's own counters, since its statistics were reset.
+-- The server's own counters since its statistics were reset, which are in other views from one version to the next.
+CREATE FUNCTION ebbpool_pages(OUT reads bigint, OUT writes bigint) LANGUAGE plpgsql AS $$
+BEGIN
+    SELECT sum(d.blks_read) INTO reads FROM pg_stat_database d;
+    IF current_setting('server_version_num')::int >= 160000 THEN
+        SELECT sum(i.writes) INTO writes FROM pg_stat_io i WHERE i.object = 'relation';
+    ELSE
+        SELECT b.buffers_checkpoint + b.buffers_clean + b.buffers_backend INTO writes FROM pg_stat_bgwriter b;
+    END IF;
+END $$;
+
+COMMENT ON FUNCTION ebbpool_pages() IS 'pages that the server has read and written';
+
 CREATE VIEW ebbpool_stat AS
 SELECT c.active, c.policy, c.failure, c.attach, c.asymmetry,
        s.reads, s.writes, s.reads + c.asymmetry * s.writes AS bill,
        c.since, c.buffers, c.policy_bytes, c.misses, c.victims, c.fallbacks, c.waits, c.rescued, c.refused,
        c.harvested, c.hits, c.more_hits, c.written, c.cleaned, c.dropped, c.found, c.strays, c.cleaner_named,
        c.overflows, c.failures, c.resyncs, c.combines, c.combine_ms, c.queued
-FROM ebbpool_counters() c,
-     (SELECT (SELECT sum(blks_read)::bigint FROM pg_stat_database) AS reads,
-             buffers_checkpoint + buffers_clean + buffers_backend AS writes
-      FROM pg_stat_bgwriter) s;
+FROM ebbpool_counters() c, ebbpool_pages() s;
 
 CREATE VIEW ebbpool_settings AS
 SELECT substr(name, length('ebbpool.') + 1) AS name, setting, boot_val AS "default",
@@ -59,8 +68,8 @@ COMMENT ON VIEW ebbpool_stat IS 'what the server has read and written, and what 
 COMMENT ON VIEW ebbpool_settings IS 'the settings of ebbpool';
 COMMENT ON COLUMN ebbpool_stat.active IS 'whether the policy names victims now';
 COMMENT ON COLUMN ebbpool_stat.failure IS 'why the policy has failed, if it has';
-COMMENT ON COLUMN ebbpool_stat.reads IS 'pages that the server has read, new pages among them, since its statistics were reset';
-COMMENT ON COLUMN ebbpool_stat.writes IS 'pages that the server has written; those of backends appear with a checkpoint';
+COMMENT ON COLUMN ebbpool_stat.reads IS 'pages that the server has read (up to 15, new pages among them) since its statistics were reset';
+COMMENT ON COLUMN ebbpool_stat.writes IS 'pages that the server has written (up to 15, new pages among them, and those of backends appear with a checkpoint)';
 COMMENT ON COLUMN ebbpool_stat.bill IS 'reads + asymmetry x writes';
 COMMENT ON COLUMN ebbpool_stat.since IS 'when the policy was made; what follows is counted since then';
 COMMENT ON COLUMN ebbpool_stat.policy_bytes IS 'shared memory for the policy';
@@ -77,7 +86,7 @@ COMMENT ON COLUMN ebbpool_stat.written IS 'pages that had been written between t
 COMMENT ON COLUMN ebbpool_stat.cleaned IS 'dirty pages that had become clean';
 COMMENT ON COLUMN ebbpool_stat.dropped IS 'pages that had ceased to exist';
 COMMENT ON COLUMN ebbpool_stat.found IS 'pages that no event had named';
-COMMENT ON COLUMN ebbpool_stat.strays IS 'buffers without a page outside of the free list';
+COMMENT ON COLUMN ebbpool_stat.strays IS 'buffers without a page outside of the free list, as races, errors and pg_buffercache_evict leave them';
 COMMENT ON COLUMN ebbpool_stat.cleaner_named IS 'victims that the background writer was given';
 COMMENT ON COLUMN ebbpool_stat.overflows IS 'events that were lost because too many waited';
 COMMENT ON COLUMN ebbpool_stat.failures IS 'times that a policy has failed';
@@ -85,3 +94,80 @@ COMMENT ON COLUMN ebbpool_stat.resyncs IS 'times that all buffers were compared 
 COMMENT ON COLUMN ebbpool_stat.combines IS 'times that a process has reported to the policy and filled the queue';
 COMMENT ON COLUMN ebbpool_stat.combine_ms IS 'the time of that, in ms';
 COMMENT ON COLUMN ebbpool_stat.queued IS 'victims in the queue now';
+
+-- The advisor.
+
+CREATE FUNCTION ebbpool_advise(
+    OUT policy text,
+    OUT buffers bigint,
+    OUT reads double precision,
+    OUT writes double precision,
+    OUT model_reads bigint,
+    OUT model_writes bigint,
+    OUT filled double precision)
+RETURNS SETOF record
+AS 'MODULE_PATHNAME' LANGUAGE C STRICT PARALLEL SAFE ROWS 14;
+
+CREATE FUNCTION ebbpool_advisor_state(
+    OUT state text,
+    OUT asymmetry double precision,
+    OUT since timestamptz,
+    OUT until timestamptz,
+    OUT one_of bigint,
+    OUT laps double precision,
+    OUT lost bigint,
+    OUT looks bigint,
+    OUT resident double precision,
+    OUT samples bigint,
+    OUT found bigint,
+    OUT hits bigint,
+    OUT guessed bigint,
+    OUT cpu_ms double precision,
+    OUT ring_reads bigint)
+AS 'MODULE_PATHNAME' LANGUAGE C STRICT PARALLEL SAFE;
+
+CREATE FUNCTION ebbpool_advise_reset() RETURNS void
+AS 'MODULE_PATHNAME' LANGUAGE C STRICT PARALLEL SAFE;
+
+REVOKE ALL ON FUNCTION ebbpool_advise_reset() FROM PUBLIC;
+
+CREATE VIEW ebbpool_advice AS
+SELECT a.policy,
+       pg_size_pretty(a.buffers * current_setting('block_size')::bigint) AS shared_buffers,
+       round(a.reads)::bigint AS reads,
+       round(a.writes)::bigint AS writes,
+       round(a.reads + s.asymmetry * a.writes)::bigint AS bill,
+       round((100 * (a.reads + s.asymmetry * a.writes) / nullif(b.reads + s.asymmetry * b.writes, 0) - 100)::numeric, 1)
+           AS change,
+       a.model_reads, a.model_writes, round(a.filled::numeric) AS filled
+FROM ebbpool_advise() a, ebbpool_advisor_state() s,
+     (SELECT reads, writes FROM ebbpool_advise() WHERE policy = 'server') b;
+
+CREATE VIEW ebbpool_advisor AS SELECT * FROM ebbpool_advisor_state();
+
+GRANT SELECT ON ebbpool_advice, ebbpool_advisor TO PUBLIC;
+
+COMMENT ON FUNCTION ebbpool_advise_reset() IS 'has the advisor count from now on; it goes on with what it has in its miniatures';
+COMMENT ON VIEW ebbpool_advice IS 'what other policies and other sizes of shared_buffers would have read and written in the same time';
+COMMENT ON COLUMN ebbpool_advice.policy IS 'server: what the server has counted; clock: its clock sweep, as the advisor models it';
+COMMENT ON COLUMN ebbpool_advice.shared_buffers IS 'the size for which the row answers';
+COMMENT ON COLUMN ebbpool_advice.reads IS 'pages read: what the server counted, times model_reads, divided by those of clock at this size; reads through rings are added as they are';
+COMMENT ON COLUMN ebbpool_advice.writes IS 'pages written, in the same way';
+COMMENT ON COLUMN ebbpool_advice.bill IS 'reads + ebbpool.asymmetry x writes';
+COMMENT ON COLUMN ebbpool_advice.change IS 'of the bill against the server, in %';
+COMMENT ON COLUMN ebbpool_advice.model_reads IS 'what the samples alone say: for clock at the size of the server, compare them with the server';
+COMMENT ON COLUMN ebbpool_advice.model_writes IS 'the same for writes';
+COMMENT ON COLUMN ebbpool_advice.filled IS 'frames of the model in use, in %; while they become more, larger sizes read less than the row says';
+COMMENT ON VIEW ebbpool_advisor IS 'what the advisor does and costs';
+COMMENT ON COLUMN ebbpool_advisor.state IS 'off; works; paused while a policy of ebbpool names victims';
+COMMENT ON COLUMN ebbpool_advisor.one_of IS 'one page of this many is a sample';
+COMMENT ON COLUMN ebbpool_advisor.laps IS 'how often the clock hand has passed all buffers; smaller sizes have no rows of figures before the first';
+COMMENT ON COLUMN ebbpool_advisor.lost IS 'buffers that the hand passed again before the advisor looked: where these are many, distrust it';
+COMMENT ON COLUMN ebbpool_advisor.looks IS 'times that the advisor looked at descriptors';
+COMMENT ON COLUMN ebbpool_advisor.resident IS 'samples in the buffers, on average';
+COMMENT ON COLUMN ebbpool_advisor.samples IS 'reads of sampled pages';
+COMMENT ON COLUMN ebbpool_advisor.found IS 'of these, pages that had come otherwise than by the hand';
+COMMENT ON COLUMN ebbpool_advisor.hits IS 'sampled pages that had been hit between two looks';
+COMMENT ON COLUMN ebbpool_advisor.guessed IS 'of these, hits that a full usage count hides, and that the advisor assumes';
+COMMENT ON COLUMN ebbpool_advisor.cpu_ms IS 'processor time of the advisor, in ms';
+COMMENT ON COLUMN ebbpool_advisor.ring_reads IS 'reads through rings, which no policy changes';

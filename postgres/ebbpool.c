@@ -25,12 +25,14 @@
  *	   sets `events_lost`; then the next combiner compares all frames with their descriptors.
  *	6. The latest `ebbpool.lag` events wait. By then the page is read and, if that was for a change, dirty: the policy learns
  *	   whether it was a write. The usage count of 1 that the admission gives is no hit.
- *	7. One replacement is miss, evicted or dropped, admit, in this order. The victim was chosen before.
+ *	7. One replacement is miss, evicted or dropped, admit, in this order. The victim was chosen before. From PostgreSQL 16 on the
+ *	   old page leaves before the new one is known: `ebb_emptied` remembers it until then, and a buffer without a page that is
+ *	   pinned is left alone. Its process may give up; then the page counts as dropped.
  *	8. A page's number is a hash of database, relation and fork, and the block; its class is the same hash. Two relations with
  *	   one hash would share numbers: the policy would confuse what it remembers of them, and nothing else.
  *	9. The harvest finds pages that were dropped, since BM_TAG_VALID is off; their buffers are on the free list, which the
- *	   server asks before the policy. A buffer without a page that is not on it has been lost by a race in the server; the
- *	   harvest queues it.
+ *	   server asks before the policy. A buffer without a page that is not on it has been lost by a race or an error in the
+ *	   server, or emptied by pg_buffercache_evict; the harvest queues it.
  *	10. The harvest finds pages that no event has named, or that came later than their event (without hooks the event is
  *	   recorded before the page is there): a frame that has another page than the policy has there in two looks is compared.
  *	11. After a failure of the policy the server goes on with the clock sweep. No call of a policy allocates; what a policy lacks
@@ -38,11 +40,14 @@
  *	12. The clock hand stands still, so the background writer's guess is void, and harmful: around the hand are hot pages whose
  *	   counts were harvested. With hooks it writes the victims in the queue.
  *	13. Checkpoints need nothing: the harvest finds BM_DIRTY off.
- *	14. Vacuum, bulk writes and large scans keep their rings, unless `ebbpool.bypass_rings` gives the scans to the policy.
+ *	14. Asynchronous I/O (18) has its own pin on a buffer until it ends, in whichever process, and reads only: the buffer is no
+ *	   victim, and has no change to lose. Streams of reads (17) pin buffers in advance, as many as the server allows them. To the
+ *	   policy these are misses as others; a change that comes after `ebbpool.lag` misses is reported as a write then (6).
+ *	15. Vacuum, bulk writes and large scans keep their rings, unless `ebbpool.bypass_rings` gives the scans to the policy.
  *
  * If a process dies, the postmaster makes all shared memory anew, and with it a new policy.
  */
-#include "ebbpool_pg.h"
+#include "advise.h"
 
 #include "fmgr.h"
 #include "miscadmin.h"
@@ -56,17 +61,18 @@ EbbShared  *ebb_shared;
 uint64	   *ebb_page;
 uint8	   *ebb_state;
 uint8	   *ebb_mark;
+uint8	   *ebb_emptied;
 
 static shmem_request_hook_type previous_request;
 static shmem_startup_hook_type previous_startup;
 
 void		_PG_init(void);
 
-/* The structure, and of each frame a page, a state and a mark. */
+/* The structure, and of each frame a page, a state, a mark, and whether it was emptied. */
 static Size
 shared_size(void)
 {
-	Size		of_a_frame = sizeof(*ebb_page) + sizeof(*ebb_state) + sizeof(*ebb_mark);
+	Size		of_a_frame = sizeof(*ebb_page) + sizeof(*ebb_state) + sizeof(*ebb_mark) + sizeof(*ebb_emptied);
 
 	return add_size(add_size(sizeof(EbbShared), 256), mul_size(NBuffers, of_a_frame));
 }
@@ -113,6 +119,7 @@ initialize(void *region)
 	ebb_shared->since = GetCurrentTimestamp();
 	memset(ebb_page, 0, NBuffers * sizeof(*ebb_page));
 	memset(ebb_mark, 0, NBuffers);
+	memset(ebb_emptied, 0, NBuffers);
 	ebb_publish_settings();
 	ebb_make_policy(ebb_policy);
 	ereport(LOG,
@@ -138,6 +145,7 @@ startup(void)
 	ebb_page = (uint64 *) MAXALIGN((char *) ebb_shared + sizeof(EbbShared));
 	ebb_state = (uint8 *) (ebb_page + NBuffers);
 	ebb_mark = ebb_state + NBuffers;
+	ebb_emptied = ebb_mark + NBuffers;
 	if (!found)
 		initialize(region);
 	LWLockRelease(AddinShmemInitLock);
@@ -153,6 +161,9 @@ _PG_init(void)
 		ereport(FATAL, (errmsg("ebbpool: %s", ebbpool_error_message()),
 						errhint("Build the module with the header of the library that is installed.")));
 	ebb_define_settings();
+	ebb_attach_advisor();
+	if (ebb_attach == EBB_NONE)
+		return;
 	previous_request = shmem_request_hook;
 	shmem_request_hook = request;
 	previous_startup = shmem_startup_hook;

@@ -14,12 +14,11 @@
 #include "storage/buf_internals.h"
 #include "storage/lwlock.h"
 
+#include "versions.h"
+
 /* Of libebbpool. */
 #include <ebbpool.h>
 
-#if PG_VERSION_NUM < 150000 || PG_VERSION_NUM >= 160000
-#error "the module reads buffer descriptors of PostgreSQL 15; build it with the pg_config of a server of that version"
-#endif
 #ifdef EXEC_BACKEND
 #error "the policy lies at the same address in all processes, which servers without fork() do not give (1)"
 #endif
@@ -32,6 +31,7 @@
  */
 #define EBB_HOOKS_VERSION 1
 typedef int (*ebb_victim_hook) (void);
+typedef void (*ebb_emptied_hook) (int buf_id);
 typedef void (*ebb_replaced_hook) (int buf_id, const BufferTag *old_tag, const BufferTag *new_tag);
 typedef bool (*ebb_clean_hook) (int *buf_id);
 typedef bool (*ebb_ring_hook) (BufferAccessStrategyType type);
@@ -44,7 +44,8 @@ typedef bool (*ebb_ring_hook) (BufferAccessStrategyType type);
 typedef enum EbbAttach
 {
 	EBB_HOOKS,
-	EBB_REDIRECT
+	EBB_REDIRECT,
+	EBB_NONE
 } EbbAttach;
 
 #define EBB_MAX_SPEC 256
@@ -162,6 +163,7 @@ extern EbbShared *ebb_shared;
 extern uint64 *ebb_page;		/* by frame: the page that the policy has there */
 extern uint8 *ebb_state;		/* by frame */
 extern uint8 *ebb_mark;			/* by frame: EBB_QUEUED and others */
+extern uint8 *ebb_emptied;		/* by frame: its page has left, and no other has come; written by who has it pinned (7) */
 
 /* ---- queue.c ---- */
 

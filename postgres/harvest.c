@@ -188,7 +188,9 @@ harvest_frame(int buf_id)
 		return;
 	if (!(state & BM_TAG_VALID))
 	{
-		ebb_page_gone(buf_id, false);
+		/* With a pin: a process is about to put another page there (7). */
+		if (BUF_STATE_GET_REFCOUNT(state) == 0)
+			ebb_page_gone(buf_id, false);
 		return;
 	}
 	if (usage > 0)

@@ -11,12 +11,26 @@ victim_hook(void)
 	return ebb_shared ? ebb_victim() : -1;
 }
 
+#if EBB_VICTIMS_ARE_EMPTIED
+/* The page has left; replaced_hook says later which one comes (7). */
+static void
+emptied_hook(int buf_id)
+{
+	if (ebb_shared)
+		ebb_emptied[buf_id] = true;
+}
+#endif
+
 static void
 replaced_hook(int buf_id, const BufferTag *old_tag, const BufferTag *new_tag)
 {
+	bool		had_page;
+
 	if (!ebb_shared)
 		return;
-	ebb_ring_put(buf_id, old_tag != NULL, new_tag);
+	had_page = old_tag != NULL || ebb_emptied[buf_id];
+	ebb_emptied[buf_id] = false;
+	ebb_ring_put(buf_id, had_page, new_tag);
 	ebb_drain_long_ring();
 }
 
@@ -51,7 +65,8 @@ symbol(const char *name)
 	if (!found)
 		ereport(FATAL,
 				(errmsg("ebbpool: this server has no hooks for policies: it does not export \"%s\"", name),
-				 errhint("Build a server with \"postgres/build server DIRECTORY\", or try the policy on this one with ebbpool.attach = redirect.")));
+				 errhint("%s%s.", EBB_BUILD_A_SERVER,
+						 EBB_CAN_REDIRECT ? ", or try the policy on this one with ebbpool.attach = redirect" : "")));
 	return found;
 }
 
@@ -66,6 +81,9 @@ ebb_attach_hooks(void)
 						EBB_HOOKS_VERSION),
 				 errhint("Build server and module from one checkout of Ebbpool.")));
 	*(ebb_victim_hook *) symbol("buffer_victim_hook") = victim_hook;
+#if EBB_VICTIMS_ARE_EMPTIED
+	*(ebb_emptied_hook *) symbol("buffer_emptied_hook") = emptied_hook;
+#endif
 	*(ebb_replaced_hook *) symbol("buffer_replaced_hook") = replaced_hook;
 	*(ebb_clean_hook *) symbol("buffer_clean_hook") = clean_hook;
 	*(ebb_ring_hook *) symbol("buffer_ring_hook") = ring_hook;

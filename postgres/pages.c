@@ -9,9 +9,9 @@
 static inline uint32
 class_of(const BufferTag *tag)
 {
-	uint32		class = hash_combine(murmurhash32(tag->rnode.relNode), murmurhash32(tag->rnode.dbNode));
+	uint32		class = hash_combine(murmurhash32(ebb_relation_of(tag)), murmurhash32(ebb_database_of(tag)));
 
-	class = hash_combine(class, murmurhash32((uint32) tag->forkNum));
+	class = hash_combine(class, murmurhash32((uint32) ebb_fork_of(tag)));
 	return class == 0 ? 1 : class;
 }
 
@@ -37,7 +37,7 @@ take_hits_of(int buf_id, const BufferTag *tag, uint32 *usage, bool *written)
 {
 	BufferDesc *buf = GetBufferDescriptor(buf_id);
 	uint32		state = LockBufHdr(buf);
-	bool		same = (state & BM_TAG_VALID) && BUFFERTAGS_EQUAL(buf->tag, *tag);
+	bool		same = (state & BM_TAG_VALID) && ebb_tags_equal(&buf->tag, tag);
 
 	*usage = 0;
 	*written = false;

@@ -7,6 +7,8 @@
  */
 #include "ebbpool_pg.h"
 
+#if EBB_CAN_REDIRECT
+
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -167,7 +169,7 @@ refuse(const char *name, const char *why)
 {
 	ereport(FATAL,
 			(errmsg("ebbpool: the function %s of this server cannot be redirected: %s", name, why),
-			 errhint("Take ebbpool out of shared_preload_libraries, or build a server with hooks: \"postgres/build server DIRECTORY\".")));
+			 errhint("Take ebbpool out of shared_preload_libraries. %s.", EBB_BUILD_A_SERVER)));
 }
 
 /* Makes pages of code writable or executable; never both, which some systems forbid. */
@@ -236,7 +238,19 @@ ebb_attach_redirect(void)
 {
 	ereport(FATAL,
 			(errmsg("ebbpool: ebbpool.attach = redirect works on x86-64 only"),
-			 errhint("Build a server with hooks: \"postgres/build server DIRECTORY\".")));
+			 errhint("%s.", EBB_BUILD_A_SERVER)));
+}
+
+#endif
+
+#else							/* !EBB_CAN_REDIRECT */
+
+void
+ebb_attach_redirect(void)
+{
+	ereport(FATAL,
+			(errmsg("ebbpool: ebbpool.attach = redirect works on servers of version 15 only, and this is %s", PG_VERSION),
+			 errhint("%s.", EBB_BUILD_A_SERVER)));
 }
 
 #endif

@@ -1,7 +1,7 @@
 /*
  * settings.c -- ebbpool.policy and others.
  */
-#include "ebbpool_pg.h"
+#include "advise.h"
 
 #include "miscadmin.h"
 #include "utils/guc.h"
@@ -19,6 +19,7 @@ bool		ebb_bypass_rings;
 static const struct config_enum_entry attaches[] = {
 	{"hooks", EBB_HOOKS, false},
 	{"redirect", EBB_REDIRECT, false},
+	{"none", EBB_NONE, false},
 	{NULL, 0, false}
 };
 
@@ -103,7 +104,7 @@ define_policy(void)
 	DefineCustomBoolVariable("ebbpool.enabled", "Whether the policy names victims; otherwise the clock sweep does.", NULL,
 							 &ebb_enabled, true, PGC_SIGHUP, 0, NULL, assign_enabled, NULL);
 	DefineCustomEnumVariable("ebbpool.attach", "How the server calls the policy.",
-							 "\"hooks\" needs a patched server, \"redirect\" changes the code of any other, for trials.",
+							 "\"hooks\" needs a patched server, \"redirect\" changes the code of any other, for trials; with \"none\" only the advisor works.",
 							 &ebb_attach, EBB_HOOKS, attaches, PGC_POSTMASTER, 0, NULL, NULL, NULL);
 }
 
@@ -121,7 +122,7 @@ define_details(void)
 							 "Otherwise the clock sweep serves it.",
 							 &ebb_wait, false, PGC_SIGHUP, 0, NULL, NULL, NULL);
 	DefineCustomBoolVariable("ebbpool.bypass_rings", "Whether large scans get their buffers from the policy.",
-							 "Otherwise they use a ring of 32 buffers, as without Ebbpool.",
+							 "Otherwise they use a small ring of buffers, as without Ebbpool.",
 							 &ebb_bypass_rings, false, PGC_SIGHUP, 0, NULL, NULL, NULL);
 }
 
@@ -130,5 +131,8 @@ ebb_define_settings(void)
 {
 	define_policy();
 	define_details();
+	DefineCustomBoolVariable("ebbpool.advise", "Whether the advisor works: see the view ebbpool_advice.",
+							 "It watches the clock sweep, and pauses while a policy names victims.",
+							 &ebb_advise, false, PGC_SIGHUP, 0, NULL, NULL, NULL);
 	MarkGUCPrefixReserved("ebbpool");
 }

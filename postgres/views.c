@@ -83,8 +83,8 @@ ebbpool_counters(PG_FUNCTION_ARGS)
 	if (!ebb_shared)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("ebbpool was not loaded when the server started"),
-				 errhint("Add ebbpool to shared_preload_libraries, and restart the server.")));
+				 errmsg("ebbpool has no policy in this server"),
+				 errhint("Add ebbpool to shared_preload_libraries, set ebbpool.attach to hooks or redirect, and restart the server.")));
 	if (get_call_result_type(fcinfo, NULL, &descriptor) != TYPEFUNC_COMPOSITE || descriptor->natts != COLUMNS)
 		ereport(ERROR,
 				(errmsg("the extension ebbpool is of another version than the module"),

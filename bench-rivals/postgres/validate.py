@@ -260,8 +260,10 @@ class Session:
         """Counted pages since the server was made: reads, and writes of backends."""
         time.sleep(1.5)
         if self.server.major >= 16:
+            # From 18 on one read may be of several pages.
+            pages = "sum(reads)" if self.server.major < 18 else "div(sum(read_bytes), current_setting('block_size')::int)"
             found = self.query(
-                "select coalesce(sum(reads), 0), coalesce(sum(writes), 0) from pg_stat_io where object = 'relation' "
+                f"select coalesce({pages}, 0), coalesce(sum(writes), 0) from pg_stat_io where object = 'relation' "
                 "and backend_type not in ('background writer', 'checkpointer')"
             )
         else:

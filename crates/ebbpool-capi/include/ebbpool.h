@@ -367,7 +367,8 @@ ebbpool_status ebbpool_policy_hits(struct ebbpool_policy *policy,
 // stores them into `frames` and their number into `named`: fewer if no more frames may be evicted. Each remains the policy's
 // until `ebbpool_policy_evicted` or `ebbpool_policy_dropped` is called, and a later call may name it again: `may_evict`
 // returns 0 for those that wait. Without a miss, too, the search is that for an eviction, and uses up second chances. What a
-// policy would write or evict with the victims is left out.
+// policy would write or evict with the victims is left out. Most policies pass over the same fixed frames for each of the
+// `count`: where nearly all are fixed, ask for few.
 //
 // Errors: `EBBPOOL_ALL_FIXED` if it names none of at least one; `EBBPOOL_INVALID` if no frame has a page.
 ebbpool_status ebbpool_policy_victims(struct ebbpool_policy *policy,
@@ -508,8 +509,8 @@ ebbpool_status ebbpool_policy_miss(struct ebbpool_policy *policy,
 
 // Chooses the frame to evict for the page that was missed, or, without a miss, the one that would be evicted next, to be
 // written in advance. `may_evict` returns 0 for a frame that is fixed; it is called with `context`, must not call
-// functions of this policy, and may be null if no frame is fixed. `most_together` is the most pages that the program
-// writes in one go. The frame remains the policy's until `ebbpool_policy_evicted` is called; the program may evict
+// functions of this policy, must return (a `longjmp` out of it leaves the policy busy for ever), and may be null if no frame is
+// fixed. `most_together` is the most pages that the program writes in one go. The frame remains the policy's until `ebbpool_policy_evicted` is called; the program may evict
 // another one instead.
 //
 // Errors: `EBBPOOL_ALL_FIXED` if every frame is fixed: then call `ebbpool_policy_refuse`, or

@@ -44,7 +44,8 @@ pub unsafe extern "C" fn ebbpool_policy_hits(
 /// stores them into `frames` and their number into `named`: fewer if no more frames may be evicted. Each remains the policy's
 /// until `ebbpool_policy_evicted` or `ebbpool_policy_dropped` is called, and a later call may name it again: `may_evict`
 /// returns 0 for those that wait. Without a miss, too, the search is that for an eviction, and uses up second chances. What a
-/// policy would write or evict with the victims is left out.
+/// policy would write or evict with the victims is left out. Most policies pass over the same fixed frames for each of the
+/// `count`: where nearly all are fixed, ask for few.
 ///
 /// Errors: `EBBPOOL_ALL_FIXED` if it names none of at least one; `EBBPOOL_INVALID` if no frame has a page.
 #[unsafe(no_mangle)]

@@ -308,8 +308,8 @@ pub unsafe extern "C" fn ebbpool_policy_miss(
 
 /// Chooses the frame to evict for the page that was missed, or, without a miss, the one that would be evicted next, to be
 /// written in advance. `may_evict` returns 0 for a frame that is fixed; it is called with `context`, must not call
-/// functions of this policy, and may be null if no frame is fixed. `most_together` is the most pages that the program
-/// writes in one go. The frame remains the policy's until `ebbpool_policy_evicted` is called; the program may evict
+/// functions of this policy, must return (a `longjmp` out of it leaves the policy busy for ever), and may be null if no frame is
+/// fixed. `most_together` is the most pages that the program writes in one go. The frame remains the policy's until `ebbpool_policy_evicted` is called; the program may evict
 /// another one instead.
 ///
 /// Errors: `EBBPOOL_ALL_FIXED` if every frame is fixed: then call `ebbpool_policy_refuse`, or

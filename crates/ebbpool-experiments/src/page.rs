@@ -207,8 +207,9 @@ fn totals<'a>(
     };
     let apart = counted_apart(judged.iter().copied());
     format!(
-        "{} claims of {experiments} tables and figures, {runs}: {holds} hold, {part} hold in part, {not} do not{unknown}{apart}.",
+        "{} {} of {experiments} tables and figures, {runs}: {holds} hold, {part} hold in part, {not} do not{unknown}{apart}.",
         judged.len(),
+        if judged.len() == 1 { "claim" } else { "claims" },
     )
 }
 

@@ -1,0 +1,376 @@
+/*
+ * advise.c -- the advisor: what other policies and other sizes of shared_buffers would have read and written.
+ *
+ * A background worker looks at the descriptors of the buffers many times a second (samples.c), and has miniature buffers see
+ * the pages that it samples (miniatures.c). It calls nothing in the server's other processes, changes nothing in the
+ * descriptors, and publishes its counters in shared memory (advice.c shows them). If it fails it ends, and the postmaster
+ * starts it again.
+ *
+ * It works while the clock sweep does: usage counts mean something else while a policy of the module harvests them.
+ */
+#include "advise.h"
+
+#include <sys/resource.h>
+
+#include "access/genam.h"
+#include "access/heapam.h"
+#include "access/tableam.h"
+#include "access/xact.h"
+#include "access/xlog.h"
+#include "catalog/pg_database.h"
+#include "miscadmin.h"
+#include "pgstat.h"
+#include "postmaster/bgworker.h"
+#include "postmaster/interrupt.h"
+#include "storage/ipc.h"
+#include "storage/latch.h"
+#include "storage/proc.h"
+#include "storage/shmem.h"
+#include "tcop/tcopprot.h"
+#include "utils/guc.h"
+#include "utils/snapmgr.h"
+#include "utils/timestamp.h"
+
+/* Milliseconds between two times that it publishes. */
+#define PUBLISH_EVERY 2000
+/* Seconds until the postmaster starts it again after an error. */
+#define RESTART_AFTER 10
+/* One page of 16 is a sample, or fewer if a miniature of the server's size has FRAMES then; more if it had not LEAST_FRAMES. */
+#define ONE_OF 16
+#define FRAMES 512
+#define LEAST_FRAMES 128
+
+typedef struct EbbAdviseShared
+{
+	LWLock	   *lock;
+	uint32		resets;			/* how many were asked for */
+	EbbAdvice	advice;
+} EbbAdviseShared;
+
+bool		ebb_advise;
+
+static EbbAdviseShared *shared = NULL;
+static shmem_request_hook_type previous_request;
+static shmem_startup_hook_type previous_startup;
+
+/* Of the worker: counters since it began, of which those at the last reset are taken. */
+static EbbAdvice advice;
+static EbbAdvice at_reset;
+static uint32 resets;
+
+PGDLLEXPORT void ebbpool_advise_main(Datum argument);
+
+/* ---- the server's counters ---- */
+
+static uint64
+reads_of_database(Oid database)
+{
+	PgStat_StatDBEntry *entry = pgstat_fetch_stat_dbentry(database);
+
+	if (!entry)
+		return 0;
+#if PG_VERSION_NUM >= 160000
+	return entry->blocks_fetched - entry->blocks_hit;
+#else
+	return entry->n_blocks_fetched - entry->n_blocks_hit;
+#endif
+}
+
+/* Written pages of tables and indices. */
+static uint64
+writes_of_all(void)
+{
+#if PG_VERSION_NUM >= 160000
+	PgStat_IO  *io = pgstat_fetch_stat_io();
+	uint64		writes = 0;
+
+	for (int type = 0; type < BACKEND_NUM_TYPES; type++)
+		for (int context = 0; context < IOCONTEXT_NUM_TYPES; context++)
+#if PG_VERSION_NUM >= 180000
+			writes += io->stats[type].bytes[IOOBJECT_RELATION][context][IOOP_WRITE] / BLCKSZ;
+#else
+			writes += io->stats[type].counts[IOOBJECT_RELATION][context][IOOP_WRITE];
+#endif
+	return writes;
+#else
+	PgStat_CheckpointerStats *checkpointer = pgstat_fetch_stat_checkpointer();
+
+	/* What backends have written it reports when it wakes, which may take minutes. */
+	if (ProcGlobal->checkpointerLatch)
+		SetLatch(ProcGlobal->checkpointerLatch);
+	return checkpointer->buf_written_checkpoints + checkpointer->buf_written_backend +
+		pgstat_fetch_stat_bgwriter()->buf_written_clean;
+#endif
+}
+
+static uint64
+reads_of_all(void)
+{
+	uint64		reads = reads_of_database(InvalidOid);
+	Relation	relation;
+	TableScanDesc scan;
+	HeapTuple	tuple;
+
+	StartTransactionCommand();
+	(void) GetTransactionSnapshot();
+	relation = table_open(DatabaseRelationId, AccessShareLock);
+	scan = table_beginscan_catalog(relation, 0, NULL);
+	while (HeapTupleIsValid(tuple = heap_getnext(scan, ForwardScanDirection)))
+		reads += reads_of_database(((Form_pg_database) GETSTRUCT(tuple))->oid);
+	table_endscan(scan);
+	table_close(relation, AccessShareLock);
+	CommitTransactionCommand();
+	return reads;
+}
+
+static void
+count_server(EbbServerCounts *counts)
+{
+	pgstat_clear_snapshot();
+	counts->reads = reads_of_all();
+	counts->allocated = pgstat_fetch_stat_bgwriter()->buf_alloc;
+	counts->writes = writes_of_all();
+}
+
+/* ---- publishing ---- */
+
+static double
+cpu_ms(void)
+{
+	struct rusage used;
+
+	getrusage(RUSAGE_SELF, &used);
+	return (used.ru_utime.tv_sec + used.ru_stime.tv_sec) * 1e3 + (used.ru_utime.tv_usec + used.ru_stime.tv_usec) / 1e3;
+}
+
+static void
+read_counters(void)
+{
+	ebb_miniatures_serve();
+	ebb_miniatures_counts(advice.miniatures);
+	count_server(&advice.server);
+	advice.until = GetCurrentTimestamp();
+	advice.cpu_ms = cpu_ms();
+}
+
+/* If the server's statistics were reset, what it counts now is all since then. */
+static uint64
+since(uint64 now, uint64 then)
+{
+	return now >= then ? now - then : now;
+}
+
+static void
+publish(bool paused)
+{
+	EbbAdvice	now;
+
+	read_counters();
+	LWLockAcquire(shared->lock, LW_EXCLUSIVE);
+	if (shared->resets != resets)
+	{
+		resets = shared->resets;
+		at_reset = advice;
+		at_reset.since = advice.until;
+	}
+	now = advice;
+	now.works = true;
+	now.paused = paused;
+	now.asymmetry = ebb_asymmetry;
+	now.since = at_reset.since;
+	now.server.reads = since(advice.server.reads, at_reset.server.reads);
+	now.server.allocated = since(advice.server.allocated, at_reset.server.allocated);
+	now.server.writes = since(advice.server.writes, at_reset.server.writes);
+	for (int i = 0; i < EBB_MINIATURES; i++)
+	{
+		now.miniatures[i].reads -= at_reset.miniatures[i].reads;
+		now.miniatures[i].writes -= at_reset.miniatures[i].writes;
+	}
+	now.looks -= at_reset.looks;
+	now.resident -= at_reset.resident;
+	now.hand -= at_reset.hand;
+	now.lost -= at_reset.lost;
+	now.samples -= at_reset.samples;
+	now.found -= at_reset.found;
+	now.hits -= at_reset.hits;
+	now.guessed -= at_reset.guessed;
+	now.cpu_ms -= at_reset.cpu_ms;
+	shared->advice = now;
+	LWLockRelease(shared->lock);
+}
+
+/* What is published, or false if the module was not loaded at the server's start. */
+bool
+ebb_copy_advice(EbbAdvice *to)
+{
+	if (!shared)
+		return false;
+	LWLockAcquire(shared->lock, LW_SHARED);
+	*to = shared->advice;
+	LWLockRelease(shared->lock);
+	return true;
+}
+
+bool
+ebb_request_reset(void)
+{
+	if (!shared)
+		return false;
+	LWLockAcquire(shared->lock, LW_EXCLUSIVE);
+	shared->resets++;
+	LWLockRelease(shared->lock);
+	return true;
+}
+
+/* ---- the worker ---- */
+
+static uint32
+one_of(void)
+{
+	uint32		rate = ONE_OF;
+
+	while (NBuffers / rate >= 2 * FRAMES)
+		rate *= 2;
+	while (rate > 1 && NBuffers / rate < LEAST_FRAMES)
+		rate /= 2;
+	return rate;
+}
+
+static void
+begin(void)
+{
+	memset(&advice, 0, sizeof advice);
+	advice.one_of = one_of();
+	ebb_miniatures_begin(advice.one_of);
+	ebb_miniatures_costs(ebb_asymmetry);
+	ebb_samples_begin(&advice);
+	read_counters();
+	at_reset = advice;
+	at_reset.since = advice.until;
+}
+
+static void
+end(void)
+{
+	ebb_miniatures_end();
+	LWLockAcquire(shared->lock, LW_EXCLUSIVE);
+	shared->advice.works = false;
+	LWLockRelease(shared->lock);
+}
+
+static bool
+policy_is_at_work(void)
+{
+	return ebb_shared && ebb_works() && pg_atomic_read_u32(&ebb_shared->enabled);
+}
+
+/* For some milliseconds, or, while the advisor is off, until the latch is set. */
+static void
+rest(bool works, double ms)
+{
+	int			events = WL_LATCH_SET | WL_EXIT_ON_PM_DEATH | (works ? WL_TIMEOUT : 0);
+
+	WaitLatch(MyLatch, events, works ? (long) ms : -1, PG_WAIT_EXTENSION);
+	ResetLatch(MyLatch);
+	CHECK_FOR_INTERRUPTS();
+	if (!ConfigReloadPending)
+		return;
+	ConfigReloadPending = false;
+	ProcessConfigFile(PGC_SIGHUP);
+	if (works)
+		ebb_miniatures_costs(ebb_asymmetry);
+}
+
+void
+ebbpool_advise_main(Datum argument)
+{
+	bool		works = false;
+	bool		paused = false;
+	double		ms = 0;
+	TimestampTz published = 0;
+
+	pqsignal(SIGHUP, SignalHandlerForConfigReload);
+	pqsignal(SIGTERM, die);
+	BackgroundWorkerUnblockSignals();
+	/* No database: it reads the list of them. */
+	BackgroundWorkerInitializeConnection(NULL, NULL, 0);
+	for (;;)
+	{
+		bool		was_paused = paused;
+
+		paused = policy_is_at_work();
+		if (works && (!ebb_advise || (was_paused && !paused)))
+		{
+			works = false;
+			end();
+		}
+		if (!works && ebb_advise)
+		{
+			works = true;
+			begin();
+		}
+		if (works && !paused)
+			ms = ebb_samples_look(&advice);
+		if (works && TimestampDifferenceExceeds(published, GetCurrentTimestamp(), PUBLISH_EVERY))
+		{
+			publish(paused);
+			published = GetCurrentTimestamp();
+		}
+		rest(works, paused ? PUBLISH_EVERY : ms);
+	}
+}
+
+/* ---- at the server's start ---- */
+
+static void
+request(void)
+{
+	if (previous_request)
+		previous_request();
+	RequestAddinShmemSpace(sizeof(EbbAdviseShared));
+	RequestNamedLWLockTranche("ebbpool advice", 1);
+}
+
+static void
+startup(void)
+{
+	bool		found;
+
+	if (previous_startup)
+		previous_startup();
+	LWLockAcquire(AddinShmemInitLock, LW_EXCLUSIVE);
+	shared = ShmemInitStruct("ebbpool advice", sizeof(EbbAdviseShared), &found);
+	if (!found)
+	{
+		memset(shared, 0, sizeof(*shared));
+		shared->lock = &GetNamedLWLockTranche("ebbpool advice")->lock;
+	}
+	LWLockRelease(AddinShmemInitLock);
+}
+
+static void
+register_worker(void)
+{
+	BackgroundWorker worker = {
+		.bgw_flags = BGWORKER_SHMEM_ACCESS | BGWORKER_BACKEND_DATABASE_CONNECTION,
+		.bgw_start_time = BgWorkerStart_ConsistentState,
+		.bgw_restart_time = RESTART_AFTER,
+		.bgw_name = "ebbpool advisor",
+		.bgw_type = "ebbpool advisor",
+		.bgw_library_name = "ebbpool",
+		.bgw_function_name = "ebbpool_advise_main"
+	};
+
+	RegisterBackgroundWorker(&worker);
+}
+
+/* From _PG_init, after the settings are defined. */
+void
+ebb_attach_advisor(void)
+{
+	previous_request = shmem_request_hook;
+	shmem_request_hook = request;
+	previous_startup = shmem_startup_hook;
+	shmem_startup_hook = startup;
+	register_worker();
+}

@@ -1,0 +1,90 @@
+/*
+ * advise.h -- what the files of the advisor share; advise.c explains it.
+ */
+#ifndef EBBPOOL_ADVISE_H
+#define EBBPOOL_ADVISE_H
+
+#include "ebbpool_pg.h"
+
+/* Pairs of a policy and a size. */
+#define EBB_MINIATURES 12
+/* The pair that the server itself has: the clock sweep with all its buffers. */
+#define EBB_MINIATURE_OF_SERVER 2
+
+/* The server's own counters. */
+typedef struct EbbServerCounts
+{
+	uint64		reads;			/* pages, through rings too */
+	uint64		allocated;		/* buffers that the clock sweep or the free list has given */
+	uint64		writes;
+} EbbServerCounts;
+
+typedef struct EbbMiniatureCounts
+{
+	uint32		frames;
+	uint32		used;
+	bool		failed;
+	uint64		reads;
+	uint64		writes;
+} EbbMiniatureCounts;
+
+/* What the advisor publishes. */
+typedef struct EbbAdvice
+{
+	bool		works;
+	bool		paused;			/* the policy of the module names victims */
+	uint32		one_of;			/* one page of so many is a sample */
+	double		asymmetry;
+	TimestampTz since;
+	TimestampTz until;
+	EbbServerCounts server;		/* since then */
+	EbbMiniatureCounts miniatures[EBB_MINIATURES];
+	uint64		looks;			/* times that the descriptors were looked at */
+	uint64		resident;		/* samples in the server's buffers, added up over the looks */
+	uint64		hand;			/* buffers that the clock hand has passed */
+	uint64		lost;			/* of these, buffers that it passed again before they were looked at */
+	uint64		samples;		/* reads of sampled pages */
+	uint64		found;			/* of these, pages that had come otherwise than by hand or free list */
+	uint64		hits;			/* sampled pages that were hit between two looks */
+	uint64		guessed;		/* of these, hits that a saturated usage count hides */
+	double		cpu_ms;
+} EbbAdvice;
+
+/* Name of a pair's policy, and its share of shared_buffers. */
+typedef struct EbbPair
+{
+	const char *policy;
+	uint32		numerator;
+	uint32		denominator;
+} EbbPair;
+
+extern const EbbPair ebb_pairs[EBB_MINIATURES];
+
+/* ---- settings of the advisor ---- */
+
+extern bool ebb_advise;
+
+/* ---- advise.c ---- */
+
+extern void ebb_attach_advisor(void);
+extern bool ebb_copy_advice(EbbAdvice *advice);
+extern bool ebb_request_reset(void);
+
+/* ---- samples.c: pages in descriptors ---- */
+
+extern void ebb_samples_begin(EbbAdvice *advice);
+extern double ebb_samples_look(EbbAdvice *advice);
+
+/* ---- miniatures.c ---- */
+
+extern void ebb_miniatures_begin(uint32 one_of);
+extern void ebb_miniatures_end(void);
+extern void ebb_miniatures_costs(double asymmetry);
+extern void ebb_miniatures_reference(uint64 number, uint32 hits, bool write);
+extern void ebb_miniatures_wrote(uint64 number);
+extern void ebb_miniatures_dropped(uint64 number);
+extern void ebb_miniatures_checkpoint(void);
+extern void ebb_miniatures_serve(void);
+extern void ebb_miniatures_counts(EbbMiniatureCounts *counts);
+
+#endif							/* EBBPOOL_ADVISE_H */
