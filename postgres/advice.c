@@ -40,6 +40,15 @@ scaled(double of_server, uint64 count, uint64 of_base)
 	return of_server * count / of_base;
 }
 
+/* A load that only reads writes nothing at the server's own size, but may have something to write back at a smaller one. */
+static double
+writes_of(const EbbAdvice *advice, const EbbMiniatureCounts *it, const EbbMiniatureCounts *base)
+{
+	if (base->writes == 0)
+		return advice->server.writes + it->writes * (double) advice->one_of;
+	return scaled(advice->server.writes, it->writes, base->writes);
+}
+
 /* A row of a miniature: nulls where the samples say nothing. */
 static void
 put_miniature(ReturnSetInfo *result, const EbbAdvice *advice, int i)
@@ -56,10 +65,10 @@ put_miniature(ReturnSetInfo *result, const EbbAdvice *advice, int i)
 	values[1] = Int64GetDatum(buffers);
 	/* Smaller sizes: before the hand has passed all buffers, usage counts do not say which pages could go. */
 	nulls[2] = it->failed || base->reads == 0 || (buffers < NBuffers && advice->hand < NBuffers);
-	nulls[3] = nulls[2] || base->writes == 0;
+	nulls[3] = nulls[2];
 	values[2] = nulls[2] ? (Datum) 0 :
 		Float8GetDatum(Max(all - pool + scaled(pool, it->reads, base->reads) - advice->server.extended, 0));
-	values[3] = nulls[3] ? (Datum) 0 : Float8GetDatum(scaled(advice->server.writes, it->writes, base->writes));
+	values[3] = nulls[3] ? (Datum) 0 : Float8GetDatum(writes_of(advice, it, base));
 	values[4] = Int64GetDatum(it->reads * advice->one_of);
 	values[5] = Int64GetDatum(it->writes * advice->one_of);
 	values[6] = Float8GetDatum(100.0 * it->used / it->frames);
