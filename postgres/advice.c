@@ -40,13 +40,19 @@ scaled(double of_server, uint64 count, uint64 of_base)
 	return of_server * count / of_base;
 }
 
-/* A load that only reads writes nothing at the server's own size, but may have something to write back at a smaller one. */
+/*
+ * What the server wrote beyond what the samples stand for came from rings or, up to 15, were new pages and files: these remain
+ * as they are. `allocated` has the replay of a standby, too.
+ */
 static double
 writes_of(const EbbAdvice *advice, const EbbMiniatureCounts *it, const EbbMiniatureCounts *base)
 {
-	if (base->writes == 0)
-		return advice->server.writes + it->writes * (double) advice->one_of;
-	return scaled(advice->server.writes, it->writes, base->writes);
+	double		one = (double) advice->server.allocated / base->reads;
+	double		seen = one * base->writes;
+
+	if (seen > advice->server.writes)
+		return scaled(advice->server.writes, it->writes, base->writes);
+	return advice->server.writes - seen + one * it->writes;
 }
 
 /* A row of a miniature: nulls where the samples say nothing. */
