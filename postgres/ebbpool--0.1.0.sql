@@ -171,4 +171,4 @@ COMMENT ON COLUMN ebbpool_advisor.found IS 'of these, pages that had come otherw
 COMMENT ON COLUMN ebbpool_advisor.hits IS 'sampled pages that had been hit between two looks';
 COMMENT ON COLUMN ebbpool_advisor.guessed IS 'of these, hits that a full usage count hides, and that the advisor assumes';
 COMMENT ON COLUMN ebbpool_advisor.cpu_ms IS 'processor time of the advisor, in ms';
-COMMENT ON COLUMN ebbpool_advisor.ring_reads IS 'reads through rings, which no policy changes';
+COMMENT ON COLUMN ebbpool_advisor.ring_reads IS 'pages read, and new ones, through rings, which no policy changes';
