@@ -3,7 +3,8 @@
  *
  * The miniature that is as large as the server and has its clock sweep reads and writes about what the samples' share of the
  * server does. What it misses of that, the others miss, too: so the answers are the server's own counters times the
- * miniature's, divided by those of that one. Reads through rings are the same whatever the policy is.
+ * miniature's, divided by those of that one. Reads through rings are the same whatever the policy is, and so
+ * are new pages, which the miniatures have among their reads, and servers from 16 on have not.
  */
 #include "advise.h"
 
@@ -39,6 +40,21 @@ scaled(double of_server, uint64 count, uint64 of_base)
 	return of_server * count / of_base;
 }
 
+/*
+ * What the server wrote beyond what the samples stand for came from rings or, up to 15, were new pages and files: these remain
+ * as they are. `allocated` has the replay of a standby, too.
+ */
+static double
+writes_of(const EbbAdvice *advice, const EbbMiniatureCounts *it, const EbbMiniatureCounts *base)
+{
+	double		one = (double) advice->server.allocated / base->reads;
+	double		seen = one * base->writes;
+
+	if (seen > advice->server.writes)
+		return scaled(advice->server.writes, it->writes, base->writes);
+	return advice->server.writes - seen + one * it->writes;
+}
+
 /* A row of a miniature: nulls where the samples say nothing. */
 static void
 put_miniature(ReturnSetInfo *result, const EbbAdvice *advice, int i)
@@ -46,8 +62,8 @@ put_miniature(ReturnSetInfo *result, const EbbAdvice *advice, int i)
 	const EbbMiniatureCounts *it = &advice->miniatures[i];
 	const EbbMiniatureCounts *base = &advice->miniatures[EBB_MINIATURE_OF_SERVER];
 	uint64		buffers = (uint64) NBuffers * ebb_pairs[i].numerator / ebb_pairs[i].denominator;
-	double		pool = Min(advice->server.reads, advice->server.allocated);
-	double		rings = advice->server.reads - pool;
+	double		all = advice->server.reads + advice->server.extended;
+	double		pool = Min(all, advice->server.allocated);
 	Datum		values[ADVICE_COLUMNS];
 	bool		nulls[ADVICE_COLUMNS] = {false};
 
@@ -55,9 +71,10 @@ put_miniature(ReturnSetInfo *result, const EbbAdvice *advice, int i)
 	values[1] = Int64GetDatum(buffers);
 	/* Smaller sizes: before the hand has passed all buffers, usage counts do not say which pages could go. */
 	nulls[2] = it->failed || base->reads == 0 || (buffers < NBuffers && advice->hand < NBuffers);
-	nulls[3] = nulls[2] || base->writes == 0;
-	values[2] = nulls[2] ? (Datum) 0 : Float8GetDatum(rings + scaled(pool, it->reads, base->reads));
-	values[3] = nulls[3] ? (Datum) 0 : Float8GetDatum(scaled(advice->server.writes, it->writes, base->writes));
+	nulls[3] = nulls[2];
+	values[2] = nulls[2] ? (Datum) 0 :
+		Float8GetDatum(Max(all - pool + scaled(pool, it->reads, base->reads) - advice->server.extended, 0));
+	values[3] = nulls[3] ? (Datum) 0 : Float8GetDatum(writes_of(advice, it, base));
 	values[4] = Int64GetDatum(it->reads * advice->one_of);
 	values[5] = Int64GetDatum(it->writes * advice->one_of);
 	values[6] = Float8GetDatum(100.0 * it->used / it->frames);
@@ -100,9 +117,11 @@ ebbpool_advisor_state(PG_FUNCTION_ARGS)
 		ereport(ERROR,
 				(errmsg("the extension ebbpool is of another version than the module"),
 				 errhint("Run ALTER EXTENSION ebbpool UPDATE.")));
-	values[at++] = CStringGetTextDatum(!advice.works ? "off" : advice.paused ? "paused" : "works");
+	values[at++] = CStringGetTextDatum(advice.works ? (advice.paused ? "paused" : "works") : (ebb_advise ? "starts" : "off"));
 	values[at++] = Float8GetDatum(advice.asymmetry);
+	nulls[at] = advice.since == 0;
 	values[at++] = TimestampTzGetDatum(advice.since);
+	nulls[at] = advice.until == 0;
 	values[at++] = TimestampTzGetDatum(advice.until);
 	values[at++] = Int64GetDatum(advice.one_of);
 	values[at++] = Float8GetDatum((double) advice.hand / NBuffers);
@@ -114,7 +133,7 @@ ebbpool_advisor_state(PG_FUNCTION_ARGS)
 	values[at++] = Int64GetDatum(advice.hits);
 	values[at++] = Int64GetDatum(advice.guessed);
 	values[at++] = Float8GetDatum(advice.cpu_ms);
-	values[at++] = Int64GetDatum(Max((int64) (advice.server.reads - advice.server.allocated), 0));
+	values[at++] = Int64GetDatum(Max((int64) (advice.server.reads + advice.server.extended - advice.server.allocated), 0));
 	Assert(at == STATE_COLUMNS);
 	PG_RETURN_DATUM(HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(descriptor), values, nulls)));
 }

@@ -28,6 +28,8 @@
 #include "storage/shmem.h"
 #include "tcop/tcopprot.h"
 #include "utils/guc.h"
+#include "utils/hsearch.h"
+#include "utils/memutils.h"
 #include "utils/snapmgr.h"
 #include "utils/timestamp.h"
 
@@ -58,9 +60,31 @@ static EbbAdvice advice;
 static EbbAdvice at_reset;
 static uint32 resets;
 
+/* The server's counters as the worker last read them, and those of each database. */
+typedef struct DatabaseReads
+{
+	Oid			database;
+	uint32		round;
+	uint64		reads;
+} DatabaseReads;
+
+static EbbServerCounts last;
+static HTAB *databases = NULL;
+static uint32 rounds;
+
 PGDLLEXPORT void ebbpool_advise_main(Datum argument);
 
 /* ---- the server's counters ---- */
+
+/* By how much a counter has grown. If it was reset, what it has now came since then. */
+static uint64
+growth(uint64 *before, uint64 now)
+{
+	uint64		by = now >= *before ? now - *before : now;
+
+	*before = now;
+	return by;
+}
 
 static uint64
 reads_of_database(Oid database)
@@ -76,22 +100,31 @@ reads_of_database(Oid database)
 #endif
 }
 
+#if PG_VERSION_NUM >= 160000
+/* Pages of tables and indices. */
+static uint64
+pages_of_all(IOOp operation)
+{
+	PgStat_IO  *io = pgstat_fetch_stat_io();
+	uint64		pages = 0;
+
+	for (int type = 0; type < BACKEND_NUM_TYPES; type++)
+		for (int context = 0; context < IOCONTEXT_NUM_TYPES; context++)
+#if PG_VERSION_NUM >= 180000
+			pages += io->stats[type].bytes[IOOBJECT_RELATION][context][operation] / BLCKSZ;
+#else
+			pages += io->stats[type].counts[IOOBJECT_RELATION][context][operation];
+#endif
+	return pages;
+}
+#endif
+
 /* Written pages of tables and indices. */
 static uint64
 writes_of_all(void)
 {
 #if PG_VERSION_NUM >= 160000
-	PgStat_IO  *io = pgstat_fetch_stat_io();
-	uint64		writes = 0;
-
-	for (int type = 0; type < BACKEND_NUM_TYPES; type++)
-		for (int context = 0; context < IOCONTEXT_NUM_TYPES; context++)
-#if PG_VERSION_NUM >= 180000
-			writes += io->stats[type].bytes[IOOBJECT_RELATION][context][IOOP_WRITE] / BLCKSZ;
-#else
-			writes += io->stats[type].counts[IOOBJECT_RELATION][context][IOOP_WRITE];
-#endif
-	return writes;
+	return pages_of_all(IOOP_WRITE);
 #else
 	PgStat_CheckpointerStats *checkpointer = pgstat_fetch_stat_checkpointer();
 
@@ -104,32 +137,70 @@ writes_of_all(void)
 }
 
 static uint64
-reads_of_all(void)
+growth_of_database(Oid database)
 {
-	uint64		reads = reads_of_database(InvalidOid);
+	bool		found;
+	DatabaseReads *it = hash_search(databases, &database, HASH_ENTER, &found);
+
+	if (!found)
+		it->reads = 0;
+	it->round = rounds;
+	return growth(&it->reads, reads_of_database(database));
+}
+
+static void
+forget_dropped_databases(void)
+{
+	HASH_SEQ_STATUS status;
+	DatabaseReads *it;
+
+	hash_seq_init(&status, databases);
+	while ((it = hash_seq_search(&status)) != NULL)
+		if (it->round != rounds)
+			hash_search(databases, &it->database, HASH_REMOVE, NULL);
+}
+
+/* What all have read since the last time: a database that is dropped takes its counter with it, and each may be reset. */
+static uint64
+growth_of_reads(void)
+{
+	uint64		reads;
 	Relation	relation;
 	TableScanDesc scan;
 	HeapTuple	tuple;
 
+	if (!databases)
+	{
+		HASHCTL		info = {.keysize = sizeof(Oid), .entrysize = sizeof(DatabaseReads), .hcxt = TopMemoryContext};
+
+		databases = hash_create("ebbpool databases", 64, &info, HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
+	}
+	rounds++;
+	reads = growth_of_database(InvalidOid);
 	StartTransactionCommand();
 	(void) GetTransactionSnapshot();
 	relation = table_open(DatabaseRelationId, AccessShareLock);
 	scan = table_beginscan_catalog(relation, 0, NULL);
 	while (HeapTupleIsValid(tuple = heap_getnext(scan, ForwardScanDirection)))
-		reads += reads_of_database(((Form_pg_database) GETSTRUCT(tuple))->oid);
+		reads += growth_of_database(((Form_pg_database) GETSTRUCT(tuple))->oid);
 	table_endscan(scan);
 	table_close(relation, AccessShareLock);
 	CommitTransactionCommand();
+	forget_dropped_databases();
 	return reads;
 }
 
+/* Adds what the server has counted since the last time. */
 static void
 count_server(EbbServerCounts *counts)
 {
 	pgstat_clear_snapshot();
-	counts->reads = reads_of_all();
-	counts->allocated = pgstat_fetch_stat_bgwriter()->buf_alloc;
-	counts->writes = writes_of_all();
+	counts->reads += growth_of_reads();
+	counts->allocated += growth(&last.allocated, pgstat_fetch_stat_bgwriter()->buf_alloc);
+	counts->writes += growth(&last.writes, writes_of_all());
+#if PG_VERSION_NUM >= 160000
+	counts->extended += growth(&last.extended, pages_of_all(IOOP_EXTEND));
+#endif
 }
 
 /* ---- publishing ---- */
@@ -153,13 +224,6 @@ read_counters(void)
 	advice.cpu_ms = cpu_ms();
 }
 
-/* If the server's statistics were reset, what it counts now is all since then. */
-static uint64
-since(uint64 now, uint64 then)
-{
-	return now >= then ? now - then : now;
-}
-
 static void
 publish(bool paused)
 {
@@ -178,9 +242,10 @@ publish(bool paused)
 	now.paused = paused;
 	now.asymmetry = ebb_asymmetry;
 	now.since = at_reset.since;
-	now.server.reads = since(advice.server.reads, at_reset.server.reads);
-	now.server.allocated = since(advice.server.allocated, at_reset.server.allocated);
-	now.server.writes = since(advice.server.writes, at_reset.server.writes);
+	now.server.reads -= at_reset.server.reads;
+	now.server.allocated -= at_reset.server.allocated;
+	now.server.writes -= at_reset.server.writes;
+	now.server.extended -= at_reset.server.extended;
 	for (int i = 0; i < EBB_MINIATURES; i++)
 	{
 		now.miniatures[i].reads -= at_reset.miniatures[i].reads;
@@ -250,12 +315,25 @@ begin(void)
 }
 
 static void
-end(void)
+publish_end(void)
 {
-	ebb_miniatures_end();
 	LWLockAcquire(shared->lock, LW_EXCLUSIVE);
 	shared->advice.works = false;
 	LWLockRelease(shared->lock);
+}
+
+static void
+end(void)
+{
+	ebb_miniatures_end();
+	publish_end();
+}
+
+/* Also after an error: what the last worker has published is not what this one, or none, does. */
+static void
+at_exit(int code, Datum argument)
+{
+	publish_end();
 }
 
 static bool
@@ -291,6 +369,7 @@ ebbpool_advise_main(Datum argument)
 
 	pqsignal(SIGHUP, SignalHandlerForConfigReload);
 	pqsignal(SIGTERM, die);
+	before_shmem_exit(at_exit, (Datum) 0);
 	BackgroundWorkerUnblockSignals();
 	/* No database: it reads the list of them. */
 	BackgroundWorkerInitializeConnection(NULL, NULL, 0);

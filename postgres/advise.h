@@ -17,6 +17,7 @@ typedef struct EbbServerCounts
 	uint64		reads;			/* pages, through rings too */
 	uint64		allocated;		/* buffers that the clock sweep or the free list has given */
 	uint64		writes;
+	uint64		extended;		/* new pages, where they are not among the reads: from 16 on */
 } EbbServerCounts;
 
 typedef struct EbbMiniatureCounts

@@ -131,7 +131,9 @@ AS 'MODULE_PATHNAME' LANGUAGE C STRICT PARALLEL SAFE;
 
 REVOKE ALL ON FUNCTION ebbpool_advise_reset() FROM PUBLIC;
 
+-- Materialized: the advisor may publish between two calls.
 CREATE VIEW ebbpool_advice AS
+WITH a AS MATERIALIZED (SELECT * FROM ebbpool_advise())
 SELECT a.policy,
        pg_size_pretty(a.buffers * current_setting('block_size')::bigint) AS shared_buffers,
        round(a.reads)::bigint AS reads,
@@ -140,8 +142,7 @@ SELECT a.policy,
        round((100 * (a.reads + s.asymmetry * a.writes) / nullif(b.reads + s.asymmetry * b.writes, 0) - 100)::numeric, 1)
            AS change,
        a.model_reads, a.model_writes, round(a.filled::numeric) AS filled
-FROM ebbpool_advise() a, ebbpool_advisor_state() s,
-     (SELECT reads, writes FROM ebbpool_advise() WHERE policy = 'server') b;
+FROM a, ebbpool_advisor_state() s, (SELECT reads, writes FROM a WHERE policy = 'server') b;
 
 CREATE VIEW ebbpool_advisor AS SELECT * FROM ebbpool_advisor_state();
 
@@ -152,14 +153,14 @@ COMMENT ON VIEW ebbpool_advice IS 'what other policies and other sizes of shared
 COMMENT ON COLUMN ebbpool_advice.policy IS 'server: what the server has counted; clock: its clock sweep, as the advisor models it';
 COMMENT ON COLUMN ebbpool_advice.shared_buffers IS 'the size for which the row answers';
 COMMENT ON COLUMN ebbpool_advice.reads IS 'pages read: what the server counted, times model_reads, divided by those of clock at this size; reads through rings are added as they are';
-COMMENT ON COLUMN ebbpool_advice.writes IS 'pages written, in the same way';
+COMMENT ON COLUMN ebbpool_advice.writes IS 'pages written, in the same way; what the server wrote beyond what model_writes stand for is added as it is';
 COMMENT ON COLUMN ebbpool_advice.bill IS 'reads + ebbpool.asymmetry x writes';
 COMMENT ON COLUMN ebbpool_advice.change IS 'of the bill against the server, in %';
-COMMENT ON COLUMN ebbpool_advice.model_reads IS 'what the samples alone say: for clock at the size of the server, compare them with the server';
+COMMENT ON COLUMN ebbpool_advice.model_reads IS 'what the samples alone say: for clock at the size of the server, compare them with the server; new pages are among them';
 COMMENT ON COLUMN ebbpool_advice.model_writes IS 'the same for writes';
 COMMENT ON COLUMN ebbpool_advice.filled IS 'frames of the model in use, in %; while they become more, larger sizes read less than the row says';
 COMMENT ON VIEW ebbpool_advisor IS 'what the advisor does and costs';
-COMMENT ON COLUMN ebbpool_advisor.state IS 'off; works; paused while a policy of ebbpool names victims';
+COMMENT ON COLUMN ebbpool_advisor.state IS 'off; starts (if for longer, the log of the server says why); works; paused while a policy of ebbpool names victims';
 COMMENT ON COLUMN ebbpool_advisor.one_of IS 'one page of this many is a sample';
 COMMENT ON COLUMN ebbpool_advisor.laps IS 'how often the clock hand has passed all buffers; smaller sizes have no rows of figures before the first';
 COMMENT ON COLUMN ebbpool_advisor.lost IS 'buffers that the hand passed again before the advisor looked: where these are many, distrust it';
@@ -170,4 +171,4 @@ COMMENT ON COLUMN ebbpool_advisor.found IS 'of these, pages that had come otherw
 COMMENT ON COLUMN ebbpool_advisor.hits IS 'sampled pages that had been hit between two looks';
 COMMENT ON COLUMN ebbpool_advisor.guessed IS 'of these, hits that a full usage count hides, and that the advisor assumes';
 COMMENT ON COLUMN ebbpool_advisor.cpu_ms IS 'processor time of the advisor, in ms';
-COMMENT ON COLUMN ebbpool_advisor.ring_reads IS 'reads through rings, which no policy changes';
+COMMENT ON COLUMN ebbpool_advisor.ring_reads IS 'pages read, and new ones, through rings, which no policy changes';
