@@ -65,7 +65,7 @@ symbol(const char *name)
 	if (!found)
 		ereport(FATAL,
 				(errmsg("ebbpool: this server has no hooks for policies: it does not export \"%s\"", name),
-				 errhint("%s%s.", EBB_BUILD_A_SERVER,
+				 errhint("%s%s. With ebbpool.attach = none the advisor works on any server.", EBB_BUILD_A_SERVER,
 						 EBB_CAN_REDIRECT ? ", or try the policy on this one with ebbpool.attach = redirect" : "")));
 	return found;
 }
