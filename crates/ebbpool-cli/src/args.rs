@@ -1,8 +1,11 @@
 //! The command line.
 
+#[cfg(feature = "man")]
 use std::path::PathBuf;
 
-use clap::{Args, Parser, Subcommand};
+#[cfg(any(feature = "completions", feature = "man"))]
+use clap::Args;
+use clap::{Parser, Subcommand};
 
 use crate::advise::args::AdviseArgs;
 use crate::bound::args::BoundArgs;
@@ -16,12 +19,13 @@ use crate::compare::args::CompareArgs;
 use crate::curve::args::CurveArgs;
 #[cfg(all(feature = "db", unix))]
 use crate::db::args::DbArgs;
+#[cfg(feature = "device")]
 use crate::device::args::DeviceArgs;
 use crate::devices::DevicesArgs;
 use crate::diff::args::DiffArgs;
 use crate::left_out;
 use crate::policies::PoliciesArgs;
-#[cfg(unix)]
+#[cfg(all(feature = "replay", unix))]
 use crate::replay::args::ReplayArgs;
 #[cfg(feature = "reproduce")]
 use crate::reproduce::args::ReproduceArgs;
@@ -107,7 +111,7 @@ Examples:
   ebbpool run my.txt --policy lru --frames 100 --events events.txt --series series.csv")]
     Run(RunArgs),
     /// Run a trace through the pool, on a real file
-    #[cfg(unix)]
+    #[cfg(all(feature = "replay", unix))]
     #[command(after_help = "\
 Examples:
   ebbpool replay my.parquet --file pool.pages --create --policy casa --frames 3% --limit 20000
@@ -165,6 +169,7 @@ Examples:
     /// Describe, convert and generate traces
     Trace(TraceArgs),
     /// Drive a simulated flash device, or measure a real one
+    #[cfg(feature = "device")]
     #[command(after_help = "\
 Examples:
   ebbpool device replay my.txt --device flash:slc-mt29f4g08aaa,precondition=full
@@ -179,6 +184,7 @@ Examples:
   ebbpool policies --markdown")]
     Policies(PoliciesArgs),
     /// Print a shell script that completes ebbpool's commands, options and policies
+    #[cfg(feature = "completions")]
     #[command(after_help = "\
 Examples:
   ebbpool completions bash > ebbpool.bash         then: source ebbpool.bash
@@ -186,6 +192,7 @@ Examples:
   ebbpool completions fish > ebbpool.fish         in ~/.config/fish/completions")]
     Completions(CompletionsArgs),
     /// Write the manual pages into a directory
+    #[cfg(feature = "man")]
     #[command(after_help = "\
 Example:
   ebbpool man .                                   then: man -l ebbpool.1")]
@@ -200,6 +207,7 @@ Examples:
     Devices(DevicesArgs),
 }
 
+#[cfg(feature = "completions")]
 #[derive(Args)]
 pub(crate) struct CompletionsArgs {
     /// The shell to print the script for
@@ -207,6 +215,7 @@ pub(crate) struct CompletionsArgs {
     pub(crate) shell: clap_complete::Shell,
 }
 
+#[cfg(feature = "man")]
 #[derive(Args)]
 pub(crate) struct ManArgs {
     /// An existing directory; the command replaces pages of the same name

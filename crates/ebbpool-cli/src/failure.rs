@@ -6,7 +6,8 @@ use std::io;
 use ebbpool_device::changing::ChangesError;
 use ebbpool_device::flash::ConfigError;
 use ebbpool_device::{DeviceFailed, ProfileError};
-#[cfg(unix)]
+#[cfg(all(feature = "replay", unix))]
+#[cfg(all(feature = "replay", unix))]
 use ebbpool_lab::replay::ReplayError;
 use ebbpool_lab::{AdviseError, ErrorKind, LabError, RequestError};
 use ebbpool_policy::SpecError;
@@ -96,7 +97,7 @@ pub(crate) fn lab_hint(error: &LabError) -> &'static str {
         LabError::Sim(SimError::NoPageSize { .. }) => {
             return "; give it with --page-size, as in --page-size 8k";
         }
-        #[cfg(unix)]
+        #[cfg(all(feature = "replay", unix))]
         LabError::Replay(error) => return replay_hint(error),
         _ => return "",
     };
@@ -163,7 +164,7 @@ from_lab_errors!(
     DeviceFailed
 );
 
-#[cfg(unix)]
+#[cfg(all(feature = "replay", unix))]
 fn replay_hint(error: &ReplayError) -> &'static str {
     match error {
         ReplayError::PageSize(_) => "; give --page-size",

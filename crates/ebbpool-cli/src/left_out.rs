@@ -16,8 +16,16 @@ const LEFT_OUT: &[&str] = &[
         any(target_arch = "x86_64", target_arch = "aarch64")
     ))]
     "capture",
+    #[cfg(not(feature = "completions"))]
+    "completions",
     #[cfg(all(not(feature = "db"), unix))]
     "db",
+    #[cfg(not(feature = "device"))]
+    "device",
+    #[cfg(not(feature = "man"))]
+    "man",
+    #[cfg(all(not(feature = "replay"), unix))]
+    "replay",
     #[cfg(not(feature = "reproduce"))]
     "reproduce",
     #[cfg(all(not(feature = "sqlite"), target_os = "linux"))]

@@ -11,23 +11,26 @@ mod bound;
 ))]
 mod capture;
 mod compare;
+#[cfg(feature = "completions")]
 mod completions;
 mod curve;
 #[cfg(all(feature = "db", unix))]
 mod db;
+#[cfg(feature = "device")]
 mod device;
 mod devices;
 mod diff;
 mod failure;
 mod left_out;
+#[cfg(feature = "man")]
 mod man;
-#[cfg(unix)]
+#[cfg(all(feature = "device", unix))]
 mod measure;
 mod origin;
 mod picture;
 mod policies;
 mod progress;
-#[cfg(unix)]
+#[cfg(all(feature = "replay", unix))]
 mod replay;
 #[cfg(feature = "reproduce")]
 mod reproduce;
@@ -92,7 +95,7 @@ fn run_command(arguments: Vec<OsString>) -> Result<(), Failure> {
         ))]
         Command::Capture(args) => capture::capture(args),
         Command::Run(args) => run::run(args),
-        #[cfg(unix)]
+        #[cfg(all(feature = "replay", unix))]
         Command::Replay(args) => replay::replay(args),
         #[cfg(all(feature = "db", unix))]
         Command::Db(args) => db::db(args),
@@ -104,9 +107,12 @@ fn run_command(arguments: Vec<OsString>) -> Result<(), Failure> {
         #[cfg(feature = "reproduce")]
         Command::Reproduce(args) => reproduce::reproduce(args),
         Command::Trace(args) => trace::trace(args),
+        #[cfg(feature = "device")]
         Command::Device(args) => device::device(args),
         Command::Policies(args) => policies::policies(args),
+        #[cfg(feature = "completions")]
         Command::Completions(args) => completions::completions(args),
+        #[cfg(feature = "man")]
         Command::Man(args) => man::man(args),
         Command::Devices(args) => devices::devices(args),
     }

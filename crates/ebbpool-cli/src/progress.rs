@@ -3,6 +3,7 @@
 mod columns;
 #[cfg(any(feature = "capture", feature = "reproduce", feature = "sqlite"))]
 pub(crate) mod line;
+#[cfg(all(feature = "replay", unix))]
 mod live;
 
 use std::io::{self, IsTerminal, Write};
@@ -10,10 +11,12 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+#[cfg(all(feature = "replay", unix))]
 use ebbpool::Stats;
 use ebbpool_lab::{LabEvents, Note};
 use indicatif::{ProgressBar, ProgressStyle};
 
+#[cfg(all(feature = "replay", unix))]
 use live::PoolStatusLines;
 
 /// Set by Ctrl-C. The commands check it between two chunks of work, so that they can still remove
@@ -69,6 +72,7 @@ pub(crate) fn report_note(note: &str) {
 #[derive(Default)]
 pub(crate) struct Console {
     bar: Mutex<Option<(String, ProgressBar)>>,
+    #[cfg(all(feature = "replay", unix))]
     pool_status: Mutex<Option<PoolStatusLines>>,
 }
 
@@ -93,6 +97,7 @@ impl LabEvents for Console {
     fn progress(&self, work: &str, share: f64) {
         let mut current = lock(&self.bar);
         if share >= 1.0 {
+            #[cfg(all(feature = "replay", unix))]
             if let Some(status) = lock(&self.pool_status).take() {
                 status.finish();
             }
@@ -121,6 +126,7 @@ impl LabEvents for Console {
         report_note(&format!("{note}{hint}"));
     }
 
+    #[cfg(all(feature = "replay", unix))]
     fn replaying(&self, policy: &str, references: u64, stats: &Stats) {
         let mut status = lock(&self.pool_status);
         match &mut *status {

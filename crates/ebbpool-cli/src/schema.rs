@@ -8,6 +8,7 @@ use ebbpool_experiments::{ExperimentData, ListedExperiment};
 use ebbpool_lab::schema::{self, ResultSchema, ResultShape};
 
 use crate::advise::AdviceDocument;
+#[cfg(feature = "device")]
 use crate::device::replay_result::DeviceReplayResult;
 use crate::devices::DeviceDescription;
 use crate::failure::Failure;
@@ -27,8 +28,9 @@ pub(crate) fn all() -> Vec<ResultSchema> {
     let mut all = schema::all();
     all.extend([
         ResultSchema::for_type::<AdviceDocument<'_>>("advise", 1, One),
+        #[cfg(feature = "device")]
         ResultSchema::for_type::<DeviceReplayResult>("device replay", 1, One),
-        #[cfg(unix)]
+        #[cfg(all(feature = "device", unix))]
         ResultSchema::for_type::<crate::measure::report::MeasureReport>("device measure", 1, One),
         ResultSchema::for_type::<DeviceDescription<'_>>("devices", 1, OneOrRows),
         ResultSchema::for_type::<TraceDescription>("trace info", 1, One),

@@ -209,6 +209,7 @@ fn page_size(text: &str) -> Result<NonZeroU64, String> {
 }
 
 /// Reads a number of bytes that fits into memory.
+#[cfg(all(feature = "device", unix))]
 pub(crate) fn byte_count(text: &str) -> Result<usize, String> {
     let size: ByteSize = text
         .parse()

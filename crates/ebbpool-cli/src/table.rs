@@ -56,6 +56,7 @@ impl FigureTable {
     }
 
     /// The table with left-aligned figures.
+    #[cfg(any(feature = "device", feature = "sqlite"))]
     pub(crate) fn left_aligned(self) -> String {
         finish_left(self.0)
     }

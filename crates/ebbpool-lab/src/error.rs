@@ -11,7 +11,7 @@ use ebbpool_sim::SimError;
 use ebbpool_trace::TraceError;
 
 use crate::advise::AdviseError;
-#[cfg(unix)]
+#[cfg(all(feature = "replay", unix))]
 use crate::replay::ReplayError;
 
 /// The class of an error.
@@ -52,7 +52,7 @@ pub enum LabError {
     #[error(transparent)]
     DeviceFailed(#[from] DeviceFailed),
     /// A replay ended early.
-    #[cfg(unix)]
+    #[cfg(all(feature = "replay", unix))]
     #[error(transparent)]
     Replay(#[from] ReplayError),
     /// A report or another output cannot be written.
@@ -70,7 +70,7 @@ impl LabError {
     pub fn kind(&self) -> ErrorKind {
         match self {
             LabError::Sim(SimError::Interrupted) => ErrorKind::Interrupted,
-            #[cfg(unix)]
+            #[cfg(all(feature = "replay", unix))]
             LabError::Replay(ReplayError::Interrupted { .. } | ReplayError::NotMade(_)) => {
                 ErrorKind::Interrupted
             }
@@ -84,7 +84,7 @@ impl LabError {
                 | SimError::CleanPoolsWithCheckpoints
                 | SimError::NoProbabilities { .. },
             ) => ErrorKind::Request,
-            #[cfg(unix)]
+            #[cfg(all(feature = "replay", unix))]
             LabError::Replay(error) if error.is_request() => ErrorKind::Request,
             LabError::Device(error) if error.is_usage() => ErrorKind::Request,
             LabError::Trace(error) | LabError::Sim(SimError::Trace(error)) if error.is_usage() => {

@@ -4,6 +4,7 @@ use std::fmt;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
+#[cfg(all(feature = "replay", unix))]
 use ebbpool::Stats;
 
 /// A stop flag that stays false.
@@ -23,6 +24,7 @@ pub trait LabEvents: Sync {
 
     /// The current statistics of a pool that replays a trace with this number of references and this policy.
     /// The lab calls it a few times per second.
+    #[cfg(all(feature = "replay", unix))]
     fn replaying(&self, policy: &str, references: u64, stats: &Stats) {
         let fixes = stats.hits + stats.misses;
         self.progress(policy, (fixes as f64 / references.max(1) as f64).min(0.999));

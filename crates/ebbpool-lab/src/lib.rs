@@ -3,7 +3,7 @@
 //! A [`Lab`] compares policies ([`Lab::compare`]), computes reads, writes and bill against memory size
 //! ([`Lab::curve`]), advises an operator ([`Lab::advise`]), computes a lower bound of the bill
 //! ([`Lab::bound`]) and runs one policy, in the simulator ([`Lab::run`]) or in the pool
-//! ([`Lab::replay`]). A request is a value whose parts are
+//! ([`Lab::replay`], by the feature `replay`). A request is a value whose parts are
 //! validated on construction. An answer is a value and `Send`; it has rows for programs ([`schema`]),
 //! sentences for people ([`advice`], [`lifetime`]), and a [`report`] on one page. The lab prints nothing
 //! and has no global state: progress, notes and stopping go through [`LabEvents`].
@@ -43,7 +43,7 @@ mod memory_size;
 pub mod numbers;
 mod policy_selection;
 mod pricing;
-#[cfg(unix)]
+#[cfg(all(feature = "replay", unix))]
 pub mod replay;
 pub mod report;
 mod result_store;

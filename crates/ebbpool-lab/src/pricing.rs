@@ -28,6 +28,7 @@ pub struct DeviceFeatures {
 
 impl DeviceFeatures {
     /// Those of a pool on a file.
+    #[cfg(all(feature = "replay", unix))]
     pub(crate) fn of_pool() -> Self {
         DeviceFeatures {
             is_pool: true,

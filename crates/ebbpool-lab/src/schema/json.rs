@@ -139,7 +139,7 @@ pub fn all() -> Vec<ResultSchema> {
         ResultSchema::for_type::<crate::DetailedResult<'_>>("run", 1, One),
         ResultSchema::for_type::<crate::CurveRow>("curve", 1, Rows),
         ResultSchema::for_type::<crate::BoundResult>("bound", 1, OneOrRows),
-        #[cfg(unix)]
+        #[cfg(all(feature = "replay", unix))]
         ResultSchema::for_type::<crate::replay::ReplayResult>("replay", 1, OneOrRows),
         ResultSchema::for_type::<crate::diff::ResultDiff>("diff", 1, One),
     ]
