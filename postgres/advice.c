@@ -23,6 +23,8 @@ PG_FUNCTION_INFO_V1(ebbpool_advise_reset);
 
 #define ADVICE_COLUMNS 7
 #define STATE_COLUMNS 15
+/* What fewer reads of samples say is chance. */
+#define LEAST_READS 10
 
 static void
 get_advice(EbbAdvice *advice)
@@ -70,7 +72,7 @@ put_miniature(ReturnSetInfo *result, const EbbAdvice *advice, int i)
 	values[0] = CStringGetTextDatum(ebb_pairs[i].policy);
 	values[1] = Int64GetDatum(buffers);
 	/* Smaller sizes: before the hand has passed all buffers, usage counts do not say which pages could go. */
-	nulls[2] = it->failed || base->reads == 0 || (buffers < NBuffers && advice->hand < NBuffers);
+	nulls[2] = it->failed || base->reads < LEAST_READS || (buffers < NBuffers && advice->hand < NBuffers);
 	nulls[3] = nulls[2];
 	values[2] = nulls[2] ? (Datum) 0 :
 		Float8GetDatum(Max(all - pool + scaled(pool, it->reads, base->reads) - advice->server.extended, 0));

@@ -152,7 +152,7 @@ COMMENT ON FUNCTION ebbpool_advise_reset() IS 'has the advisor count from now on
 COMMENT ON VIEW ebbpool_advice IS 'what other policies and other sizes of shared_buffers would have read and written in the same time';
 COMMENT ON COLUMN ebbpool_advice.policy IS 'server: what the server has counted; clock: its clock sweep, as the advisor models it';
 COMMENT ON COLUMN ebbpool_advice.shared_buffers IS 'the size for which the row answers';
-COMMENT ON COLUMN ebbpool_advice.reads IS 'pages read: what the server counted, times model_reads, divided by those of clock at this size; reads through rings are added as they are';
+COMMENT ON COLUMN ebbpool_advice.reads IS 'pages read: what the server counted, times model_reads, divided by those of clock at this size; reads through rings are added as they are; null before 10 reads of samples';
 COMMENT ON COLUMN ebbpool_advice.writes IS 'pages written, in the same way; what the server wrote beyond what model_writes stand for is added as it is';
 COMMENT ON COLUMN ebbpool_advice.bill IS 'reads + ebbpool.asymmetry x writes';
 COMMENT ON COLUMN ebbpool_advice.change IS 'of the bill against the server, in %';
