@@ -1,12 +1,10 @@
 //! Reading traces: CSV, bad lines, folding, parts, skip and limit, and the content key.
 
-mod common;
-
 use std::fs;
 use std::num::NonZeroU64;
 use std::path::{Path, PathBuf};
 
-use common::{read_from, some, write};
+use crate::common::{read_from, some, write};
 use ebbpool_trace::{Batch, Format, Metadata, ReadOptions, Source, TraceError};
 use proptest::prelude::*;
 

@@ -1,12 +1,10 @@
 //! Traces of other programs: small samples written by hand.
 
-mod common;
-
 use std::fs;
 use std::num::NonZeroU64;
 use std::path::Path;
 
-use common::read_from;
+use crate::common::read_from;
 use ebbpool_trace::{Batch, Format, Metadata, ReadOptions, Source, TraceError, Writer};
 use proptest::prelude::*;
 

@@ -1,12 +1,10 @@
 //! Everything that is written can be read again; files written by other programs can be
 //! read too.
 
-mod common;
-
 use std::fs;
 use std::path::Path;
 
-use common::{made, read, read_from, refusal, some, source, write, written};
+use crate::common::{data, made, read, read_from, refusal, some, source, write, written};
 use ebbpool_trace::stats::TraceStatistics;
 use ebbpool_trace::{Batch, Format, Metadata, ReadOptions, Source, Writer};
 use proptest::prelude::*;
@@ -150,7 +148,7 @@ fn a_name_that_text_cannot_hold_is_refused_before_anything_is_written() {
     let path = directory.path().join("trace.txt");
     let name = "x".repeat(1 << 18);
     let error = Writer::create(&path, Format::Text, &metadata(Some(&name))).unwrap_err();
-    let message = common::one_line(&path, &error);
+    let message = crate::common::one_line(&path, &error);
     assert!(message.contains("shorten the trace's name"), "{message}");
     assert!(!path.exists());
     let all = Batch::from_iter([(1, true)]);
@@ -196,12 +194,6 @@ fn metadata_of_text_as_users_write_it() {
     }
 }
 
-fn data(name: &str) -> std::path::PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("tests/data")
-        .join(name)
-}
-
 #[test]
 fn files_of_other_programs() {
     let signed = made(i64::MAX as u64);
@@ -237,7 +229,7 @@ fn files_of_other_programs() {
 
 #[test]
 fn embedded_samples() {
-    static BYTES: &[u8] = include_bytes!("data/polars.parquet");
+    static BYTES: &[u8] = include_bytes!("../data/polars.parquet");
     let source = Source::embedded("sample", BYTES, &ReadOptions::default());
     assert_eq!(source.label(), "sample");
     assert_eq!(read_from(&source, 100).unwrap(), made(u64::MAX));

@@ -1,7 +1,6 @@
 //! Helpers of several test files.
-#![allow(dead_code)]
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use ebbpool_trace::{Batch, Format, Metadata, Source, TraceError, Writer, WrittenTrace};
 
@@ -108,4 +107,27 @@ pub fn some(count: usize, pages: u64) -> Batch {
             ((state >> 33) % pages, state >> 20 & 3 == 0)
         })
         .collect()
+}
+
+/// The references of a generator.
+pub fn generate(spec: &str) -> Batch {
+    read_from(&Source::parse(spec, None).unwrap(), 1000).unwrap()
+}
+
+/// FNV-1a over page (little endian) and write of every reference.
+pub fn checksum(batch: &Batch) -> u64 {
+    let mut hash = 0xCBF2_9CE4_8422_2325u64;
+    for (page, write) in batch.iter() {
+        for byte in page.to_le_bytes().into_iter().chain([u8::from(write)]) {
+            hash = (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01B3);
+        }
+    }
+    hash
+}
+
+/// A file of `tests/data`.
+pub fn data(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("tests/data")
+        .join(name)
 }

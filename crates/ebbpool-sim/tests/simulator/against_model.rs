@@ -1,12 +1,10 @@
 //! Compares the simulator with the models' own: the same counts for every policy on the same
 //! traces.
 
-mod common;
-
 use std::collections::BTreeMap;
 use std::num::NonZeroU64;
 
-use common::{QUIET, SPECS, cell, class_of, file, request_of};
+use crate::common::{QUIET, SPECS, cell, class_of, file, request_of};
 use ebbpool_model::workload::workload;
 use ebbpool_model::{ModelCounts, ModelTrace, count, count_with_columns};
 use ebbpool_policy::{PolicyEntry, registry};

@@ -1,13 +1,11 @@
 //! The classes of pages: read from every format that has them, written by those that store them.
 
-mod common;
-
 use std::fs;
 use std::num::NonZeroU64;
 use std::path::Path;
 use std::sync::Arc;
 
-use common::some;
+use crate::common::some;
 use ebbpool_trace::stats::TraceStatistics;
 use ebbpool_trace::{Batch, Columns, Format, Metadata, PageClasses, ReadOptions, Source, Writer};
 use parquet::data_type::{BoolType, ByteArrayType, Int32Type, Int64Type};

@@ -4,7 +4,7 @@
 //! and an end, all drawn. Its truth is the simulation over all pages.
 //!
 //! ```text
-//! cargo test -p ebbpool-sim --test stated_errors -- --ignored --nocapture table
+//! cargo test -p ebbpool-sim --test simulator stated_errors::table -- --ignored --nocapture
 //! ```
 //!
 //! prints the table that docs/curves.md sums up; the variable EBBPOOL_SEEDS is the number of traces drawn, each of which has two
@@ -14,11 +14,9 @@
     dead_code,
     reason = "the traces and the list of specifications are for the other tests"
 )]
-mod common;
-
 use std::env;
 
-use common::{QUIET, cell};
+use crate::common::{QUIET, cell};
 use ebbpool_policy::{Capabilities, PolicySpec, registry};
 use ebbpool_sim::{
     AtEnd, Counts, CurveOptions, Curves, Estimate, FEWEST_FRAMES, NoStore, SimOptions, SimPolicy,

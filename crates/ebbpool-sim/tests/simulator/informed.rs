@@ -2,11 +2,9 @@
 //! policies, and against what can be computed from the probabilities alone.
 
 #[allow(dead_code, reason = "the list of all policies is for the other tests")]
-mod common;
-
 use std::collections::{BTreeMap, BTreeSet};
 
-use common::{QUIET, cell, file};
+use crate::common::{QUIET, cell, file};
 use ebbpool_model::workload::RandomWorkload;
 use ebbpool_model::{ModelEvent, model};
 use ebbpool_policy::{Capabilities, registry};

@@ -2,11 +2,9 @@
 //! erase counts before each reference.
 
 #[allow(dead_code, reason = "the list of all policies is for the other tests")]
-mod common;
-
 use std::collections::BTreeSet;
 
-use common::{QUIET, cell, file};
+use crate::common::{QUIET, cell, file};
 use ebbpool_device::{AnyDevice, Device, FlashDevice};
 use ebbpool_model::workload::workload;
 use ebbpool_model::{ModelEvent, model};

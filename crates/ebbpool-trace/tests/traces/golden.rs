@@ -4,17 +4,15 @@
 //! deliberate change of a format a new file is added, under a new name:
 //!
 //! ```text
-//! cargo test -p ebbpool-trace --test golden -- --ignored
+//! cargo test -p ebbpool-trace --test traces golden:: -- --ignored
 //! ```
 //!
 //! writes the files that are missing. `docs/formats.md` describes the formats.
 
-mod common;
-
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use common::{read, source, write};
+use crate::common::{read, source, write};
 use ebbpool_trace::{Batch, Format, Metadata, OptionalColumns, RequestDetail, Writer};
 use parquet::file::reader::{FileReader, SerializedFileReader};
 

@@ -1,7 +1,5 @@
 //! RocksDB's block cache traces: one that RocksDB 7.8 wrote (`tests/data/rocksdb.cc`), and damaged ones.
 
-mod common;
-
 use std::collections::{HashMap, HashSet};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -65,7 +63,7 @@ fn read_bytes(content: &[u8], max: usize) -> Result<(Batch, Vec<String>), TraceE
     fs::write(&path, content).unwrap();
     let result = read(&source(&path), max);
     if let Err(error) = &result {
-        common::one_line(&path, error);
+        crate::common::one_line(&path, error);
     }
     result
 }

@@ -1,20 +1,12 @@
 //! Bad input of every kind ends in a message of one line that says what is wrong and
 //! where; nothing panics.
 
-mod common;
-
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use common::{one_line, read, refusal, some, source, write, written};
+use crate::common::{data, one_line, read, refusal, some, source, write, written};
 use ebbpool_trace::{Batch, Format, Metadata, Source, TraceError};
 use proptest::prelude::*;
-
-fn data(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("tests/data")
-        .join(name)
-}
 
 struct Scratch(tempfile::TempDir);
 

@@ -1,6 +1,6 @@
 //! Policies from outside the registry, compared with the same policies in it.
 
-#[path = "../../ebbpool-policy/tests/shared/noting.rs"]
+#[path = "../../../ebbpool-policy/tests/shared/noting.rs"]
 mod noting;
 
 use std::collections::VecDeque;

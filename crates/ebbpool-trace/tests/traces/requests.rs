@@ -1,13 +1,11 @@
 //! When references were made, through which rings, and below which cache: written, read, cut, joined and folded.
 
-mod common;
-
 use std::fs;
 use std::num::NonZeroU64;
 use std::path::Path;
 use std::sync::Arc;
 
-use common::some;
+use crate::common::some;
 use ebbpool_trace::stats::{RequestStatistics, TraceStatistics};
 use ebbpool_trace::{
     Batch, Format, Metadata, OptionalColumns, PageClasses, ReadOptions, RequestDetail, Ring,
@@ -282,7 +280,7 @@ fn columns_that_are_no_requests() {
         );
         assert!(batch.is_empty() && !message.contains('\n'));
         // Only those who ask for requests need them.
-        assert_eq!(common::read(&path, None).unwrap().len(), 4);
+        assert_eq!(crate::common::read(&path, None).unwrap().len(), 4);
     }
     foreign(
         &path,
@@ -449,7 +447,7 @@ fn a_trace_below_a_cache_says_so_in_every_format_with_metadata() {
 fn other_formats_omit_requests() {
     let directory = tempfile::tempdir().unwrap();
     let all = with_requests(some(10, 5), |at| request(at, 5));
-    for format in common::written() {
+    for format in crate::common::written() {
         let path = directory
             .path()
             .join(format!("a.{}", format.extensions()[0]));

@@ -1,10 +1,8 @@
 //! Compares curves against memory size with simulations of each size.
 
-mod common;
-
 use std::num::NonZeroU64;
 
-use common::{QUIET, SPECS, cell, file};
+use crate::common::{QUIET, SPECS, cell, file};
 use ebbpool_policy::PolicySpec;
 use ebbpool_sim::{
     AtEnd, BufferSize, CheckpointIntervals, Counts, CurveOptions, Curves, NoStore, SimOptions,

@@ -5,7 +5,7 @@
 //! deliberate change,
 //!
 //! ```text
-//! cargo test -p ebbpool-sim --test golden -- --ignored
+//! cargo test -p ebbpool-sim --test simulator golden:: -- --ignored
 //! ```
 //!
 //! writes the file anew. `docs/formats.md` describes it.

@@ -1,25 +1,7 @@
 //! Generated traces: their pinned bytes, and the distributions that they promise.
 
-mod common;
-
-use common::read_from;
+use crate::common::{checksum, generate, read_from};
 use ebbpool_trace::{Batch, ReadOptions, Source, TraceError, generators};
-
-fn generate(spec: &str) -> Batch {
-    let source = Source::parse(spec, None).unwrap();
-    read_from(&source, 1000).unwrap()
-}
-
-/// FNV-1a over page (little endian) and write of every reference.
-fn checksum(batch: &Batch) -> u64 {
-    let mut hash = 0xCBF2_9CE4_8422_2325u64;
-    for (page, write) in batch.iter() {
-        for byte in page.to_le_bytes().into_iter().chain([u8::from(write)]) {
-            hash = (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01B3);
-        }
-    }
-    hash
-}
 
 /// These must never change: results name a trace by its spec. The independent program
 /// `data/generators.py` prints the same numbers.

@@ -1,11 +1,9 @@
 //! Compares the offline lower bound with the exact optimum, the linear program, and every policy.
 
-mod common;
-
 use std::collections::BTreeMap;
 use std::sync::atomic::AtomicBool;
 
-use common::{QUIET, SPECS, cell, file};
+use crate::common::{QUIET, SPECS, cell, file};
 use ebbpool_model::workload::{RandomWorkload, workload};
 use ebbpool_sim::bound::{Bound, BoundQuestion, RecordedTrace, solve};
 use ebbpool_sim::{AtEnd, PassControl, SimOptions, simulate};

@@ -1,29 +1,12 @@
 //! The generators of database benchmarks: their pinned references, pages within the
 //! database, and the similarity to recorded strings that `docs/traces.md` states.
 
-mod common;
-
-use common::read_from;
+use crate::common::{checksum, generate, read_from};
+use ebbpool_trace::Source;
 use ebbpool_trace::stats::TraceStatistics;
-use ebbpool_trace::{Batch, Source};
-
-fn generate(spec: &str) -> Batch {
-    read_from(&Source::parse(spec, None).unwrap(), 1000).unwrap()
-}
 
 fn info(name: &str) -> TraceStatistics {
     TraceStatistics::from_reader(&mut Source::parse(name, None).unwrap().open().unwrap()).unwrap()
-}
-
-/// FNV-1a over page (little endian) and write of every reference.
-fn checksum(batch: &Batch) -> u64 {
-    let mut hash = 0xCBF2_9CE4_8422_2325u64;
-    for (page, write) in batch.iter() {
-        for byte in page.to_le_bytes().into_iter().chain([u8::from(write)]) {
-            hash = (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01B3);
-        }
-    }
-    hash
 }
 
 /// These must never change: results name a trace by its spec.

@@ -1,12 +1,10 @@
 //! Properties of every simulation, whatever the policy.
 
-mod common;
-
 use std::cell::RefCell;
 use std::collections::{BTreeSet, HashMap};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use common::{QUIET, SPECS, cell, file};
+use crate::common::{QUIET, SPECS, cell, file};
 use ebbpool_cost::{Asymmetry, PAPERS_BASE};
 use ebbpool_device::changing::AsymmetrySpec;
 use ebbpool_device::{AnyDevice, ChangingDevice, DeviceProfile, PlainDevice};
