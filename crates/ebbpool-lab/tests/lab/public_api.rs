@@ -1,5 +1,5 @@
 //! What the pool and the lab export, by name, is that of the files `public_api.txt` beside their tests. After a deliberate
-//! change: `EBBPOOL_WRITE_API=1 cargo test -p ebbpool-lab --test public_api`.
+//! change: `EBBPOOL_WRITE_API=1 cargo test -p ebbpool-lab --test lab public_api`.
 
 use std::collections::BTreeSet;
 use std::env;
@@ -80,7 +80,7 @@ fn the_public_api_is_the_recorded_one() {
         let (more, gone) = (only(&found, &recorded), only(&recorded, &found));
         assert!(
             more.is_empty() && gone.is_empty(),
-            "{name} exports {more:?}, and no longer {gone:?}; EBBPOOL_WRITE_API=1 cargo test -p ebbpool-lab --test public_api \
+            "{name} exports {more:?}, and no longer {gone:?}; EBBPOOL_WRITE_API=1 cargo test -p ebbpool-lab --test lab public_api \
              writes the list anew"
         );
     }

@@ -149,7 +149,7 @@ fn every_format_has_every_field_of_every_result() {
 /// The page below its introduction: all of this text is generated.
 const TABLES: &str = "\n## ";
 
-/// `EBBPOOL_WRITE_DOCS=1 cargo test -p ebbpool-lab --test results` writes the tables again.
+/// `EBBPOOL_WRITE_DOCS=1 cargo test -p ebbpool-lab --test lab results::` writes the tables again.
 #[test]
 fn the_page_on_results_has_every_field() {
     let page = concat!(

@@ -1,6 +1,6 @@
 //! The flash model against closed forms and independently simulated values.
 //!
-//! `cargo test -p ebbpool-device --test flash_theory -- --ignored --nocapture` prints the tables of
+//! `cargo test -p ebbpool-device --test flash theory::tables -- --ignored --nocapture` prints the tables of
 //! docs/flash-model.md.
 
 use std::sync::Mutex;

@@ -1,0 +1,11 @@
+//! What a pool does, by its public interface.
+
+mod classes;
+mod hits;
+mod promises;
+mod simulator;
+mod storage_file;
+mod storage_object;
+mod storage_simulated;
+mod thread_locals;
+mod threads;
