@@ -245,7 +245,7 @@ fn the_other_process() {
 fn opened_by_another_process(path: &Path) -> bool {
     let test = std::env::current_exe().expect("the test's program");
     let output = std::process::Command::new(test)
-        .args(["the_other_process", "--exact", "--nocapture"])
+        .args(["storage_file::the_other_process", "--exact", "--nocapture"])
         .env(PATH_TO_OPEN, path)
         .output()
         .expect("it runs");
@@ -318,7 +318,11 @@ fn a_file_opens_at_once_after_its_process_was_aborted() {
     let test = std::env::current_exe().expect("the test's program");
     for round in 0..40 {
         let ended = std::process::Command::new(&test)
-            .args(["the_process_that_is_aborted", "--exact", "--nocapture"])
+            .args([
+                "storage_file::the_process_that_is_aborted",
+                "--exact",
+                "--nocapture",
+            ])
             .env(PATH_TO_ABORT, &path)
             .stdout(std::process::Stdio::null())
             .status()
