@@ -2,9 +2,10 @@
  * advice.c -- the functions behind the views of the advisor.
  *
  * The miniature that is as large as the server and has its clock sweep reads and writes about what the samples' share of the
- * server does. What it misses of that, the others miss, too: so the answers are the server's own counters times the
- * miniature's, divided by those of that one. Reads through rings are the same whatever the policy is, and so
- * are new pages, which the miniatures have among their reads, and servers from 16 on have not.
+ * server does. What it misses of that, the others miss, too: so the answers are the server's own counts times the
+ * miniature's, divided by those of that one. Reads through rings are the same whatever the policy is, and so are new pages,
+ * which the miniatures have among their reads, and servers from 16 on have not. At other sizes other tables are read through
+ * rings: where these are many, there is no answer.
  */
 #include "advise.h"
 
@@ -25,6 +26,8 @@ PG_FUNCTION_INFO_V1(ebbpool_advise_reset);
 #define STATE_COLUMNS 15
 /* What fewer reads of samples say is chance. */
 #define LEAST_READS 10
+/* The share of reads through rings above which there is no answer for other sizes. */
+#define MOST_RINGS 0.1
 
 static void
 get_advice(EbbAdvice *advice)
@@ -40,6 +43,15 @@ static double
 scaled(double of_server, uint64 count, uint64 of_base)
 {
 	return of_server * count / of_base;
+}
+
+/* Of the reads; new pages, where the server counts them, go through rings at any size. */
+static double
+ring_share(const EbbAdvice *advice)
+{
+	double		reads = (double) advice->server.allocated + advice->server.rings - advice->server.extended;
+
+	return ((double) advice->server.rings - advice->server.extended) / Max(reads, 1);
 }
 
 /*
@@ -64,18 +76,17 @@ put_miniature(ReturnSetInfo *result, const EbbAdvice *advice, int i)
 	const EbbMiniatureCounts *it = &advice->miniatures[i];
 	const EbbMiniatureCounts *base = &advice->miniatures[EBB_MINIATURE_OF_SERVER];
 	uint64		buffers = (uint64) NBuffers * ebb_pairs[i].numerator / ebb_pairs[i].denominator;
-	double		all = advice->server.reads + advice->server.extended;
-	double		pool = Min(all, advice->server.allocated);
 	Datum		values[ADVICE_COLUMNS];
 	bool		nulls[ADVICE_COLUMNS] = {false};
 
 	values[0] = CStringGetTextDatum(ebb_pairs[i].policy);
 	values[1] = Int64GetDatum(buffers);
 	/* Smaller sizes: before the hand has passed all buffers, usage counts do not say which pages could go. */
-	nulls[2] = it->failed || base->reads < LEAST_READS || (buffers < NBuffers && advice->hand < NBuffers);
-	nulls[3] = nulls[2];
+	nulls[3] = it->failed || base->reads < LEAST_READS || (buffers < NBuffers && advice->hand < NBuffers);
+	nulls[2] = nulls[3] || (buffers != NBuffers && ring_share(advice) > MOST_RINGS);
 	values[2] = nulls[2] ? (Datum) 0 :
-		Float8GetDatum(Max(all - pool + scaled(pool, it->reads, base->reads) - advice->server.extended, 0));
+		Float8GetDatum(Max(scaled(advice->server.allocated, it->reads, base->reads) + advice->server.rings -
+						   advice->server.extended, 0));
 	values[3] = nulls[3] ? (Datum) 0 : Float8GetDatum(writes_of(advice, it, base));
 	values[4] = Int64GetDatum(it->reads * advice->one_of);
 	values[5] = Int64GetDatum(it->writes * advice->one_of);
@@ -93,11 +104,13 @@ ebbpool_advise(PG_FUNCTION_ARGS)
 
 	get_advice(&advice);
 	InitMaterializedSRF(fcinfo, 0);
+	if (result->setDesc->natts != ADVICE_COLUMNS)
+		ebb_refuse_other_version();
 	if (!advice.works || advice.paused)
 		return (Datum) 0;
 	values[0] = CStringGetTextDatum("server");
 	values[1] = Int64GetDatum(NBuffers);
-	values[2] = Float8GetDatum(advice.server.reads);
+	values[2] = Float8GetDatum(Max((double) advice.server.allocated + advice.server.rings - advice.server.extended, 0));
 	values[3] = Float8GetDatum(advice.server.writes);
 	tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
 	for (int i = 0; i < EBB_MINIATURES; i++)
@@ -116,9 +129,7 @@ ebbpool_advisor_state(PG_FUNCTION_ARGS)
 
 	get_advice(&advice);
 	if (get_call_result_type(fcinfo, NULL, &descriptor) != TYPEFUNC_COMPOSITE || descriptor->natts != STATE_COLUMNS)
-		ereport(ERROR,
-				(errmsg("the extension ebbpool is of another version than the module"),
-				 errhint("Run ALTER EXTENSION ebbpool UPDATE.")));
+		ebb_refuse_other_version();
 	values[at++] = CStringGetTextDatum(advice.works ? (advice.paused ? "paused" : "works") : (ebb_advise ? "starts" : "off"));
 	values[at++] = Float8GetDatum(advice.asymmetry);
 	nulls[at] = advice.since == 0;
@@ -135,7 +146,7 @@ ebbpool_advisor_state(PG_FUNCTION_ARGS)
 	values[at++] = Int64GetDatum(advice.hits);
 	values[at++] = Int64GetDatum(advice.guessed);
 	values[at++] = Float8GetDatum(advice.cpu_ms);
-	values[at++] = Int64GetDatum(Max((int64) (advice.server.reads + advice.server.extended - advice.server.allocated), 0));
+	values[at++] = Int64GetDatum(advice.server.rings);
 	Assert(at == STATE_COLUMNS);
 	PG_RETURN_DATUM(HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(descriptor), values, nulls)));
 }

@@ -10,6 +10,7 @@
  */
 #include "advise.h"
 
+#include <dlfcn.h>
 #include <sys/resource.h>
 
 #include "access/genam.h"
@@ -69,6 +70,9 @@ typedef struct DatabaseReads
 } DatabaseReads;
 
 static EbbServerCounts last;
+/* Pages that came by the server's counters of reads and of new pages, and as many as these were the time before. */
+static uint64 counted;
+static uint64 counted_before;
 static HTAB *databases = NULL;
 static uint32 rounds;
 
@@ -176,9 +180,10 @@ growth_of_reads(void)
 		databases = hash_create("ebbpool databases", 64, &info, HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
 	}
 	rounds++;
-	reads = growth_of_database(InvalidOid);
+	/* In the memory of the transaction, which is freed. */
 	StartTransactionCommand();
 	(void) GetTransactionSnapshot();
+	reads = growth_of_database(InvalidOid);
 	relation = table_open(DatabaseRelationId, AccessShareLock);
 	scan = table_beginscan_catalog(relation, 0, NULL);
 	while (HeapTupleIsValid(tuple = heap_getnext(scan, ForwardScanDirection)))
@@ -190,17 +195,29 @@ growth_of_reads(void)
 	return reads;
 }
 
-/* Adds what the server has counted since the last time. */
+/*
+ * Adds what the server has counted since the last time. The background writer counts buffers several times a second, and a
+ * read or a new page counts only when its transaction ends: what was counted at the time before beyond the buffers of now,
+ * since the advisor began, came through rings.
+ */
 static void
 count_server(EbbServerCounts *counts)
 {
 	pgstat_clear_snapshot();
-	counts->reads += growth_of_reads();
+	counted_before = counted;
+	counted += growth_of_reads();
 	counts->allocated += growth(&last.allocated, pgstat_fetch_stat_bgwriter()->buf_alloc);
 	counts->writes += growth(&last.writes, writes_of_all());
 #if PG_VERSION_NUM >= 160000
-	counts->extended += growth(&last.extended, pages_of_all(IOOP_EXTEND));
+	{
+		uint64		extended = growth(&last.extended, pages_of_all(IOOP_EXTEND));
+
+		counts->extended += extended;
+		counted += extended;
+	}
 #endif
+	if (counted_before > counts->allocated + counts->rings)
+		counts->rings = counted_before - counts->allocated;
 }
 
 /* ---- publishing ---- */
@@ -242,7 +259,7 @@ publish(bool paused)
 	now.paused = paused;
 	now.asymmetry = ebb_asymmetry;
 	now.since = at_reset.since;
-	now.server.reads -= at_reset.server.reads;
+	now.server.rings -= at_reset.server.rings;
 	now.server.allocated -= at_reset.server.allocated;
 	now.server.writes -= at_reset.server.writes;
 	now.server.extended -= at_reset.server.extended;
@@ -305,6 +322,10 @@ static void
 begin(void)
 {
 	memset(&advice, 0, sizeof advice);
+	/* What the server has counted until now is its state at the beginning. */
+	count_server(&advice.server);
+	memset(&advice.server, 0, sizeof advice.server);
+	counted = 0;
 	advice.one_of = one_of();
 	ebb_miniatures_begin(advice.one_of);
 	ebb_miniatures_costs(ebb_asymmetry);
@@ -317,6 +338,8 @@ begin(void)
 static void
 publish_end(void)
 {
+	if (!shared)
+		return;
 	LWLockAcquire(shared->lock, LW_EXCLUSIVE);
 	shared->advice.works = false;
 	LWLockRelease(shared->lock);
@@ -369,10 +392,23 @@ ebbpool_advise_main(Datum argument)
 
 	pqsignal(SIGHUP, SignalHandlerForConfigReload);
 	pqsignal(SIGTERM, die);
+	/* There is no statement to cancel. */
+	pqsignal(SIGINT, SIG_IGN);
+	if (!shared)
+	{
+		ereport(LOG, (errmsg("ebbpool: no advisor, since the server has loaded another file of the module than this worker"),
+					  errhint("Name the file in shared_preload_libraries by a path of less than %d bytes, or as 'ebbpool'.",
+							  (int) sizeof ((BackgroundWorker *) 0)->bgw_library_name)));
+		/* Without an error it is not started again. */
+		proc_exit(0);
+	}
 	before_shmem_exit(at_exit, (Datum) 0);
 	BackgroundWorkerUnblockSignals();
 	/* No database: it reads the list of them. */
 	BackgroundWorkerInitializeConnection(NULL, NULL, 0);
+	/* As autovacuum does: a standby has no serializable transactions, and a lock that waits is no error. */
+	SetConfigOption("default_transaction_isolation", "read committed", PGC_SUSET, PGC_S_OVERRIDE);
+	SetConfigOption("lock_timeout", "0", PGC_SUSET, PGC_S_OVERRIDE);
 	for (;;)
 	{
 		bool		was_paused = paused;
@@ -439,7 +475,11 @@ register_worker(void)
 		.bgw_library_name = "ebbpool",
 		.bgw_function_name = "ebbpool_advise_main"
 	};
+	Dl_info		module;
 
+	/* The file that is loaded: there may be another one where the server looks for "ebbpool". */
+	if (dladdr(ebbpool_advise_main, &module) != 0 && strlen(module.dli_fname) < sizeof worker.bgw_library_name)
+		strcpy(worker.bgw_library_name, module.dli_fname);
 	RegisterBackgroundWorker(&worker);
 }
 

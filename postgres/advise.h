@@ -14,10 +14,10 @@
 /* The server's own counters. */
 typedef struct EbbServerCounts
 {
-	uint64		reads;			/* pages, through rings too */
-	uint64		allocated;		/* buffers that the clock sweep or the free list has given */
+	uint64		allocated;		/* buffers that the clock sweep or the free list has given: pages that came, but for rings */
+	uint64		rings;			/* pages that came through rings */
 	uint64		writes;
-	uint64		extended;		/* new pages, where they are not among the reads: from 16 on */
+	uint64		extended;		/* new pages among these, where the server counts them: from 16 on */
 } EbbServerCounts;
 
 typedef struct EbbMiniatureCounts

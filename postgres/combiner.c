@@ -107,13 +107,17 @@ take_over_settings(void)
 	}
 }
 
-/* A victim may be in use when it is taken (3); here those are left out that cannot be taken now. */
+/*
+ * A victim may be in use when it is taken (3); here those are left out that cannot be taken now, and pages whose last write has
+ * failed: they would be named again and again.
+ */
 static int32_t
 may_evict(void *context, uint32_t buf_id)
 {
 	uint32		state = pg_atomic_read_u32(&GetBufferDescriptor(buf_id)->state);
 
-	return BUF_STATE_GET_REFCOUNT(state) == 0 && BUF_STATE_GET_USAGECOUNT(state) == 0 && (state & BM_TAG_VALID) &&
+	return BUF_STATE_GET_REFCOUNT(state) == 0 && BUF_STATE_GET_USAGECOUNT(state) == 0 &&
+		(state & (BM_TAG_VALID | BM_IO_ERROR)) == BM_TAG_VALID &&
 		__atomic_load_n(&ebb_mark[buf_id], __ATOMIC_RELAXED) == EBB_NOT_QUEUED;
 }
 
@@ -152,6 +156,7 @@ ebb_combine(void)
 	uint64		events;
 
 	INSTR_TIME_SET_CURRENT(start);
+	ebb_harvest_begin();
 	take_over_settings();
 	events = ebb_ring_drain();
 	if (pg_atomic_read_u32(&ebb_shared->events_lost) && ebb_works())

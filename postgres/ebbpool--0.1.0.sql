@@ -150,9 +150,9 @@ GRANT SELECT ON ebbpool_advice, ebbpool_advisor TO PUBLIC;
 
 COMMENT ON FUNCTION ebbpool_advise_reset() IS 'has the advisor count from now on; it goes on with what it has in its miniatures';
 COMMENT ON VIEW ebbpool_advice IS 'what other policies and other sizes of shared_buffers would have read and written in the same time';
-COMMENT ON COLUMN ebbpool_advice.policy IS 'server: what the server has counted; clock: its clock sweep, as the advisor models it';
+COMMENT ON COLUMN ebbpool_advice.policy IS 'server: buffers that it has counted, and its reads through rings; clock: its clock sweep, as the advisor models it';
 COMMENT ON COLUMN ebbpool_advice.shared_buffers IS 'the size for which the row answers';
-COMMENT ON COLUMN ebbpool_advice.reads IS 'pages read: what the server counted, times model_reads, divided by those of clock at this size; reads through rings are added as they are; null before 10 reads of samples';
+COMMENT ON COLUMN ebbpool_advice.reads IS 'pages read: what the server counted, times model_reads, divided by those of clock at its size; reads through rings are added as they are. Null before 10 reads of samples, and for other sizes where a tenth of the reads are through rings';
 COMMENT ON COLUMN ebbpool_advice.writes IS 'pages written, in the same way; what the server wrote beyond what model_writes stand for is added as it is';
 COMMENT ON COLUMN ebbpool_advice.bill IS 'reads + ebbpool.asymmetry x writes';
 COMMENT ON COLUMN ebbpool_advice.change IS 'of the bill against the server, in %';
@@ -171,4 +171,4 @@ COMMENT ON COLUMN ebbpool_advisor.found IS 'of these, pages that had come otherw
 COMMENT ON COLUMN ebbpool_advisor.hits IS 'sampled pages that had been hit between two looks';
 COMMENT ON COLUMN ebbpool_advisor.guessed IS 'of these, hits that a full usage count hides, and that the advisor assumes';
 COMMENT ON COLUMN ebbpool_advisor.cpu_ms IS 'processor time of the advisor, in ms';
-COMMENT ON COLUMN ebbpool_advisor.ring_reads IS 'pages read, and new ones, through rings, which no policy changes';
+COMMENT ON COLUMN ebbpool_advisor.ring_reads IS 'pages read, and new ones, through rings: no policy changes them, but another size does, by which PostgreSQL decides what it reads through a ring';

@@ -14,7 +14,9 @@
  *	   policy's pointers are valid in each process, because all of them inherit the memory and the library from the
  *	   postmaster at the same addresses.
  *	2. BM_JUST_DIRTIED is cleared only while BM_DIRTY is on and BM_IO_IN_PROGRESS off. During a write of the page the bit
- *	   means "dirty again", and to clear it would lose a change. All these bits are in one atomic word.
+ *	   means "dirty again", and to clear it would lose a change. All these bits are in one atomic word. Where hint bits are logged
+ *	   (checksums), a page that is older than the last checkpoint keeps the bit: without it the server would log the whole
+ *	   page at each change of a hint.
  *	3. A victim is a hint. The server takes it under the header's lock, if it has no pin and the usage count is 0. Since
  *	   the harvest sets the count to 0, a page that it finds hit in the queue gets the mark RESCUED, and is no victim. A
  *	   frame that a process has popped is TAKEN until its new page is reported, so that it is not named twice.

@@ -12,6 +12,8 @@
 #include "port/atomics.h"
 #include "portability/instr_time.h"
 #include "storage/buf_internals.h"
+#include "storage/bufmgr.h"
+#include "storage/bufpage.h"
 #include "storage/lwlock.h"
 
 #include "versions.h"
@@ -165,6 +167,13 @@ extern uint8 *ebb_state;		/* by frame */
 extern uint8 *ebb_mark;			/* by frame: EBB_QUEUED and others */
 extern uint8 *ebb_emptied;		/* by frame: its page has left, and no other has come; written by who has it pinned (7) */
 
+/* The LSN of the page in a buffer. It may be torn, as nothing is locked. */
+static inline XLogRecPtr
+ebb_lsn_of(int buf_id)
+{
+	return PageGetLSN((Page) (BufferBlocks + (Size) buf_id * BLCKSZ));
+}
+
 /* ---- queue.c ---- */
 
 extern uint64 ebb_queue_length(void);
@@ -191,7 +200,8 @@ extern void ebb_resync(void);
 
 /* ---- harvest.c ---- */
 
-extern uint32 ebb_take_hits_locked(uint32 *state, bool *written);
+extern void ebb_harvest_begin(void);
+extern uint32 ebb_take_hits_locked(int buf_id, uint32 *state, bool *written);
 extern void ebb_harvest_frames(int number);
 
 /* ---- combiner.c ---- */
@@ -207,6 +217,10 @@ extern void ebb_report_failure(void);
 extern void ebb_combine(void);
 extern bool ebb_try_combine(bool wait);
 extern int	ebb_victim(void);
+
+/* ---- views.c ---- */
+
+extern void ebb_refuse_other_version(void);
 
 /* ---- hooks.c and redirect.c ---- */
 

@@ -3,6 +3,8 @@
  */
 #include "ebbpool_pg.h"
 
+#include "access/xlog.h"
+
 /* Hits that are reported in one call. */
 #define MOST_HITS 256
 
@@ -10,30 +12,39 @@ static uint32 hit_frames[MOST_HITS];
 static uint32 hit_accesses[MOST_HITS];
 static uint64 more_hits;
 static int	hits;
+/* Where the redo of a crash would begin; 0 if changes of hint bits are not logged. */
+static XLogRecPtr redo;
 
-/* Whether the page was written since the bit was cleared, and the bit may be cleared (2). */
-static inline bool
-may_take_write(uint32 state)
+/* To be called before descriptors are looked at. */
+void
+ebb_harvest_begin(void)
 {
-	return (state & BM_JUST_DIRTIED) && (state & BM_DIRTY) && !(state & BM_IO_IN_PROGRESS);
+	redo = XLogHintBitIsNeeded() ? GetRedoRecPtr() : 0;
 }
 
-/* What is left of a state when its hits are taken. */
-static inline uint32
-without_hits(uint32 state, bool written)
+/*
+ * True if the page has a write that the policy has not seen. The bit is not cleared where the server would then log the whole
+ * page at the next change of a hint bit, and at each after that (2): such a page is one write until it is clean.
+ */
+static inline bool
+take_write(int buf_id, uint32 *state)
 {
-	state &= ~BUF_USAGECOUNT_MASK;
-	return written ? state & ~BM_JUST_DIRTIED : state;
+	if (!(*state & BM_JUST_DIRTIED) || !(*state & BM_DIRTY) || (*state & BM_IO_IN_PROGRESS))
+		return false;
+	if (redo != 0 && (*state & BM_PERMANENT) && ebb_lsn_of(buf_id) <= redo)
+		return !(ebb_state[buf_id] & EBB_DIRTY);
+	*state &= ~BM_JUST_DIRTIED;
+	return true;
 }
 
 /* Takes usage count and write out of the state of a descriptor whose header the caller has locked. */
 uint32
-ebb_take_hits_locked(uint32 *state, bool *written)
+ebb_take_hits_locked(int buf_id, uint32 *state, bool *written)
 {
 	uint32		usage = BUF_STATE_GET_USAGECOUNT(*state);
 
-	*written = may_take_write(*state);
-	*state = without_hits(*state, *written);
+	*written = take_write(buf_id, state);
+	*state &= ~BUF_USAGECOUNT_MASK;
 	return usage;
 }
 
@@ -46,14 +57,13 @@ take_hits(int buf_id, uint32 *state, uint32 *usage, bool *written)
 
 	for (;;)
 	{
-		uint32		new;
+		uint32		new = old & ~BUF_USAGECOUNT_MASK;
 
 		if (old & BM_LOCKED)
 			return false;
-		*written = may_take_write(old);
+		*written = take_write(buf_id, &new);
 		*usage = BUF_STATE_GET_USAGECOUNT(old);
 		*state = old;
-		new = without_hits(old, *written);
 		if (new == old || pg_atomic_compare_exchange_u32(&buf->state, &old, new))
 			return true;
 	}

@@ -42,7 +42,7 @@ take_hits_of(int buf_id, const BufferTag *tag, uint32 *usage, bool *written)
 	*usage = 0;
 	*written = false;
 	if (same)
-		*usage = ebb_take_hits_locked(&state, written);
+		*usage = ebb_take_hits_locked(buf_id, &state, written);
 	UnlockBufHdr(buf, state);
 	return same;
 }

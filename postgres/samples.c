@@ -17,8 +17,6 @@
 
 #include "common/hashfn.h"
 #include "access/xlog.h"
-#include "storage/bufmgr.h"
-#include "storage/bufpage.h"
 #include "utils/memutils.h"
 
 /* Milliseconds between two looks. */
@@ -85,13 +83,6 @@ static inline bool
 is_sampled(uint64 number)
 {
 	return ((murmurhash32((uint32) number) * 31 + murmurhash32((uint32) (number >> 32) + 1)) >> 7 & mask) == 0;
-}
-
-/* The LSN of the page in a buffer. It may be torn, which only matters if it is taken for the same. */
-static inline XLogRecPtr
-lsn_of(int buf_id)
-{
-	return PageGetLSN((Page) (BufferBlocks + (Size) buf_id * BLCKSZ));
 }
 
 /* ---- samples that are there ---- */
@@ -162,7 +153,7 @@ look_at_sample(int at, EbbAdvice *advice)
 		return false;
 	}
 	if (state & BM_DIRTY)
-		lsn = lsn_of(it->buf_id);
+		lsn = ebb_lsn_of(it->buf_id);
 	written = (state & BM_DIRTY) && (!it->dirty || lsn != it->lsn);
 	hits = hits_of(it, usage, BUF_STATE_GET_REFCOUNT(state) > 0, advice);
 	if (hits > 0)
@@ -208,7 +199,7 @@ remember(int buf_id, uint64 number, uint32 state)
 	it->buf_id = buf_id;
 	it->usage = BUF_STATE_GET_USAGECOUNT(state);
 	it->dirty = (state & BM_DIRTY) != 0;
-	it->lsn = lsn_of(buf_id);
+	it->lsn = ebb_lsn_of(buf_id);
 	sample_of[buf_id] = number_of_samples++;
 }
 

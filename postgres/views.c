@@ -74,6 +74,14 @@ add_counters(Row *row, const EbbCounters *counters)
 	add_number(row, ebb_queue_length());
 }
 
+void
+ebb_refuse_other_version(void)
+{
+	ereport(ERROR,
+			(errmsg("the extension ebbpool is of another version than the module"),
+			 errhint("Run ALTER EXTENSION ebbpool UPDATE.")));
+}
+
 Datum
 ebbpool_counters(PG_FUNCTION_ARGS)
 {
@@ -86,9 +94,7 @@ ebbpool_counters(PG_FUNCTION_ARGS)
 				 errmsg("ebbpool has no policy in this server"),
 				 errhint("Add ebbpool to shared_preload_libraries, set ebbpool.attach to hooks or redirect, and restart the server.")));
 	if (get_call_result_type(fcinfo, NULL, &descriptor) != TYPEFUNC_COMPOSITE || descriptor->natts != COLUMNS)
-		ereport(ERROR,
-				(errmsg("the extension ebbpool is of another version than the module"),
-				 errhint("Run ALTER EXTENSION ebbpool UPDATE.")));
+		ebb_refuse_other_version();
 	LWLockAcquire(ebb_shared->lock, LW_SHARED);
 	add_state(&row);
 	add_counters(&row, &ebb_shared->counters);
