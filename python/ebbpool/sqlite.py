@@ -21,6 +21,7 @@ from __future__ import annotations
 import importlib
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -260,5 +261,7 @@ def _answer(subcommand: str, path: _Path, given: Mapping[str, Any]) -> Row:
             raise ValueError
         return Row(json.loads(ended.stdout))
     except ValueError:
-        text = ended.stderr.decode(errors="replace").strip().removeprefix("ebbpool: error: ")
+        text = ended.stderr.decode(errors="replace").strip().removeprefix("ebbpool: ").removeprefix("error: ")
+        # The words of the command line are the names of arguments here.
+        text = re.sub(r"'--([a-z]+) <[^>]*>'", r"\1=", text.partition("\n\nFor more information")[0])
         raise (UsageError if ended.returncode == 2 else EbbpoolError)(text or f"the command ended with {ended.returncode}") from None

@@ -113,6 +113,10 @@ def test_a_killed_process_leaves_a_database_that_is_recovered(tmp_path: Path) ->
         ebbpool.sqlite.recover(tmp_path / "no file")
     with pytest.raises(ebbpool.UsageError, match="floppy"):
         ebbpool.sqlite.status(path, card="floppy")
+    with pytest.raises(ebbpool.UsageError) as refused:
+        ebbpool.sqlite.measure(path, 0)
+    assert str(refused.value).startswith("invalid value '0' for minutes=: give a time above 0")
+    assert "--" not in str(refused.value)
 
 
 def test_what_is_wrong_is_an_answer_and_no_exception(tmp_path: Path) -> None:
