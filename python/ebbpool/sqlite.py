@@ -21,6 +21,7 @@ from __future__ import annotations
 import importlib
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -41,7 +42,28 @@ __all__ = ["connect", "measure", "recover", "status", "uri"]
 _Path = str | bytes | os.PathLike[str] | os.PathLike[bytes]
 
 #: Where the package is, as seen before the process goes to another directory.
-_PACKAGES = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+_PACKAGE = os.path.dirname(os.path.abspath(__file__))
+
+#: The program that runs the command: this package, whatever else has its name, and what is beside it behind everything that
+#: Python finds without it. With PYTHONPATH modules there would stand before those of the standard library.
+_COMMAND = """\
+import importlib.util, os, sys
+package = sys.argv.pop(1)
+sys.path.append(os.path.dirname(package))
+spec = importlib.util.spec_from_file_location(
+    "ebbpool", os.path.join(package, "__init__.py"), submodule_search_locations=[package]
+)
+sys.modules["ebbpool"] = module = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(module)
+from ebbpool.__main__ import main
+sys.exit(main())
+"""
+
+#: The longest name of a database: with that of its logs it is as long as file systems have them.
+_LONGEST_NAME = 255 - len("-journal")
+
+#: The environment variable with options of the VFS.
+_VARIABLE = "EBBPOOL_SQLITE"
 
 #: Taken by the thread that registers the VFS.
 _registering = Lock()
@@ -90,7 +112,8 @@ def uri(
 ) -> str:
     """The URI of a database for `sqlite3.connect(…, uri=True)`, and for what calls that, such as Django and SQLAlchemy. The VFS
     is registered from then on, in this process. The arguments are those of `connect`."""
-    if window is None and "window=" not in os.environ.get("EBBPOOL_SQLITE", ""):
+    environment = os.environ.get(_VARIABLE, "")
+    if window is None and "window=" not in environment:
         window = 30
     given = {"window": window, "log": log, "memory": memory, "log_limit": log_limit, "checkpoint_age": checkpoint_age}
     options = "&".join(f"{name}={_value(name, value)}" for name, value in given.items() if value is not None)
@@ -101,10 +124,28 @@ def uri(
         raise UsageError(f"path=: {_shown(path)} has a null character")
     if sys.platform != "linux":
         raise EbbpoolError("the VFS of SQLite needs Linux; sqlite3.connect opens the database without it")
+    try:
+        _ebbpool.check_sqlite_options(environment)
+    except (UsageError, UnicodeError) as error:
+        what = str(error).removeprefix(f"{_VARIABLE}=") if isinstance(error, UsageError) else "it is not UTF-8"
+        raise UsageError(f"the environment variable {_VARIABLE}: {what}") from None
     _ebbpool.check_sqlite_options(options)
-    _register()
     # The system takes "link/..", where a link leads elsewhere, for another directory than abspath does.
-    return f"file:{quote(os.path.join(os.getcwdb(), name))}?vfs=ebbpool&{options}"
+    absolute = name if os.path.isabs(name) else os.path.join(os.getcwdb(), name)
+    _refuse_names_without_vfs(path, absolute)
+    _register()
+    return f"file:{quote(absolute)}?vfs=ebbpool&{options}"
+
+
+def _refuse_names_without_vfs(path: _Path, absolute: bytes) -> None:
+    """The VFS leaves some databases to SQLite by their names, and does not say so."""
+    real = os.path.realpath(absolute)
+    try:
+        real.decode()
+    except UnicodeDecodeError:
+        raise UsageError(f"path=: {_shown(path)} is not UTF-8, and the VFS leaves such names to SQLite; take sqlite3.connect") from None
+    if len(os.path.basename(real)) > _LONGEST_NAME:
+        raise UsageError(f"path=: {_shown(path)} is a name longer than {_LONGEST_NAME} bytes, and the VFS leaves such names to SQLite")
 
 
 def status(path: _Path, *, card: str | None = None) -> Row:
@@ -205,7 +246,7 @@ def _answer(subcommand: str, path: _Path, given: Mapping[str, Any]) -> Row:
     # A frozen program, or a server that Python is inside of, would start itself.
     if "python" not in program.lower() or getattr(sys, "frozen", False):
         raise EbbpoolError(f"this Python has no program of its own; run: ebbpool sqlite {subcommand}")
-    words = [sys.executable, "-P", "-m", "ebbpool", "sqlite", subcommand, "--format", "json"]
+    words = [sys.executable, "-P", "-c", _COMMAND, _PACKAGE, "sqlite", subcommand, "--format", "json"]
     for option, value in given.items():
         if value is True:
             words.append(option)
@@ -213,14 +254,14 @@ def _answer(subcommand: str, path: _Path, given: Mapping[str, Any]) -> Row:
             words.append(f"{option}={value}")
     # A path may begin as an option does.
     words += ["--", os.fsdecode(path)]
-    paths = [_PACKAGES, *filter(None, [os.environ.get("PYTHONPATH")])]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
-    ended = subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, check=False, env=environment)
+    ended = subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, check=False)
     try:
         # With exit code 1 there may be an answer: what is wrong with the database. What was not recovered is an error.
         if ended.returncode and subcommand == "recover":
             raise ValueError
         return Row(json.loads(ended.stdout))
     except ValueError:
-        text = ended.stderr.decode(errors="replace").strip().removeprefix("ebbpool: error: ")
+        text = ended.stderr.decode(errors="replace").strip().removeprefix("ebbpool: ").removeprefix("error: ")
+        # The words of the command line are the names of arguments here.
+        text = re.sub(r"'--([a-z]+) <[^>]*>'", r"\1=", text.partition("\n\nFor more information")[0])
         raise (UsageError if ended.returncode == 2 else EbbpoolError)(text or f"the command ended with {ended.returncode}") from None

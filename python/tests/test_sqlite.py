@@ -113,6 +113,10 @@ def test_a_killed_process_leaves_a_database_that_is_recovered(tmp_path: Path) ->
         ebbpool.sqlite.recover(tmp_path / "no file")
     with pytest.raises(ebbpool.UsageError, match="floppy"):
         ebbpool.sqlite.status(path, card="floppy")
+    with pytest.raises(ebbpool.UsageError) as refused:
+        ebbpool.sqlite.measure(path, 0)
+    assert str(refused.value).startswith("invalid value '0' for minutes=: give a time above 0")
+    assert "--" not in str(refused.value)
 
 
 def test_what_is_wrong_is_an_answer_and_no_exception(tmp_path: Path) -> None:
@@ -270,6 +274,61 @@ def test_without_a_window_the_one_of_the_environment_counts(tmp_path: Path, monk
         EBBPOOL_SQLITE="window=0",
     )
     assert ended.stdout.split() == ["0", "7"], ended.stderr
+
+
+@pytest.mark.parametrize(("options", "meant"), [("windwo=5", "window"), ("window=soon", "window=soon"), ("\udcff", "UTF-8")])
+def test_a_mistake_in_the_environment_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: str, meant: str) -> None:
+    monkeypatch.setenv("EBBPOOL_SQLITE", options)
+    for function in (ebbpool.sqlite.connect, ebbpool.sqlite.uri):
+        with pytest.raises(ebbpool.UsageError, match=f"EBBPOOL_SQLITE: .*{meant}"):
+            function(tmp_path / "a.db")
+    assert os.listdir(tmp_path) == []
+
+
+def test_modules_beside_the_package_do_not_replace_those_of_the_standard_library(tmp_path: Path) -> None:
+    """As `enum34` and other packages for old versions of Python do."""
+    packages = tmp_path / "packages"
+    packages.mkdir()
+    (packages / "ebbpool").symlink_to(Path(ebbpool.__file__).parent)
+    (packages / "enum.py").write_text("raise ImportError('not the one of the standard library')")
+    (tmp_path / "a.db").touch()
+    program = """
+        import sys
+        sys.path.append(sys.argv[1])
+        sys.modules.pop("ebbpool", None)
+        import ebbpool
+        print(ebbpool.sqlite._PACKAGE == sys.argv[1] + "/ebbpool", ebbpool.sqlite.status(sys.argv[2]).plain)
+    """
+    words = [sys.executable, "-I", "-S", "-c", textwrap.dedent(program), str(packages), str(tmp_path / "a.db")]
+    ended = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert ended.stdout == "True True\n", ended.stderr
+
+
+def test_an_absolute_path_needs_no_working_directory(tmp_path: Path) -> None:
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    ended = script(
+        """
+        import os, sys, ebbpool
+        os.chdir(sys.argv[1])
+        os.rmdir(sys.argv[1])
+        ebbpool.sqlite.connect(sys.argv[2]).close()
+        print(ebbpool.sqlite.status(sys.argv[2]).plain)
+        """,
+        gone,
+        tmp_path / "a.db",
+    )
+    assert ended.stdout == "True\n", ended.stderr
+
+
+def test_names_that_the_vfs_leaves_to_sqlite_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "link.db").symlink_to(os.fsdecode(b"\xff.db"))
+    directory = os.fsencode(tmp_path)
+    for name, words in [(b"\xff.db", "UTF-8"), (b"link.db", "UTF-8"), (b"a" * 248, "longer than 247 bytes")]:
+        with pytest.raises(ebbpool.UsageError, match=words):
+            ebbpool.sqlite.connect(os.path.join(directory, name))
+    ebbpool.sqlite.connect(os.path.join(directory, b"a" * 247)).close()
+    assert sorted(os.listdir(tmp_path)) == ["a" * 247, "link.db"]
 
 
 def test_what_was_not_recovered_is_an_error(tmp_path: Path) -> None:

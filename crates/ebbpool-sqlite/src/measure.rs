@@ -17,7 +17,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::inspect::{SqliteHeader, SqliteInspection, beside, inspect, open_to_read};
-use rollback::RollbackWatch;
+use rollback::{DatabaseHeader, RollbackWatch};
 use wal::WalWatch;
 
 pub use model::{ModelledBytes, PageGrowth, WindowModel};
@@ -66,27 +66,59 @@ impl Drop for PageImage {
     }
 }
 
-/// Bytes for images of pages, those that models have included.
+/// Bytes for images of pages, those that models have included, and for fingerprints of pages.
 struct ImageMemory {
     used: Arc<AtomicU64>,
+    /// Of fingerprints; they take at most half of the whole.
+    fingerprints: u64,
+    /// For both, at present.
     most: u64,
+    whole: u64,
     /// Images of changed pages for which there was no room.
     refused: u64,
 }
 
 impl ImageMemory {
-    fn new(most: u64) -> ImageMemory {
+    /// What is there before the watch leaves room for what changes.
+    fn new(whole: u64) -> ImageMemory {
         ImageMemory {
             used: Arc::default(),
-            most,
+            fingerprints: 0,
+            most: whole / 2,
+            whole,
             refused: 0,
         }
+    }
+
+    /// The whole memory is for what changes from now on.
+    fn begin_watch(&mut self) {
+        self.most = self.whole;
+        self.refused = 0;
+    }
+
+    /// Fails if there is no room for this number of bytes of fingerprints.
+    fn check_fingerprints(&self, bytes: u64) -> io::Result<()> {
+        let most = self.whole / 2;
+        if bytes <= most {
+            return Ok(());
+        }
+        let mebibytes = |bytes: u64| bytes.div_ceil(1 << 20);
+        Err(io::Error::new(
+            io::ErrorKind::OutOfMemory,
+            format!(
+                "the fingerprints of its pages take {} MiB, and half of the memory for the watch is {} MiB; give --memory {}MiB",
+                mebibytes(bytes),
+                most >> 20,
+                2 * mebibytes(bytes),
+            ),
+        ))
     }
 
     /// An image of a page; `None` if there is no room.
     fn image(&mut self, bytes: &[u8]) -> Option<Arc<PageImage>> {
         let count = bytes.len() as u64;
-        if self.used.load(Ordering::Relaxed) + count > self.most {
+        let used = self.used.load(Ordering::Relaxed) + self.fingerprints;
+        if used + count > self.most {
             self.refused += 1;
             return None;
         }
@@ -131,12 +163,14 @@ enum JournalWatch {
 }
 
 impl CommitWatch {
-    /// Begins to watch a database. `memory` bytes at most are taken for images of pages.
+    /// Begins to watch a database. `memory` bytes at most are taken for images and fingerprints of pages. `is_over` is asked
+    /// again and again while pages are read.
     ///
     /// # Errors
     ///
-    /// If a file cannot be read, the database is empty or encrypted, or goes through this VFS already.
-    pub fn open(path: &Path, memory: u64) -> io::Result<CommitWatch> {
+    /// If a file cannot be read, the database is empty or encrypted, or goes through this VFS already; `OutOfMemory` if half
+    /// of the memory is too little for the fingerprints, and `Interrupted` if the watch is over before it has begun.
+    pub fn open(path: &Path, memory: u64, is_over: &dyn Fn() -> bool) -> io::Result<CommitWatch> {
         let unsuitable = |what: &str| Err(io::Error::new(io::ErrorKind::InvalidInput, what));
         let inspection = inspect(path)?;
         if uses_vfs(&inspection) {
@@ -155,14 +189,12 @@ impl CommitWatch {
             path: path.to_owned(),
             database,
             page_size,
-            // What is there already leaves room for what changes.
-            memory: ImageMemory::new(memory / 2),
+            memory: ImageMemory::new(memory),
             mode,
         };
         // What was there before is no commit of the watch.
-        watch.poll()?;
-        watch.memory.most = memory;
-        watch.memory.refused = 0;
+        watch.poll(is_over)?;
+        watch.memory.begin_watch();
         if let JournalWatch::Wal(wal) = &mut watch.mode {
             wal.written = WatchedBytes::default();
         }
@@ -196,12 +228,13 @@ impl CommitWatch {
         matches!(self.mode, JournalWatch::Wal(_))
     }
 
-    /// The commits since the last call, in order.
+    /// The commits since the last call, in order. `is_over` is asked again and again while pages are read.
     ///
     /// # Errors
     ///
-    /// If a file cannot be read, or the page size or journal mode has changed.
-    pub fn poll(&mut self) -> io::Result<Vec<WatchedCommit>> {
+    /// If a file cannot be read, or the page size or journal mode has changed; `OutOfMemory` if half of the memory is too
+    /// little for the fingerprints of pages, and `Interrupted` if the watch is over while all pages are read.
+    pub fn poll(&mut self, is_over: &dyn Fn() -> bool) -> io::Result<Vec<WatchedCommit>> {
         if !self.has_its_name()? {
             return Err(io::Error::other(
                 "it was deleted or replaced while it was watched; measure again",
@@ -217,8 +250,12 @@ impl CommitWatch {
             ));
         }
         match &mut self.mode {
-            JournalWatch::Wal(wal) => wal.poll(&self.database, self.page_size, &mut self.memory),
-            JournalWatch::Rollback(rollback) => rollback.poll(&self.database, &mut self.memory),
+            JournalWatch::Wal(wal) => {
+                wal.poll(&self.database, self.page_size, &mut self.memory, is_over)
+            }
+            JournalWatch::Rollback(rollback) => {
+                rollback.poll(&self.database, &mut self.memory, is_over)
+            }
         }
     }
 
@@ -240,9 +277,9 @@ impl CommitWatch {
         }
     }
 
-    /// Bytes of images of pages in memory, those that models have of its commits included.
+    /// Bytes of images and fingerprints of pages in memory, the images that models have of its commits included.
     pub fn memory(&self) -> u64 {
-        self.memory.used.load(Ordering::Relaxed)
+        self.memory.used.load(Ordering::Relaxed) + self.memory.fingerprints
     }
 
     /// Images of pages that were not stored, because there was no memory for them: models take such a page as written whole.
@@ -252,8 +289,9 @@ impl CommitWatch {
 
     /// The size of the database in pages, as its file is now.
     pub fn pages(&self) -> u64 {
-        let length = self.database.metadata().map_or(0, |file| file.len());
-        length.div_ceil(self.page_size as u64)
+        let header = DatabaseHeader::read(&self.database);
+        let pages = header.and_then(|header| header.pages(&self.database, self.page_size));
+        pages.unwrap_or(0)
     }
 }
 
@@ -261,6 +299,7 @@ impl CommitWatch {
 mod tests {
     use super::*;
     use rusqlite::Connection;
+    use std::os::unix::fs::FileExt;
 
     /// A database of 8 MiB that plain SQLite has open.
     fn database(mode: &str) -> (tempfile::TempDir, PathBuf, Connection) {
@@ -282,7 +321,7 @@ mod tests {
         const MOST: u64 = 1 << 20;
         for mode in ["delete", "wal"] {
             let (_directory, path, database) = database(mode);
-            let mut watch = CommitWatch::open(&path, MOST).unwrap();
+            let mut watch = CommitWatch::open(&path, MOST, &|| false).unwrap();
             assert!(watch.memory() <= MOST / 2, "{mode}");
             let mut models = [0.0, 300.0].map(|window| {
                 WindowModel::new(crate::Options {
@@ -299,7 +338,7 @@ mod tests {
                 .enumerate()
             {
                 change(range);
-                let commits = watch.poll().unwrap();
+                let commits = watch.poll(&|| false).unwrap();
                 assert_eq!(commits.len(), 1, "{mode}");
                 for model in &mut models {
                     model.commit(second as f64, &commits[0]);
@@ -321,17 +360,57 @@ mod tests {
     }
 
     #[test]
+    fn what_a_file_has_behind_its_database_is_not_read() {
+        let (_directory, path, _database) = database("delete");
+        let pages = CommitWatch::open(&path, 1 << 20, &|| false)
+            .unwrap()
+            .pages();
+        let file = File::options().write(true).open(&path).unwrap();
+        file.set_len(8 << 30).unwrap();
+        let watch = CommitWatch::open(&path, 1 << 20, &|| false).unwrap();
+        assert_eq!(watch.pages(), pages);
+        // Where the header does not say how long the database is, the file does.
+        file.write_all_at(&[0; 4], 28).unwrap();
+        let Err(error) = CommitWatch::open(&path, 1 << 20, &|| false) else {
+            panic!("there is no memory for this");
+        };
+        assert_eq!(error.kind(), io::ErrorKind::OutOfMemory);
+        assert!(error.to_string().contains("--memory 32MiB"), "{error}");
+    }
+
+    #[test]
+    fn a_watch_is_over_while_pages_are_read() {
+        let (_directory, path, database) = database("delete");
+        let asked = std::cell::Cell::new(0);
+        let is_over = || {
+            asked.set(asked.get() + 1);
+            asked.get() > 2
+        };
+        let Err(error) = CommitWatch::open(&path, 1 << 20, &is_over) else {
+            panic!("it has 8 MiB");
+        };
+        assert_eq!((error.kind(), asked.get()), (io::ErrorKind::Interrupted, 3));
+        let mut watch = CommitWatch::open(&path, 1 << 20, &|| false).unwrap();
+        let change = "UPDATE t SET b = randomblob(1000) WHERE n < 10";
+        database.execute_batch(change).unwrap();
+        let error = watch.poll(&|| true).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::Interrupted);
+        // What it would have seen is seen by the next look.
+        assert_eq!(watch.poll(&|| false).unwrap()[0].commits, 1);
+    }
+
+    #[test]
     fn a_database_that_another_file_replaces_ends_the_watch() {
         for mode in ["delete", "wal"] {
             for is_replaced in [false, true] {
                 let (directory, path, database) = database(mode);
-                let mut watch = CommitWatch::open(&path, 1 << 20).unwrap();
+                let mut watch = CommitWatch::open(&path, 1 << 20, &|| false).unwrap();
                 database.close().unwrap();
                 std::fs::rename(&path, directory.path().join("old.db")).unwrap();
                 if is_replaced {
                     std::fs::copy(directory.path().join("old.db"), &path).unwrap();
                 }
-                let error = watch.poll().unwrap_err().to_string();
+                let error = watch.poll(&|| false).unwrap_err().to_string();
                 assert!(error.contains("deleted or replaced"), "{mode}: {error}");
             }
         }

@@ -2,7 +2,8 @@
 
 #![allow(unsafe_code)]
 
-use std::ffi::{CString, c_char};
+use std::cell::RefCell;
+use std::ffi::{CStr, CString, c_char};
 use std::fmt;
 use std::io::Write;
 use std::path::Path;
@@ -20,8 +21,8 @@ pub const FILES_VARIABLE: &str = "EBBPOOL_SQLITE_FILES";
 
 /// The databases that the VFS takes, as patterns: `home-assistant_v2.db:/var/lib/app/*.db`.
 ///
-/// A pattern without a slash is compared with the file's name, another one with the absolute path of the file, in which
-/// symbolic links are followed. `*` stands for any text without a slash, `?` for one character, and `[...]` for one of a set.
+/// A pattern without a slash is compared with the file's name, another one with the absolute path of the file; where symbolic
+/// links lead to it, both the name that the program opens and that of the file count. `*` stands for any text without a slash, `?` for one character, and `[...]` for one of a set.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Scope {
     patterns: Vec<CString>,
@@ -51,11 +52,16 @@ impl ScopeError {
 }
 
 impl Scope {
+    /// Why a pattern that names a directory is a mistake.
+    pub const OF_DIRECTORY: &str =
+        "a directory is no database; for those in it end the pattern with /*.db";
+
     /// Reads a list of patterns with `:` between them.
     ///
     /// # Errors
     ///
-    /// If a pattern is empty, has a `[` without its `]`, or has a slash and is no absolute path: it would match nothing.
+    /// If a pattern is empty, has a `[` without its `]`, ends with a slash, or has one and is no absolute path: it would match
+    /// nothing.
     pub fn parse(text: &str) -> Result<Scope, ScopeError> {
         let pattern = |pattern: &str| {
             let why = if pattern.is_empty() {
@@ -64,6 +70,8 @@ impl Scope {
                 "a [ has no ]; expected a set such as [0-9]"
             } else if pattern.contains('/') && !pattern.starts_with('/') {
                 "a pattern with a slash is compared with absolute paths, in which * matches no slash; begin it with /, or name the file alone"
+            } else if pattern.ends_with('/') {
+                Scope::OF_DIRECTORY
             } else {
                 match CString::new(pattern) {
                     Ok(pattern) => return Ok(pattern),
@@ -135,6 +143,32 @@ pub(crate) fn apply_to_default() {
     IS_DEFAULT.store(true, Ordering::Relaxed);
 }
 
+thread_local! {
+    /// The name that SQLite has made an absolute path last in this thread, and that path: those of the database that it opens
+    /// next.
+    static LAST_NAME: RefCell<Option<(CString, CString)>> = const { RefCell::new(None) };
+}
+
+/// Notes the name that a program opens, and the path of the file, in which links are followed.
+pub(crate) fn note_name(asked: &CStr, resolved: &CStr) {
+    let names = (asked != resolved).then(|| (asked.to_owned(), resolved.to_owned()));
+    // Where the thread ends already, only the path counts.
+    let _ = LAST_NAME.try_with(|last| last.replace(names));
+}
+
+/// The absolute path by which the program opens the file with this path, its links not followed.
+fn asked_path(path: &str) -> Option<String> {
+    let last = LAST_NAME.try_with(|last| last.borrow().clone());
+    let (asked, resolved) = last.ok()??;
+    let is_it = resolved.as_bytes() == path.as_bytes();
+    let asked = is_it.then(|| asked.into_string().ok())??;
+    std::path::absolute(asked)
+        .ok()?
+        .into_os_string()
+        .into_string()
+        .ok()
+}
+
 /// True if the environment's scope has the database.
 fn is_in_scope(path: &str) -> bool {
     static SCOPE: OnceLock<Option<Result<Scope, ScopeError>>> = OnceLock::new();
@@ -157,7 +191,9 @@ fn is_in_scope(path: &str) -> bool {
     });
     match scope {
         None => true,
-        Some(Ok(scope)) => scope.takes(path),
+        Some(Ok(scope)) => {
+            scope.takes(path) || asked_path(path).is_some_and(|path| scope.takes(&path))
+        }
         Some(Err(_)) => false,
     }
 }
@@ -183,7 +219,9 @@ pub(crate) unsafe fn admits(
     let named = parameters.iter().find(|(key, _)| key == "vfs");
     let names_the_vfs = named.is_some_and(|(_, value)| value.as_bytes() == vfs);
     let is_default = instance.name == NAME && IS_DEFAULT.load(Ordering::Relaxed);
-    if is_default && !names_the_vfs && !is_in_scope(path) {
+    // A database that is open by another of its names has one owner in the process.
+    let is_taken = || is_in_scope(path) || instance.find(path).is_some();
+    if is_default && !names_the_vfs && !is_taken() {
         return Ok(false);
     }
     check_parameters(&parameters, names_the_vfs).map_err(|error| {
@@ -245,6 +283,7 @@ mod tests {
             ("*/a.db", "begin it with /"),
             ("**/a.db", "begin it with /"),
             ("a\0.db", "zero"),
+            ("/var/lib/app/", "end the pattern with /*.db"),
         ] {
             let error = Scope::parse(patterns).unwrap_err().to_string();
             assert!(error.contains(why), "{patterns}: {error}");

@@ -279,6 +279,30 @@ unsafe extern "C" fn access(
     }
 }
 
+unsafe extern "C" fn full_pathname(
+    vfs: *mut Vfs,
+    name: *const c_char,
+    length: c_int,
+    out: *mut c_char,
+) -> c_int {
+    // SAFETY: the call is passed on as it is.
+    let code = unsafe {
+        let base = base(vfs);
+        ((*base).xFullPathname)(base, name, length, out)
+    };
+    // SQLite's own VFS has a code of its own where it has followed a link.
+    if code & 0xff != ffi::OK {
+        return code;
+    }
+    let noted = guarded(|| {
+        // SAFETY: SQLite passes a name, and the VFS below has written one; both end with a zero.
+        let (asked, resolved) = unsafe { (CStr::from_ptr(name), CStr::from_ptr(out)) };
+        scope::note_name(asked, resolved);
+        Ok(())
+    });
+    if noted == ffi::OK { code } else { noted }
+}
+
 /// Methods that only pass their call on to the VFS below.
 macro_rules! passed_on {
     ($($name:ident => $method:ident($($argument:ident: $kind:ty),*) -> $result:ty;)*) => {
@@ -293,7 +317,6 @@ macro_rules! passed_on {
 }
 
 passed_on! {
-    full_pathname => xFullPathname(name: *const c_char, length: c_int, out: *mut c_char) -> c_int;
     dl_open => xDlOpen(name: *const c_char) -> *mut c_void;
     dl_error => xDlError(length: c_int, out: *mut c_char) -> ();
     dl_sym => xDlSym(library: *mut c_void, name: *const c_char) -> Symbol;

@@ -104,8 +104,8 @@ pub(super) struct SqliteRunArgs {
     /// Seconds after which it is brought in place [default: 3600]
     #[arg(long, value_name = "SECONDS")]
     pub(super) checkpoint_age: Option<String>,
-    /// Only these databases go through the VFS: names such as home.db or *.db, or absolute paths with such patterns; may be
-    /// given more than once [default: all that the program and those that it starts open]
+    /// Only these databases go through the VFS: names such as home.db or *.db, or absolute paths with such patterns, as in
+    /// /var/lib/app/*.db for those in a directory; may be given more than once [default: all that the program and those that it starts open]
     #[arg(long, value_name = "GLOB")]
     pub(super) only: Vec<String>,
     /// The library to preload [default: that of EBBPOOL_SQLITE_LIBRARY, else the one that this program carries]

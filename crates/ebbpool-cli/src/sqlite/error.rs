@@ -55,7 +55,7 @@ pub(crate) enum SqliteError {
     #[error("{path} is no file; --library names the library to preload")]
     MissingLibrary { path: PathBuf },
     #[error(
-        "{path} is not the library to preload, which defines sqlite3_open_v2; --library names {}",
+        "{path} is not the library to preload, which defines sqlite3_open_v2, and is not SQLite itself; --library names {}",
         ebbpool_sqlite::preload::LIBRARY
     )]
     OtherLibrary { path: PathBuf },

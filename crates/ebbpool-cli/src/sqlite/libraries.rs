@@ -140,13 +140,13 @@ impl CarriedLibrary {
 
     fn file_in(self, place: &PrivateDirectory) -> Result<PathBuf, Unusable> {
         let directory = place.create()?;
+        remove_unfinished(&directory);
         let stem = self.name.strip_suffix(".so").unwrap_or(self.name);
         let path = directory.join(format!("{stem}-{:032x}.so", xxh3_128(self.bytes)));
         if self.is_preloaded && has_separator(&path) {
             return Err(Unusable::Separators);
         }
         if !is_safe(&path) || !has(&path, self.bytes).unwrap_or(false) {
-            remove_unfinished(&directory);
             let mut file = tempfile::Builder::new()
                 .prefix(UNFINISHED)
                 .tempfile_in(&directory)?;
@@ -346,6 +346,15 @@ fn is_safe(path: &Path) -> bool {
 pub(super) fn is_private(library: &Path) -> bool {
     let mut above = library.ancestors().skip(1);
     above.any(|it| fs::metadata(it).is_ok_and(|it| it.mode() & 0o001 == 0))
+}
+
+/// True if a library is in one of the directories in which the carried ones are written where none is installed.
+pub(super) fn is_cached(library: &Path) -> bool {
+    let is_it = |place: PrivateDirectory| {
+        let directory = place.path().canonicalize();
+        directory.is_ok_and(|directory| library.parent() == Some(&directory))
+    };
+    places().into_iter().any(is_it)
 }
 
 /// True if a file has exactly these bytes.

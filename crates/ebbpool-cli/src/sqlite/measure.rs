@@ -2,6 +2,7 @@
 
 mod report;
 
+use std::cell::OnceCell;
 use std::io::{self, IsTerminal, Write};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -24,6 +25,8 @@ const WINDOWS: [f64; 5] = [0.0, 1.0, 5.0, 30.0, 300.0];
 const PAUSE: Duration = Duration::from_millis(50);
 /// A pause lasts at least as long as this many looks, so that looking takes at most a fifth of a core.
 const REST: u32 = 4;
+/// A look that lasts longer than this after Ctrl-C is given up.
+const GRACE: Duration = Duration::from_secs(1);
 /// Without a terminal there is a line in this time.
 const EVERY: Duration = Duration::from_secs(60);
 
@@ -40,6 +43,8 @@ struct Watched {
     /// Commits that were seen one by one, or several as one.
     looks: u64,
     seconds: f64,
+    /// True if the last look was given up.
+    is_cut: bool,
 }
 
 pub(super) fn measure(args: &SqliteMeasureArgs) -> Result<(), SqliteError> {
@@ -65,7 +70,11 @@ fn say(text: &str) {
 
 fn watch(args: &SqliteMeasureArgs) -> Result<Watched, SqliteError> {
     let reading = SqliteError::reading(&args.path);
-    let watch = CommitWatch::open(&named(&args.path)?, args.memory.bytes()).map_err(&reading)?;
+    let interrupted = OnceCell::new();
+    let is_over =
+        || STOP.load(Ordering::Relaxed) && interrupted.get_or_init(Instant::now).elapsed() > GRACE;
+    let path = named(&args.path)?;
+    let watch = CommitWatch::open(&path, args.memory.bytes(), &is_over).map_err(&reading)?;
     let models = WINDOWS.map(|window| {
         WindowModel::new(Options {
             window,
@@ -79,27 +88,41 @@ fn watch(args: &SqliteMeasureArgs) -> Result<Watched, SqliteError> {
         commits: 0,
         looks: 0,
         seconds: 0.0,
+        is_cut: false,
     };
     let begin = Instant::now();
     let length = Duration::from_secs_f64(args.minutes * 60.0);
     let mut line = WatchLine::new();
     while begin.elapsed() < length && !STOP.load(Ordering::Relaxed) {
         let looked = Instant::now();
-        watched.refresh(begin).map_err(&reading)?;
+        watched.refresh(begin, &is_over).map_err(&reading)?;
         line.show(&watched, length);
         let pause = PAUSE.max(looked.elapsed() * REST);
-        std::thread::sleep(pause.min(length.saturating_sub(begin.elapsed())));
+        let end = Instant::now() + pause.min(length.saturating_sub(begin.elapsed()));
+        while !STOP.load(Ordering::Relaxed) && Instant::now() < end {
+            std::thread::sleep(PAUSE.min(end.saturating_duration_since(Instant::now())));
+        }
     }
-    watched.refresh(begin).map_err(&reading)?;
+    watched.refresh(begin, &is_over).map_err(&reading)?;
     watched.watch.refuse_owner().map_err(&reading)?;
-    watched.seconds = begin.elapsed().as_secs_f64();
     line.clear();
+    if watched.is_cut {
+        say("the last look was given up at Ctrl-C; commits after the one before do not count");
+    } else {
+        watched.seconds = begin.elapsed().as_secs_f64();
+    }
     Ok(watched)
 }
 
 impl Watched {
-    fn refresh(&mut self, begin: Instant) -> io::Result<()> {
-        let commits = self.watch.poll()?;
+    fn refresh(&mut self, begin: Instant, is_over: &dyn Fn() -> bool) -> io::Result<()> {
+        let commits = match self.watch.poll(is_over) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {
+                self.is_cut = true;
+                return Ok(());
+            }
+            other => other?,
+        };
         let now = begin.elapsed().as_secs_f64();
         self.seconds = now;
         for commit in &commits {

@@ -108,9 +108,9 @@ pub(super) fn obstacle(command: &[OsString], library: &Path) -> Option<Found> {
     Some(Found { path, obstacle })
 }
 
-/// True if a file is a library that defines the function which is to stand before SQLite's.
-pub(super) fn defines_sqlite(library: &Path) -> bool {
-    ElfFacts::from_file(library).is_some_and(|facts| facts.has_own_sqlite)
+/// True if a file is a library that defines the function which is to stand before SQLite's, and is not SQLite itself.
+pub(super) fn stands_before_sqlite(library: &Path) -> bool {
+    ElfFacts::from_file(library).is_some_and(|facts| facts.has_own_sqlite && !facts.is_sqlite)
 }
 
 /// Programs that run another one, whose name and arguments follow their options: the begin of their name, and those options
@@ -276,6 +276,8 @@ struct ElfFacts {
     libc: Option<Libc>,
     /// True if it defines SQLite's functions.
     has_own_sqlite: bool,
+    /// True if it defines a function of SQLite's that no library defines which stands before it.
+    is_sqlite: bool,
     /// True if it calls SQLite's functions in a shared library.
     calls_sqlite: bool,
     is_go: bool,
@@ -345,6 +347,7 @@ impl ElfFacts {
             has_loader,
             libc: loader.and_then(libc_of_loader),
             has_own_sqlite: false,
+            is_sqlite: false,
             calls_sqlite: false,
             is_go: false,
             is_node: false,
@@ -396,6 +399,7 @@ impl ElfFacts {
                 false => self.has_own_sqlite = true,
             }
         }
+        self.is_sqlite |= is(b"sqlite3_libversion\0") && !is_undefined;
         self.is_node |= is(b"napi_module_register\0") && !is_undefined;
     }
 }

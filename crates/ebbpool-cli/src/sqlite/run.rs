@@ -15,7 +15,7 @@ use ebbpool_sqlite::{FILES_VARIABLE, Options, Scope};
 use super::args::SqliteRunArgs;
 use super::error::SqliteError;
 use super::libraries;
-use super::program::{defines_sqlite, obstacle};
+use super::program::{obstacle, stands_before_sqlite};
 use crate::progress::report_note;
 
 /// The environment variable with the options of the VFS.
@@ -42,6 +42,11 @@ pub(super) fn run(args: &SqliteRunArgs) -> Result<(), SqliteError> {
         if libraries::is_private(&library) {
             report_note(&format!(
                 "only this user can load {}; for a program of another one write the libraries where all can, with: ebbpool sqlite libraries /usr/local/lib, and name that with --library",
+                library.display()
+            ));
+        } else if libraries::is_cached(&library) {
+            report_note(&format!(
+                "{} is among cached files, which may be removed at any time; for a service write the libraries where they stay, with: ebbpool sqlite libraries /usr/local/lib, and name that with --library",
                 library.display()
             ));
         }
@@ -73,10 +78,14 @@ fn variable(name: &'static str) -> Result<Option<String>, SqliteError> {
 /// The databases that go through the VFS: those of the command line, or those of the environment.
 fn files(only: &[String]) -> Result<Option<String>, SqliteError> {
     for pattern in only {
-        Scope::parse(pattern).map_err(|error| SqliteError::Only {
+        let wrong = |why| SqliteError::Only {
             pattern: pattern.clone(),
-            why: error.why(),
-        })?;
+            why,
+        };
+        Scope::parse(pattern).map_err(|error| wrong(error.why()))?;
+        if pattern.starts_with('/') && Path::new(pattern).is_dir() {
+            return Err(wrong(Scope::OF_DIRECTORY));
+        }
     }
     let files = match only {
         [] => variable(FILES_VARIABLE)?,
@@ -152,7 +161,7 @@ fn library(named: Option<&Path>) -> Result<PathBuf, SqliteError> {
     if let Some(path) = named {
         let missing = || SqliteError::MissingLibrary { path: path.into() };
         let library = absolute(path).ok_or_else(missing)?;
-        if !defines_sqlite(&library) {
+        if !stands_before_sqlite(&library) {
             return Err(SqliteError::OtherLibrary { path: path.into() });
         }
         let loaded = File::open(&library).and_then(|file| can_be_loaded(&file));

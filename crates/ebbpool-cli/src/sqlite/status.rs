@@ -32,8 +32,11 @@ struct SqliteStatus {
     journal_mode: Option<&'static str>,
     /// True if byte 18 keeps SQLite without the VFS from writing the database.
     marked: bool,
-    /// True if the files are a plain database: there is nothing to recover.
+    /// True if the files are a plain database: there is nothing to recover. False for what is encrypted, or no database.
     plain: bool,
+    /// True if there is nothing to recover, whatever the file is.
+    #[serde(skip)]
+    has_no_log: bool,
     /// The log that has epochs: `deltas`, `wal` or `none`.
     log: &'static str,
     ebb: Option<EbbFile>,
@@ -336,7 +339,8 @@ impl SqliteStatus {
             page_size: header.map(|header| header.page_size),
             journal_mode: header.map(|header| if header.is_wal { "wal" } else { "rollback" }),
             marked: header.is_some_and(|header| header.is_marked),
-            plain: inspection.is_plain(),
+            plain: inspection.is_plain() && !inspection.is_unknown(),
+            has_no_log: inspection.is_plain(),
             is_log_awaited: is_log_awaited(inspection),
             is_in_wal: header.is_some_and(|header| header.is_marked && !header.has_generation)
                 && log.is_none(),
@@ -449,7 +453,7 @@ impl SqliteStatus {
     /// What the next opening will do with the database and its logs.
     fn next_step(&self) -> String {
         let is_ours = self.ebb.is_some() || self.marked;
-        match (self.plain, &self.locked_by) {
+        match (self.has_no_log, &self.locked_by) {
             (true, locked) => {
                 let commits = self.health.as_ref().map_or(0, |it| it.unsaved_commits);
                 let is_unknown = self.page_size.is_none() && self.bytes > 0;

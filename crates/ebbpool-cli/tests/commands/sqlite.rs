@@ -5,6 +5,7 @@
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
@@ -565,6 +566,63 @@ fn a_watch_that_is_interrupted_answers() {
     assert!(text.contains("window 300 s"), "{text}");
 }
 
+/// A file that is longer than its database, or claims to be a large one, takes no memory, and Ctrl-C ends reading it.
+#[test]
+fn measure_reads_a_database_and_not_what_its_file_has_behind_it() {
+    let Some(scratch) = Scratch::new() else {
+        return;
+    };
+    let ebbpool = &scratch.ebbpool;
+    let made = "PRAGMA page_size=65536; CREATE TABLE t (n);";
+    let program = format!("import sqlite3; sqlite3.connect('a.db').executescript('{made}')");
+    let mut python = Command::new(scratch.python);
+    python.args(["-c", &program]);
+    let status = python.current_dir(ebbpool.directory()).status();
+    assert!(status.expect("it starts").success());
+    let file = fs::File::options()
+        .write(true)
+        .open(ebbpool.path("a.db"))
+        .expect("a database");
+    let measure = |minutes: &str| {
+        let inner = ebbpool.command(&["sqlite", "measure", "a.db", "--minutes", minutes]);
+        // What goes wrong here fails, and does not take the memory of the machine.
+        let mut command = Command::new("sh");
+        command.args(["-c", "ulimit -v 4000000; exec \"$@\"", "sh"]);
+        command.arg(inner.get_program()).args(inner.get_args());
+        command.current_dir(ebbpool.directory());
+        command.stdin(Stdio::piped());
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        command.spawn().expect("it starts")
+    };
+    let length = |bytes| {
+        let is_set = file.set_len(bytes).is_ok();
+        if !is_set {
+            eprintln!("skipped: the file system has no files of {bytes} bytes");
+        }
+        is_set
+    };
+    if length(3 << 40) {
+        let output = measure("0.001").wait_with_output().expect("an end");
+        assert!(output.status.success(), "{}", errors(&output));
+        // A header that does not say how long the database is.
+        file.write_all_at(&[0; 4], 28).expect("a header");
+        let output = measure("0.001").wait_with_output().expect("an end");
+        failed(&output, 1, &["a.db", "give --memory 768MiB"]);
+    }
+    file.write_all_at(&[0; 4], 28).expect("a header");
+    if length(600 << 30) {
+        let child = measure("5");
+        let status = format!("/proc/{}/status", child.id());
+        wait_until("it reads", || {
+            // And not the shell.
+            let text = fs::read_to_string(&status).unwrap_or_default();
+            text.starts_with("Name:\tebbpool\n") && catches_interrupts(&text)
+        });
+        let output = crate::harness::interrupted(child);
+        failed(&output, 1, &["a.db", "was ended while all its pages"]);
+    }
+}
+
 #[test]
 fn files_that_are_no_databases_are_refused() {
     let ebbpool = Ebbpool::in_scratch();
@@ -597,4 +655,6 @@ fn files_that_are_no_databases_are_refused() {
     );
     let text = ebbpool.stdout(&["sqlite", "status", "text.db"]);
     assert!(text.contains("no database of SQLite"), "{text}");
+    let status = ebbpool.json(&["sqlite", "status", "text.db"]);
+    assert_eq!(status["plain"], false, "{status}");
 }

@@ -182,7 +182,7 @@ fn what_a_killed_process_left_behind_is_removed_later() {
     let two_hours_ago = SystemTime::now() - Duration::from_secs(7200);
     let file = fs::File::options().write(true).open(&old).expect("a file");
     file.set_modified(two_hours_ago).expect("a time");
-    fs::remove_file(library).expect("a file");
+    // Also where the library is there already.
     home.libraries(&home.home);
     assert!(new.exists() && !old.exists() && library.exists());
 }
@@ -203,6 +203,36 @@ fn libraries_for_a_service_can_be_read_by_all() {
         for path in paths(succeeded(command.output().expect("it starts"))) {
             let mode = fs::metadata(path).expect("a file").permissions().mode();
             assert_eq!(mode & 0o777, 0o644, "umask {mask}");
+        }
+    }
+}
+
+/// In a namespace of its own, as root, with an empty directory of caches.
+#[test]
+fn the_variables_for_a_service_come_with_a_note_where_its_library_may_go_away() {
+    let home = Home::new();
+    let show = ["sqlite", "run", "--show"];
+    let output = home.command(&home.home, &show).output().expect("it starts");
+    let words = "only this user can load";
+    assert!(errors(&output).contains(words), "{}", errors(&output));
+    let inner = home.command(&home.home, &show);
+    let script =
+        "mount -t tmpfs -o mode=755 none /var/cache || exit 77; unset XDG_CACHE_HOME; \"$@\"";
+    let mut command = Command::new("unshare");
+    command.args(["-m", "sh", "-c", script, "sh"]);
+    command.arg(inner.get_program()).args(inner.get_args());
+    command.env_remove("EBBPOOL_SQLITE_LIBRARY");
+    match command.current_dir(home.ebbpool.directory()).output() {
+        Ok(output)
+            if output.status.code() != Some(77) && !errors(&output).starts_with("unshare:") =>
+        {
+            let text = errors(&output);
+            assert!(text.contains("note: /var/cache/ebbpool-sqlite/"), "{text}");
+            assert!(text.contains("ebbpool sqlite libraries"), "{text}");
+            assert!(succeeded(output).starts_with(b"LD_PRELOAD=/var/cache/"));
+        }
+        _ => {
+            let _ = writeln!(std::io::stderr(), "skipped: this process may mount nothing");
         }
     }
 }

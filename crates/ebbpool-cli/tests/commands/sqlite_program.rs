@@ -4,7 +4,7 @@
 use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{PermissionsExt, symlink};
 use std::process::Command;
 
 use crate::harness::{Ebbpool, errors, failed};
@@ -65,6 +65,60 @@ if len(sys.argv) > 1:
 }
 
 #[test]
+fn a_database_behind_a_link_is_asked_for_by_either_name() {
+    let Some(scratch) = Scratch::new() else {
+        return;
+    };
+    let ebbpool = &scratch.ebbpool;
+    fs::create_dir(ebbpool.path("real")).expect("a directory");
+    fs::create_dir(ebbpool.path("links")).expect("a directory");
+    ebbpool.file("real/home.db", "");
+    symlink("../real/home.db", ebbpool.path("links/link.db")).expect("a link");
+    symlink("real", ebbpool.path("other")).expect("a link");
+    ebbpool.file(
+        "writer.py",
+        "
+import sqlite3, sys
+database = sqlite3.connect(sys.argv[1])
+print(database.execute('PRAGMA ebbpool_window').fetchone())
+# Another name of a database that goes through the VFS leads to the same connection's files.
+print(sqlite3.connect('real/home.db').execute('PRAGMA ebbpool_window').fetchone())
+",
+    );
+    let library = library();
+    let library = library.to_str().expect("a path in UTF-8");
+    let directory = fs::canonicalize(ebbpool.directory()).expect("a path");
+    let directory = directory.to_str().expect("a path in UTF-8");
+    for (only, opened, is_taken) in [
+        ("link.db", "links/link.db", true),
+        ("link.db", "./links/../links/link.db", true),
+        ("home.db", "links/link.db", true),
+        ("other.db", "links/link.db", false),
+        ("link.db", "real/home.db", false),
+        (&format!("{directory}/links/*.db"), "links/link.db", true),
+        (&format!("{directory}/links/*.db"), "./links/link.db", true),
+        (&format!("{directory}/real/*.db"), "links/link.db", true),
+        (&format!("{directory}/other/*.db"), "other/home.db", true),
+        (&format!("{directory}/other/*.db"), "real/home.db", false),
+    ] {
+        let run = [
+            "sqlite",
+            "run",
+            "--window",
+            "7",
+            "--library",
+            library,
+            "--only",
+            only,
+        ];
+        let program = ["--", scratch.python, "writer.py", opened];
+        let text = ebbpool.stdout(&[&run[..], &program].concat());
+        let window = if is_taken { "('7',)" } else { "None" };
+        assert_eq!(text, format!("{window}\n{window}\n"), "{only} {opened}");
+    }
+}
+
+#[test]
 fn the_variables_have_the_databases_and_a_mistake_is_refused() {
     let ebbpool = Ebbpool::in_scratch();
     let library = library();
@@ -80,6 +134,8 @@ fn the_variables_have_the_databases_and_a_mistake_is_refused() {
         ("", "a pattern is empty"),
         ("a[", "a [ has no ]"),
         ("data/home.db", "begin it with /"),
+        ("/var/lib/none/", "end the pattern with /*.db"),
+        ("/usr", "end the pattern with /*.db"),
     ] {
         let args = [&run[..], &["--only", pattern, "--", "true"]].concat();
         ebbpool.refused(&args, 2, &["--only", why]);
@@ -200,6 +256,13 @@ print(sqlite3.connect('a.db').execute('PRAGMA ebbpool_window').fetchone())";
     for path in ["/bin/sh", "writer.py"] {
         refused(path, &["is not the library", "sqlite3_open_v2"]);
     }
+    // SQLite itself, as Python has it open.
+    let program = "import sqlite3
+print(next(line.split()[-1] for line in open('/proc/self/maps') if 'libsqlite3' in line))";
+    let mut python = Command::new(scratch.python);
+    let output = python.args(["-c", program]).output().expect("it starts");
+    let sqlite = String::from_utf8_lossy(&output.stdout).into_owned();
+    refused(sqlite.trim(), &["is not the library", "not SQLite itself"]);
     fs::create_dir(ebbpool.path("a$LIB")).expect("a directory");
     let copy = ebbpool.path("a$LIB/library.so");
     fs::copy(library, copy).expect("a copy");

@@ -20,12 +20,29 @@ const BATCH: usize = 1 << 20;
 /// A program that writes at every look is read while it writes after this many looks.
 const PATIENCE: u32 = 20;
 
-/// A page and its content, if there was memory for it.
-type ChangedImage = (u32, Option<Arc<PageImage>>);
+/// Bytes of a fingerprint.
+const PRINT: u64 = size_of::<u64>() as u64;
+
+/// A page that is not as it was.
+struct ChangedPage {
+    page: u32,
+    print: u64,
+    /// Its content, if there was memory for it.
+    image: Option<Arc<PageImage>>,
+}
+
+/// What the first look sees: the fingerprints of all pages, and the content of those for which there is memory.
+#[derive(Default)]
+struct FirstLook {
+    prints: Vec<u64>,
+    images: HashMap<u32, Arc<PageImage>>,
+}
 
 pub(super) struct RollbackWatch {
     page_size: usize,
+    /// `None` before the first look.
     counter: Option<u32>,
+    /// The fingerprints of all pages.
     prints: Vec<u64>,
     images: HashMap<u32, Arc<PageImage>>,
     refused: u32,
@@ -48,8 +65,10 @@ impl RollbackWatch {
         &mut self,
         database: &File,
         memory: &mut ImageMemory,
+        is_over: &dyn Fn() -> bool,
     ) -> io::Result<Vec<WatchedCommit>> {
-        let counter = counter(database)?;
+        let header = DatabaseHeader::read(database)?;
+        let counter = header.counter();
         if self.counter == Some(counter) {
             return Ok(Vec::new());
         }
@@ -58,67 +77,136 @@ impl RollbackWatch {
             self.refused += 1;
             return Ok(Vec::new());
         }
-        let (prints, changed) = self.changes(database, memory)?;
-        if (is_busy() || self::counter(database)? != counter) && self.refused < PATIENCE {
+        let count = header.pages(database, self.page_size)?;
+        memory.check_fingerprints(count * PRINT)?;
+        let is_other = || -> io::Result<bool> {
+            Ok(is_busy() || DatabaseHeader::read(database)?.counter() != counter)
+        };
+        let Some(counter_before) = self.counter else {
+            let seen = self.look_first(database, count, memory, is_over)?;
+            if is_other()? && self.refused < PATIENCE {
+                self.refused += 1;
+                return Ok(Vec::new());
+            }
+            self.refused = 0;
+            self.counter = Some(counter);
+            FirstLook {
+                prints: self.prints,
+                images: self.images,
+            } = seen;
+            memory.fingerprints = self.prints.len() as u64 * PRINT;
+            return Ok(Vec::new());
+        };
+        let (count, changed) = self.changes(database, count, memory, is_over)?;
+        if is_other()? && self.refused < PATIENCE {
             // A commit came in between: the next look sees both.
             self.refused += 1;
             return Ok(Vec::new());
         }
         self.refused = 0;
-        let commits = self.counter.map(|before| counter.wrapping_sub(before));
         self.counter = Some(counter);
+        let commits = u64::from(counter.wrapping_sub(counter_before));
         let old_pages = self.prints.len() as u32;
-        self.prints = prints;
-        let mut pages = Vec::new();
-        for (page, after) in changed {
-            let before = match &after {
+        self.prints.truncate(count);
+        let mut pages = Vec::with_capacity(changed.len());
+        for ChangedPage { page, print, image } in changed {
+            match self.prints.get_mut(page as usize - 1) {
+                Some(old) => *old = print,
+                // New pages are all changed, and in order.
+                None => self.prints.push(print),
+            }
+            let before = match &image {
                 Some(after) => self.images.insert(page, Arc::clone(after)),
                 None => self.images.remove(&page),
             };
             pages.push(WatchedPage {
                 page,
                 before,
-                after,
+                after: image,
             });
         }
-        let Some(commits) = commits else {
-            return Ok(Vec::new());
-        };
-        self.count(&pages, old_pages, u64::from(commits));
+        memory.fingerprints = self.prints.len() as u64 * PRINT;
+        self.count(&pages, old_pages, commits);
         Ok(vec![WatchedCommit {
             pages,
-            commits: u64::from(commits),
+            commits,
             page_size: self.page_size,
         }])
     }
 
-    /// The fingerprints of all pages, and those pages that are not as they were.
+    /// What is there before the watch, of a database with this number of pages.
+    fn look_first(
+        &self,
+        database: &File,
+        count: u64,
+        memory: &mut ImageMemory,
+        is_over: &dyn Fn() -> bool,
+    ) -> io::Result<FirstLook> {
+        let mut seen = FirstLook::default();
+        memory.fingerprints = count * PRINT;
+        seen.prints.reserve_exact(count as usize);
+        self.each_page(database, count, is_over, |page, bytes| {
+            seen.prints.push(xxh3_64(bytes));
+            if let Some(image) = memory.image(bytes) {
+                seen.images.insert(page, image);
+            }
+        })?;
+        Ok(seen)
+    }
+
+    /// The number of pages that were read, and those of them that are not as they were.
     fn changes(
         &self,
         database: &File,
+        count: u64,
         memory: &mut ImageMemory,
-    ) -> io::Result<(Vec<u64>, Vec<ChangedImage>)> {
-        let length = database.metadata()?.len() as usize;
-        let mut prints = Vec::with_capacity(length / self.page_size);
+        is_over: &dyn Fn() -> bool,
+    ) -> io::Result<(usize, Vec<ChangedPage>)> {
         let mut changed = Vec::new();
+        let read = self.each_page(database, count, is_over, |page, bytes| {
+            let print = xxh3_64(bytes);
+            if self.prints.get(page as usize - 1) != Some(&print) {
+                changed.push(ChangedPage {
+                    page,
+                    print,
+                    image: memory.image(bytes),
+                });
+            }
+        })?;
+        Ok((read, changed))
+    }
+
+    /// Calls `each` with the pages and their numbers. Returns how many there were: fewer than `count` if the file has become
+    /// shorter.
+    fn each_page(
+        &self,
+        database: &File,
+        count: u64,
+        is_over: &dyn Fn() -> bool,
+        mut each: impl FnMut(u32, &[u8]),
+    ) -> io::Result<usize> {
         let mut bytes = vec![0; BATCH];
+        let length = count * self.page_size as u64;
         let mut at = 0;
+        let mut pages = 0;
         while at < length {
-            let count = BATCH.min(length - at) / self.page_size * self.page_size;
-            if count == 0 || !read_whole(database, &mut bytes[..count], at as u64)? {
+            if is_over() {
+                return Err(io::Error::new(
+                    io::ErrorKind::Interrupted,
+                    "the watch was ended while all its pages were read",
+                ));
+            }
+            let batch = &mut bytes[..(length - at).min(BATCH as u64) as usize];
+            if !read_whole(database, batch, at)? {
                 break;
             }
-            for page in bytes[..count].chunks_exact(self.page_size) {
-                let print = xxh3_64(page);
-                let index = prints.len();
-                if self.prints.get(index) != Some(&print) {
-                    changed.push((index as u32 + 1, memory.image(page)));
-                }
-                prints.push(print);
+            for page in batch.chunks_exact(self.page_size) {
+                pages += 1;
+                each(pages, page);
             }
-            at += count;
+            at += batch.len() as u64;
         }
-        Ok((prints, changed))
+        Ok(pages as usize)
     }
 
     /// Counts what SQLite has written at least: each commit writes page 1, and the journal has the pages before.
@@ -131,8 +219,31 @@ impl RollbackWatch {
     }
 }
 
-fn counter(database: &File) -> io::Result<u32> {
-    let mut header = [0; 100];
-    read_start(database, &mut header)?;
-    Ok(be32(&header, 24))
+/// The begin of a database.
+pub(super) struct DatabaseHeader([u8; 100]);
+
+impl DatabaseHeader {
+    pub(super) fn read(database: &File) -> io::Result<DatabaseHeader> {
+        let mut header = [0; 100];
+        read_start(database, &mut header)?;
+        Ok(DatabaseHeader(header))
+    }
+
+    /// The number that each commit changes.
+    fn counter(&self) -> u32 {
+        be32(&self.0, 24)
+    }
+
+    /// The number of pages, as SQLite takes it: what the header says, if a version that keeps this number wrote it last. What
+    /// the file has behind them is not the database's.
+    pub(super) fn pages(&self, database: &File, page_size: usize) -> io::Result<u64> {
+        let pages = u64::from(be32(&self.0, 28));
+        let is_valid = pages > 0 && self.counter() == be32(&self.0, 92);
+        let of_file = database.metadata()?.len() / page_size as u64;
+        Ok(match is_valid {
+            true => pages.min(of_file),
+            // No number of a page is larger.
+            false => of_file.min(u64::from(u32::MAX) - 1),
+        })
+    }
 }

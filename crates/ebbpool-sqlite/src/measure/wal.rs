@@ -47,6 +47,7 @@ impl WalWatch {
         database: &File,
         page_size: usize,
         memory: &mut ImageMemory,
+        is_over: &dyn Fn() -> bool,
     ) -> io::Result<Vec<WatchedCommit>> {
         let mut commits = Vec::new();
         let Some(wal) = open_if_there(&self.path)? else {
@@ -56,7 +57,7 @@ impl WalWatch {
             return Ok(commits);
         };
         // Frames of the generation before are still behind those of a new one.
-        self.take_commits(&wal, database, memory, &mut commits)?;
+        self.take_commits(&wal, database, memory, is_over, &mut commits)?;
         let begin = WalCursor::open(&wal)?.filter(|begin| begin.page_size == page_size);
         let is_new = |begin: &WalCursor| {
             let salt = self.cursor.as_ref().map(|cursor| cursor.salt);
@@ -66,7 +67,7 @@ impl WalWatch {
             self.all_are_placed(page_size);
             self.cursor = Some(begin);
             self.written.log += HEADER;
-            self.take_commits(&wal, database, memory, &mut commits)?;
+            self.take_commits(&wal, database, memory, is_over, &mut commits)?;
         }
         self.count_placed(page_size);
         Ok(commits)
@@ -77,13 +78,14 @@ impl WalWatch {
         wal: &File,
         database: &File,
         memory: &mut ImageMemory,
+        is_over: &dyn Fn() -> bool,
         commits: &mut Vec<WatchedCommit>,
     ) -> io::Result<()> {
         let Some(cursor) = &mut self.cursor else {
             return Ok(());
         };
         let page_size = cursor.page_size;
-        loop {
+        while !is_over() {
             let mut pages: Vec<WatchedPage> = Vec::new();
             let latest = &mut self.latest;
             let count = cursor.next_commit(wal, |frame, image| {
@@ -119,6 +121,7 @@ impl WalWatch {
                 page_size,
             });
         }
+        Ok(())
     }
 
     /// Counts what checkpoints have brought in place since the last look.
