@@ -7,7 +7,6 @@ use ebbpool_device::changing::ChangesError;
 use ebbpool_device::flash::ConfigError;
 use ebbpool_device::{DeviceFailed, ProfileError};
 #[cfg(all(feature = "replay", unix))]
-#[cfg(all(feature = "replay", unix))]
 use ebbpool_lab::replay::ReplayError;
 use ebbpool_lab::{AdviseError, ErrorKind, LabError, RequestError};
 use ebbpool_policy::SpecError;
