@@ -155,7 +155,7 @@ Examples:
 Examples:
   ebbpool schema
   ebbpool schema compare > compare.schema.json
-  ebbpool schema device replay")]
+  ebbpool schema trace info")]
     Schema(SchemaArgs),
     /// Run the experiments of five papers again: their tables and figures, and which claims hold
     #[cfg(feature = "reproduce")]

@@ -106,6 +106,23 @@ mod tests {
     }
 
     #[test]
+    fn no_help_names_a_command_that_another_build_leaves_out() {
+        let optional = "capture completions db device man replay reproduce sqlite";
+        let optional: Vec<&str> = optional.split(' ').collect();
+        for mut command in Cli::command().get_subcommands().cloned() {
+            if optional.contains(&command.get_name()) {
+                continue;
+            }
+            let help = command.render_long_help().to_string();
+            let words: Vec<&str> = help.split_whitespace().collect();
+            for pair in words.windows(2) {
+                let names = pair[0].ends_with("ebbpool") || pair[0] == "schema";
+                assert!(!names || !optional.contains(&pair[1]), "{pair:?}: {help}");
+            }
+        }
+    }
+
+    #[test]
     fn a_word_means_the_command_that_it_is_nearest_to() {
         let left_out = ["db", "reproduce", "sqlite"];
         let meant = |word| meant(word, &["compare", "replay"], &left_out);

@@ -17,7 +17,7 @@ use crate::trace::TraceDescription;
 
 #[derive(Args)]
 pub(crate) struct SchemaArgs {
-    /// The command whose JSON to describe, such as compare or device replay; without one the command lists the names
+    /// The command whose JSON to describe, such as compare or trace info; without one the command lists the names
     #[arg(value_name = "COMMAND")]
     command: Vec<String>,
 }

@@ -9,11 +9,20 @@ const CLOSE: f64 = 0.6;
 /// The candidate most similar to `typed`; `None` if none is similar enough.
 pub fn nearest<'a>(typed: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let typed = typed.trim().to_lowercase();
+    let length = typed.chars().count();
     candidates
         .into_iter()
         .map(|candidate| {
             let lower = candidate.to_lowercase();
-            let alike = strsim::normalized_damerau_levenshtein(&typed, &lower);
+            let (less, more) = match lower.chars().count() {
+                other if other < length => (other, length),
+                other => (length, other),
+            };
+            // Comparing each letter with each takes seconds for a text that is no name, and too few can be the same.
+            let alike = match (less as f64) < CLOSE * more as f64 {
+                true => 0.0,
+                false => strsim::normalized_damerau_levenshtein(&typed, &lower),
+            };
             // A name that was cut short is closer than its letters alone suggest.
             let begins = typed.len() >= 3 && lower.starts_with(&typed);
             (if begins { alike.max(CLOSE) } else { alike }, candidate)
@@ -45,6 +54,8 @@ mod tests {
         for far in ["", "  ", "qqqqqqqq", "z", "fzup", "form"] {
             assert_eq!(nearest(far, names), None, "{far}");
         }
+        let long = "zipf".repeat(250_000);
+        assert_eq!(nearest(&long, std::iter::repeat_n("zipf", 1000)), None);
         assert_eq!(did_you_mean("", names), "");
         assert_eq!(did_you_mean("zip", names), " (did you mean 'zipf'?)");
     }

@@ -505,7 +505,10 @@ impl FromStr for PolicySpec {
         if let Some((entry, preset)) = named(name) {
             let mut spec = PolicySpec::from_entry(entry);
             // What an alias presets is given, and cannot be given again.
-            spec.set(&[preset, assignments.unwrap_or("")].join(","))?;
+            match (preset, assignments.unwrap_or_default()) {
+                ("", given) => spec.set(given)?,
+                (preset, given) => spec.set(&[preset, given].join(","))?,
+            }
             return Ok(spec);
         }
         let names = || {
@@ -624,6 +627,7 @@ mod tests {
             message("ace:policy=(cflru:window=2)").contains("cflru: window=2: expected 0 to 1")
         );
         assert!(message("ace:policy=cflru:window=1").contains("in parentheses"));
+        assert!(message("ace:policy=(lru").contains("policy ace: 'policy=(lru': the parentheses"));
         for (depth, auto, ace) in [
             (
                 2,

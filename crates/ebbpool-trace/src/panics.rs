@@ -2,7 +2,7 @@
 //!
 //! The `parquet` crate asserts, slices and unwraps on values taken from the file
 //! (negative column offsets, level lengths beyond the page, a dictionary page
-//! that is missing, …), so a damaged file can make it panic; `tests/damage.rs`
+//! that is missing, …), so a damaged file can make it panic; `tests/traces/damage.rs`
 //! reaches several such places. There is no complete list to check beforehand,
 //! so every call into it goes through this one guard.
 

@@ -26,7 +26,7 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "R")]
     pub(crate) asymmetry: Option<AsymmetrySpec>,
     /// The device that serves reads and writes: a name of 'ebbpool devices', your own profile, or a
-    /// simulated device, flash:…, see 'ebbpool device replay --help'
+    /// simulated device, flash:…, see docs/flash-model.md
     #[arg(long, value_name = "NAME|FILE.toml|flash:…")]
     pub(crate) device: Option<String>,
     #[command(flatten)]

@@ -75,9 +75,9 @@ impl Workspace {
         fs::write(self.root.join(name), text).expect("a file is written");
     }
 
-    fn start(&self, step: &str) -> Child {
+    fn start(&self, steps: &[&str]) -> Child {
         let mut command = Command::new("./test");
-        command.arg(step).current_dir(&self.root);
+        command.args(steps).current_dir(&self.root);
         for name in ["CI", "CARGO_TARGET_DIR", "EBBPOOL_BESIDE"] {
             command.env_remove(name);
         }
@@ -87,7 +87,11 @@ impl Workspace {
     }
 
     fn run(&self, step: &str) -> Output {
-        self.start(step).wait_with_output().expect("./test ends")
+        self.run_steps(&[step])
+    }
+
+    fn run_steps(&self, steps: &[&str]) -> Output {
+        self.start(steps).wait_with_output().expect("./test ends")
     }
 }
 
@@ -156,13 +160,30 @@ fn what_is_no_text_hides_nothing() {
 }
 
 #[test]
+fn steps_are_named_by_an_argument_each_and_may_be_named_twice() {
+    if !has_python() {
+        return;
+    }
+    let workspace = Workspace::new(&[("passes", PASSES)]);
+    let output = workspace.run("plain_words formatting");
+    let refused = "./test: there is no step plain_words formatting;";
+    assert!(messages(&output).starts_with(refused), "{output:?}");
+    assert_eq!(output.status.code(), Some(2));
+    let output = workspace.run_steps(&[TESTS, TESTS]);
+    let printed = String::from_utf8_lossy(&output.stdout);
+    let counted = printed.matches("./test: 2 have run of: tests of Rust");
+    assert_eq!(counted.count(), 2, "{printed}{}", messages(&output));
+    assert_eq!(output.status.code(), Some(0));
+}
+
+#[test]
 fn a_run_that_is_interrupted_has_not_passed() {
     if !has_python() {
         return;
     }
     for (signal, code) in [("-INT", 130), ("-TERM", 143)] {
         let workspace = Workspace::new(&[("waits", WAITS)]);
-        let child = workspace.start(TESTS);
+        let child = workspace.start(&[TESTS]);
         let begin = Instant::now();
         while !workspace.root.join("waits").exists() {
             assert!(
@@ -270,7 +291,7 @@ fn an_interrupt_ends_the_programs_of_steps_that_run_at_the_same_time() {
     for (signal, code) in [("-INT", 130), ("-TERM", 143)] {
         let workspace = Workspace::new(&[]);
         run_beside_each_other(&workspace, "'waits plain_words' plain_words");
-        let child = workspace.start("--all");
+        let child = workspace.start(&["--all"]);
         let begin = Instant::now();
         while !workspace.root.join("waits").exists() {
             assert!(begin.elapsed() < Duration::from_secs(60), "the step begins");

@@ -63,6 +63,61 @@ fn documents_enable_features_of_the_command_by_their_names_alone() {
     }
 }
 
+/// The files in the repository that a document names in code, and the programs of tests that its commands run, as far as they
+/// are missing. Those that a reader makes with `cp` are not.
+fn missing_in(text: &str) -> Vec<String> {
+    let root = Path::new(ROOT);
+    let words = text.split(|letter: char| letter.is_whitespace() || "`()|".contains(letter));
+    let words: Vec<&str> = words.filter(|word| !word.is_empty()).collect();
+    let copies = text.lines().filter_map(|line| line.strip_prefix("cp "));
+    let copies: Vec<&str> = copies.filter_map(|line| line.split(' ').nth(1)).collect();
+    let is_path = |word: &str| {
+        let first = [
+            "crates/",
+            "docs/",
+            "fuzz/fuzz_targets/",
+            "postgres/",
+            "tests/",
+        ];
+        let plain = |letter: char| letter.is_ascii_alphanumeric() || "-_./".contains(letter);
+        first.iter().any(|first| word.starts_with(first)) && word.chars().all(plain)
+    };
+    let paths = words.iter().map(|word| word.trim_end_matches(['.', ',']));
+    let paths = paths.filter(|path| is_path(path) && !copies.contains(path));
+    let mut missing: Vec<String> = paths
+        .filter(|path| !root.join(path).exists())
+        .map(String::from)
+        .collect();
+    let mut package = "";
+    for pair in words.windows(2) {
+        match *pair {
+            ["-p", name] => package = name,
+            ["--test", name] => {
+                let tests = root.join("crates").join(package).join("tests");
+                let files = [format!("{name}.rs"), format!("{name}/main.rs")];
+                if !files.iter().any(|file| tests.join(file).exists()) {
+                    missing.push(format!("{package} --test {name}"));
+                }
+            }
+            _ => {}
+        }
+    }
+    missing
+}
+
+#[test]
+fn documents_name_files_and_tests_that_are_there() {
+    let others = ["ARCHITECTURE.md", "CONTRIBUTING.md", "SECURITY.md"].map(String::from);
+    for name in pages_of_docs().iter().chain(&others) {
+        let missing = missing_in(&document(name));
+        assert!(missing.is_empty(), "{name} names {missing:?}");
+    }
+    let text = "cp docs/a.rs crates/b.rs\n`crates/b.rs`, `docs/no.md`.\ncargo test -p ebbpool-lab --test lab\n\
+                `cargo test -p ebbpool-lab --test results`";
+    let missing = ["docs/a.rs", "docs/no.md", "ebbpool-lab --test results"];
+    assert_eq!(missing_in(text), missing);
+}
+
 #[test]
 fn commands_of_the_documents_work() {
     let mut failures = Vec::new();

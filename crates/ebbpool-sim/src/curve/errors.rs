@@ -19,7 +19,7 @@ pub(crate) type PartTraffic = (Traffic, Traffic);
 ///
 /// An error is the larger of two: the confidence interval of 95 % of the mean over the parts of the sample (Student's
 /// t), and twice the deviation of the same sample's estimate for LRU from LRU's exact traffic. The truth lies within it
-/// in at least nine of ten cases (`tests/stated_errors.rs`).
+/// in at least nine of ten cases (`tests/simulator/stated_errors.rs`).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Errors {
     /// The error of the bill.

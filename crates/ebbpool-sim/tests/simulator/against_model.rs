@@ -184,8 +184,8 @@ fn all_policies_are_compared() {
             .entry(policy.registered().expect("of the registry").entry().name)
             .or_insert(0) += 1;
     }
-    // The model of price-guided has no prices here; tests/bound.rs tests its bill. That of informed has no
-    // probabilities; tests/informed.rs compares it.
+    // The model of price-guided has no prices here; bound.rs tests its bill. That of informed has no
+    // probabilities; informed.rs compares it.
     let with_model = |entry: &&PolicyEntry| !["price-guided", "informed"].contains(&entry.name);
     for entry in registry::entries().iter().filter(with_model) {
         assert!(

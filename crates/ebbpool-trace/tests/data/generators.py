@@ -1,5 +1,5 @@
 """A plain second implementation of the generators; prints the checksums that
-tests/generators.rs pins. Needs only Python."""
+tests/traces/generators.rs pins. Needs only Python."""
 
 import math, struct
 
