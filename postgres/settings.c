@@ -8,6 +8,7 @@
 
 char	   *ebb_policy;
 double		ebb_asymmetry;
+static char *asymmetry_text;
 bool		ebb_enabled;
 int			ebb_attach;
 int			ebb_harvest;
@@ -15,6 +16,8 @@ int			ebb_lag;
 int			ebb_queue;
 bool		ebb_wait;
 bool		ebb_bypass_rings;
+
+#define EBB_MAX_ASYMMETRY 1e6
 
 static const struct config_enum_entry attaches[] = {
 	{"hooks", EBB_HOOKS, false},
@@ -60,10 +63,11 @@ assign_policy(const char *value, void *extra)
 }
 
 static void
-assign_asymmetry(double value, void *extra)
+assign_asymmetry(const char *value, void *extra)
 {
+	ebb_asymmetry = *(double *) extra;
 	if (publishes())
-		publish(ebb_policy, value);
+		publish(ebb_policy, ebb_asymmetry);
 }
 
 static void
@@ -93,14 +97,40 @@ check_policy(char **value, void **extra, GucSource source)
 	return true;
 }
 
+/* A number, or the device whose profile has one for pages of this server. */
+static bool
+check_asymmetry(char **value, void **extra, GucSource source)
+{
+	double		asymmetry;
+
+	if (!parse_real(*value, &asymmetry, 0, NULL) &&
+		ebbpool_device_asymmetry(*value, BLCKSZ, &asymmetry) != EBBPOOL_OK)
+	{
+		GUC_check_errdetail("It is neither a number nor a device: %s.", ebbpool_error_message());
+		GUC_check_errhint("\"ebbpool devices\" prints all devices.");
+		return false;
+	}
+	if (!(asymmetry >= 0 && asymmetry <= EBB_MAX_ASYMMETRY))
+	{
+		GUC_check_errdetail("%g is outside the valid range (0 .. %g).", asymmetry, EBB_MAX_ASYMMETRY);
+		return false;
+	}
+	*extra = ebb_extra_malloc(sizeof asymmetry);
+	if (*extra == NULL)
+		return false;
+	*(double *) *extra = asymmetry;
+	return true;
+}
+
 static void
 define_policy(void)
 {
 	DefineCustomStringVariable("ebbpool.policy", "The policy that names victims, with its parameters.",
 							   "Policies other than ebb see a page's hits of some time as one. A policy that takes more memory than the one at the server's start needs a restart.",
 							   &ebb_policy, "ebb", PGC_SIGHUP, 0, check_policy, assign_policy, NULL);
-	DefineCustomRealVariable("ebbpool.asymmetry", "What a page write costs, in page reads.", NULL,
-							 &ebb_asymmetry, 1.0, 0.0, 1e6, PGC_SIGHUP, 0, NULL, assign_asymmetry, NULL);
+	DefineCustomStringVariable("ebbpool.asymmetry", "What a page write costs, in page reads, or the device that has the files.",
+							   "\"ebbpool devices\" prints all devices; a file with the profile of another one ends with .toml.",
+							   &asymmetry_text, "1", PGC_SIGHUP, 0, check_asymmetry, assign_asymmetry, NULL);
 	DefineCustomBoolVariable("ebbpool.enabled", "Whether the policy names victims; otherwise the clock sweep does.", NULL,
 							 &ebb_enabled, true, PGC_SIGHUP, 0, NULL, assign_enabled, NULL);
 	DefineCustomEnumVariable("ebbpool.attach", "How the server calls the policy.",

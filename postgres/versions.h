@@ -29,6 +29,9 @@
 #define ebb_fork_of(tag) BufTagGetForkNum(tag)
 #define ebb_tags_equal(one, other) BufferTagsEqual(one, other)
 
+/* Memory that the server frees with a setting. */
+#define ebb_extra_malloc(bytes) guc_malloc(LOG, bytes)
+
 #else
 
 #define EBB_VICTIMS_ARE_EMPTIED 0
@@ -37,6 +40,7 @@
 #define ebb_database_of(tag) ((tag)->rnode.dbNode)
 #define ebb_fork_of(tag) ((tag)->forkNum)
 #define ebb_tags_equal(one, other) BUFFERTAGS_EQUAL(*(one), *(other))
+#define ebb_extra_malloc(bytes) malloc(bytes)
 
 #endif
 

@@ -299,7 +299,7 @@ typedef struct ebbpool_stats {
 // order. Nothing has changed.
 #define EBBPOOL_INVALID 1
 
-// There is no such policy, or no such file.
+// There is no such policy, no such device, or no such file.
 #define EBBPOOL_NOT_FOUND 2
 
 // Another call has what this one needs: a page is latched for longer than the pool's patience, pages are fixed while
@@ -391,6 +391,16 @@ ebbpool_status ebbpool_policy_dirty_ranking(struct ebbpool_policy *policy,
                                             size_t count,
                                             uint32_t *frames,
                                             size_t *named);
+
+// Stores what a write of a page of `page_bytes` bytes costs on a device, in reads of such a page: what
+// `ebbpool_policy_costs` takes for a write where a read costs 1. `device` is a name that `ebbpool devices` lists, or the path
+// of a profile, which ends with `.toml` or has a `/`. 0 bytes are a page of the device.
+//
+// Errors: `EBBPOOL_NOT_FOUND` if no profile has this name; `EBBPOOL_IO` if the file cannot be read; `EBBPOOL_INVALID` if it is
+// no profile.
+ebbpool_status ebbpool_device_asymmetry(const char *device,
+                                        uint64_t page_bytes,
+                                        double *asymmetry);
 
 // The text of the last call of this thread that failed, in UTF-8; empty if none has failed. It is valid until the thread's
 // next call that fails.

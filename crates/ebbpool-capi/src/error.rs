@@ -22,7 +22,7 @@ pub const EBBPOOL_OK: StatusCode = 0;
 /// An argument makes no sense: a null or misaligned pointer, text that is not UTF-8, an option out of range, a call out of
 /// order. Nothing has changed.
 pub const EBBPOOL_INVALID: StatusCode = 1;
-/// There is no such policy, or no such file.
+/// There is no such policy, no such device, or no such file.
 pub const EBBPOOL_NOT_FOUND: StatusCode = 2;
 /// Another call has what this one needs: a page is latched for longer than the pool's patience, pages are fixed while
 /// the pool is to be closed, a file is open already, or two threads use one policy.
@@ -195,7 +195,7 @@ impl From<CallFault> for Failure {
 }
 
 impl Failure {
-    fn new(status: StatusCode, text: impl Into<String>) -> Self {
+    pub(crate) fn new(status: StatusCode, text: impl Into<String>) -> Self {
         Failure {
             status,
             text: FailureText::Built(text.into()),

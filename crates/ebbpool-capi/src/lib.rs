@@ -10,6 +10,7 @@
 
 mod bare_policy;
 pub mod batches;
+pub mod device;
 pub mod error;
 mod fixed;
 pub mod handle;

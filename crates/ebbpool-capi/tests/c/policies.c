@@ -49,6 +49,26 @@ static void policies_that_are_refused(const char *directory)
     OK(ebbpool_policy_destroy(NULL));
 }
 
+static void devices(const char *directory)
+{
+    (void)directory;
+    double asymmetry = 7;
+    EXPECT(EBBPOOL_NOT_FOUND, ebbpool_device_asymmetry("flash-135", 0, &asymmetry));
+    CHECK(asymmetry == 0 && strstr(ebbpool_error_message(), "did you mean 'flash-136'?"));
+    OK(ebbpool_device_asymmetry("flash-136", 0, &asymmetry));
+    CHECK(fabs(asymmetry - 136.2) < 0.01);
+    double large;
+    OK(ebbpool_device_asymmetry("sd-a1", 0, &asymmetry));
+    OK(ebbpool_device_asymmetry("SD-A1", 1 << 20, &large));
+    CHECK(asymmetry > 1 && large > 1);
+    OK(ebbpool_device_asymmetry("sd-a1", UINT64_MAX, &large));
+    CHECK(isfinite(large));
+    EXPECT(EBBPOOL_IO, ebbpool_device_asymmetry("/no/such/profile", 8192, &asymmetry));
+    EXPECT(EBBPOOL_INVALID, ebbpool_device_asymmetry("/dev/null", 8192, &asymmetry));
+    EXPECT(EBBPOOL_INVALID, ebbpool_device_asymmetry(NULL, 8192, &asymmetry));
+    EXPECT(EBBPOOL_INVALID, ebbpool_device_asymmetry("sd-a1", 8192, NULL));
+}
+
 static void policies(const char *directory)
 {
     (void)directory;
@@ -119,6 +139,7 @@ int main(int count, char **arguments)
 {
     group groups[] = {
         {"policies that are refused", policies_that_are_refused},
+        {"devices", devices},
         {"policies", policies},
     };
     return RUN(groups, count, arguments);
