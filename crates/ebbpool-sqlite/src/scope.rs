@@ -199,7 +199,7 @@ pub(crate) fn say_what_was_left() {
         // Where standard error is closed, this goes nowhere.
         let _ = writeln!(
             std::io::stderr(),
-            "ebbpool: process {process} has opened {path:?} and no database of {FILES_VARIABLE}={scope}; SQLite's own VFS has written it"
+            "ebbpool: process {process} has opened {path:?} and no database of {FILES_VARIABLE}={scope}; SQLite's own VFS served it"
         );
     }
 }
