@@ -254,6 +254,8 @@ def _answer(subcommand: str, path: _Path, given: Mapping[str, Any]) -> Row:
             words.append(f"{option}={value}")
     # A path may begin as an option does.
     words += ["--", os.fsdecode(path)]
+    if any("\0" in word for word in words):
+        raise UsageError(f"{_shown(path)}, or another argument, has a null character")
     ended = subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, check=False)
     try:
         # With exit code 1 there may be an answer: what is wrong with the database. What was not recovered is an error.

@@ -115,6 +115,9 @@ def test_a_killed_process_leaves_a_database_that_is_recovered(tmp_path: Path) ->
         ebbpool.sqlite.status(path, card="floppy")
     with pytest.raises(ebbpool.UsageError) as refused:
         ebbpool.sqlite.measure(path, 0)
+    for function in (ebbpool.sqlite.status, ebbpool.sqlite.recover):
+        with pytest.raises(ebbpool.UsageError, match="null character"):
+            function("a\0.db")
     assert str(refused.value).startswith("invalid value '0' for minutes=: give a time above 0")
     assert "--" not in str(refused.value)
 

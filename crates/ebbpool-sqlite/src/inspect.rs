@@ -172,6 +172,18 @@ pub fn linked_database(path: &Path) -> io::Result<PathBuf> {
 ///
 /// If the database does not exist, is no regular file, or one of its files cannot be read.
 pub fn inspect(path: &Path) -> io::Result<SqliteInspection> {
+    inspect_while(path, &|| Ok(()))
+}
+
+/// The same; `go_on` is asked again and again while a `-wal` is read, which may be long.
+///
+/// # Errors
+///
+/// As [`inspect`], and what `go_on` fails with.
+pub(crate) fn inspect_while(
+    path: &Path,
+    go_on: &dyn Fn() -> io::Result<()>,
+) -> io::Result<SqliteInspection> {
     let file = open_to_read(path)?;
     let metadata = file.metadata()?;
     let mut first = vec![0; 1 << 16];
@@ -180,7 +192,9 @@ pub fn inspect(path: &Path) -> io::Result<SqliteInspection> {
     let mut first_page = None;
     let wal = match open_if_there(&beside(path, "-wal"))? {
         // As for SQLite: an empty file does not exist. A checkpoint leaves one while the database is open.
-        Some(file) if file.metadata()?.len() > 0 => Some(summarize_wal(&file, &mut first_page)?),
+        Some(file) if file.metadata()?.len() > 0 => {
+            Some(summarize_wal(&file, &mut first_page, go_on)?)
+        }
         _ => None,
     };
     // What SQLite takes in before `-ebb` is looked at.
@@ -226,7 +240,7 @@ pub fn epoch_behind_damage(inspection: &SqliteInspection) -> io::Result<Option<u
     read_start(&File::open(path)?, &mut first)?;
     if let Some(wal) = open_if_there(&beside(path, "-wal"))? {
         let mut first_page = None;
-        summarize_wal(&wal, &mut first_page)?;
+        summarize_wal(&wal, &mut first_page, &|| Ok(()))?;
         if let Some(page) = first_page {
             first[..page.len()].copy_from_slice(&page);
         }
@@ -259,7 +273,11 @@ fn hot_journal(path: &Path) -> io::Result<Option<u64>> {
 }
 
 /// Reads a `-wal`, and the image of page 1 that its commits make, if one of them has it.
-fn summarize_wal(file: &File, first_page: &mut Option<Vec<u8>>) -> io::Result<WalSummary> {
+fn summarize_wal(
+    file: &File,
+    first_page: &mut Option<Vec<u8>>,
+    go_on: &dyn Fn() -> io::Result<()>,
+) -> io::Result<WalSummary> {
     let mut summary = WalSummary {
         bytes: file.metadata()?.len(),
         has_header: false,
@@ -276,6 +294,7 @@ fn summarize_wal(file: &File, first_page: &mut Option<Vec<u8>>) -> io::Result<Wa
     let mut bytes = vec![0; cursor.frame_bytes()];
     let mut first = None;
     while let Some(frame) = cursor.next_frame(file, &mut bytes)? {
+        go_on()?;
         if frame.page == 1 {
             first = Some(bytes[FRAME as usize..].to_vec());
         }

@@ -195,6 +195,9 @@ static AT_THE_VERY_END: extern "C" fn() = end_of_process;
 extern "C" fn end_of_process() {
     if let Some(instance) = INSTANCE.get() {
         let is_inside = vfs::is_inside();
+        if !is_inside {
+            scope::say_what_was_left();
+        }
         vfs::guarded(|| {
             instance.end_of_process(is_inside);
             Ok(())

@@ -16,7 +16,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::inspect::{SqliteHeader, SqliteInspection, beside, inspect, open_to_read};
+use crate::inspect::{
+    SqliteHeader, SqliteInspection, beside, health_of, inspect_while, lock_holder, open_if_there,
+    open_to_read,
+};
 use rollback::{DatabaseHeader, RollbackWatch};
 use wal::WalWatch;
 
@@ -147,6 +150,17 @@ fn uses_vfs(inspection: &SqliteInspection) -> bool {
     is_locked || inspection.needs_vfs() || inspection.owner().is_some()
 }
 
+/// Fails once the watch is over.
+fn go_on(is_over: &dyn Fn() -> bool) -> io::Result<()> {
+    match is_over() {
+        false => Ok(()),
+        true => Err(io::Error::new(
+            io::ErrorKind::Interrupted,
+            "the watch was ended while its pages or commits were read",
+        )),
+    }
+}
+
 /// Watches the commits of other processes to a database.
 pub struct CommitWatch {
     path: PathBuf,
@@ -172,7 +186,7 @@ impl CommitWatch {
     /// of the memory is too little for the fingerprints, and `Interrupted` if the watch is over before it has begun.
     pub fn open(path: &Path, memory: u64, is_over: &dyn Fn() -> bool) -> io::Result<CommitWatch> {
         let unsuitable = |what: &str| Err(io::Error::new(io::ErrorKind::InvalidInput, what));
-        let inspection = inspect(path)?;
+        let inspection = inspect_while(path, &|| go_on(is_over))?;
         if uses_vfs(&inspection) {
             return unsuitable(USES_VFS);
         }
@@ -197,17 +211,30 @@ impl CommitWatch {
         watch.memory.begin_watch();
         if let JournalWatch::Wal(wal) = &mut watch.mode {
             wal.written = WatchedBytes::default();
+            wal.missed = 0;
         }
         Ok(watch)
     }
 
     /// Fails if a program has the database open through this VFS by now: then the watch has not seen what plain SQLite writes.
+    /// A long `-wal` is read for that until `is_over`.
     ///
     /// # Errors
     ///
     /// If there is such a program, or a file cannot be read.
-    pub fn refuse_owner(&self) -> io::Result<()> {
-        match uses_vfs(&inspect(&self.path)?) {
+    pub fn refuse_owner(&self, is_over: &dyn Fn() -> bool) -> io::Result<()> {
+        let uses_vfs = match inspect_while(&self.path, &|| go_on(is_over)) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {
+                let is_locked = lock_holder(&self.database).is_some_and(|lock| lock.is_of_vfs);
+                let said = health_of(&self.path)?;
+                let log = open_if_there(&beside(&self.path, "-ebb"))?;
+                is_locked
+                    || said.is_some_and(|owner| owner.database.passed.is_none())
+                    || log.map_or(Ok(0), |log| log.metadata().map(|it| it.len()))? > 0
+            }
+            other => uses_vfs(&other?),
+        };
+        match uses_vfs {
             true => Err(io::Error::new(io::ErrorKind::InvalidInput, USES_VFS)),
             false => Ok(()),
         }
@@ -233,7 +260,8 @@ impl CommitWatch {
     /// # Errors
     ///
     /// If a file cannot be read, or the page size or journal mode has changed; `OutOfMemory` if half of the memory is too
-    /// little for the fingerprints of pages, and `Interrupted` if the watch is over while all pages are read.
+    /// little for the fingerprints of pages, and `Interrupted` if the watch is over while pages or commits are read: what it
+    /// has seen until then comes with the next call.
     pub fn poll(&mut self, is_over: &dyn Fn() -> bool) -> io::Result<Vec<WatchedCommit>> {
         if !self.has_its_name()? {
             return Err(io::Error::other(
@@ -251,10 +279,12 @@ impl CommitWatch {
         }
         match &mut self.mode {
             JournalWatch::Wal(wal) => {
-                wal.poll(&self.database, self.page_size, &mut self.memory, is_over)
+                wal.poll(&self.database, self.page_size, &mut self.memory, &|| {
+                    go_on(is_over)
+                })
             }
             JournalWatch::Rollback(rollback) => {
-                rollback.poll(&self.database, &mut self.memory, is_over)
+                rollback.poll(&self.database, &mut self.memory, &|| go_on(is_over))
             }
         }
     }
@@ -285,6 +315,15 @@ impl CommitWatch {
     /// Images of pages that were not stored, because there was no memory for them: models take such a page as written whole.
     pub fn refused_images(&self) -> u64 {
         self.memory.refused
+    }
+
+    /// Looks before which commits came that no look has seen, because the last connection to a database in WAL mode was closed
+    /// before; of the commits themselves there may be more.
+    pub fn missed(&self) -> u64 {
+        match &self.mode {
+            JournalWatch::Wal(wal) => wal.missed,
+            JournalWatch::Rollback(_) => 0,
+        }
     }
 
     /// The size of the database in pages, as its file is now.
@@ -397,6 +436,129 @@ mod tests {
         assert_eq!(error.kind(), io::ErrorKind::Interrupted);
         // What it would have seen is seen by the next look.
         assert_eq!(watch.poll(&|| false).unwrap()[0].commits, 1);
+    }
+
+    #[test]
+    fn commits_that_come_at_every_look_are_seen() {
+        let (_directory, path, database) = database("delete");
+        database.execute_batch("PRAGMA synchronous=off").unwrap();
+        let made = std::cell::Cell::new(0);
+        let commit = || {
+            let change = "UPDATE t SET b = randomblob(1000) WHERE n = 8000";
+            database.execute_batch(change).unwrap();
+            made.set(made.get() + 1);
+            false
+        };
+        // As where reading the pages takes longer than the time between two commits.
+        let mut watch = CommitWatch::open(&path, 8 << 20, &commit).unwrap();
+        let (before, begin) = (made.get(), std::time::Instant::now());
+        assert!(before > 0);
+        let mut seen = 0;
+        while seen == 0 {
+            assert!(begin.elapsed().as_secs() < 30, "nothing is seen");
+            commit();
+            seen = watch
+                .poll(&commit)
+                .unwrap()
+                .iter()
+                .map(|it| it.commits)
+                .sum();
+        }
+        assert!(begin.elapsed().as_secs_f64() >= 1.0);
+        for commit in watch.poll(&|| false).unwrap() {
+            seen += commit.commits;
+            assert!(commit.pages.len() <= 3, "{}", commit.pages.len());
+        }
+        assert_eq!(seen, made.get() - before);
+        assert_eq!(watch.refused_images(), 0);
+    }
+
+    #[test]
+    fn a_watch_is_over_while_commits_are_read() {
+        let (_directory, path, database) = database("wal");
+        // The commit has 2000 frames and more: it is over while `-wal` is looked at, then in each of the readings of the watch.
+        for most in [100, 3000, 5000] {
+            let asked = std::cell::Cell::new(0);
+            let is_over = || {
+                asked.set(asked.get() + 1);
+                asked.get() > most
+            };
+            let Err(error) = CommitWatch::open(&path, 1 << 20, &is_over) else {
+                panic!("{most}: it has 8 MiB in its log");
+            };
+            assert_eq!(error.kind(), io::ErrorKind::Interrupted);
+            assert_eq!(asked.get(), most + 1);
+        }
+        let mut watch = CommitWatch::open(&path, 32 << 20, &|| false).unwrap();
+        let change = "UPDATE t SET b = randomblob(1000) WHERE n < 500";
+        for _ in 0..2 {
+            database.execute_batch(change).unwrap();
+        }
+        // A commit has about 170 frames, each of which is read twice: the looks are over in both readings of both commits.
+        for most in [1, 200, 400, 200] {
+            let left = std::cell::Cell::new(most);
+            let is_over = || {
+                left.set(left.get() - 1);
+                left.get() < 0
+            };
+            let error = watch.poll(&is_over).unwrap_err();
+            assert_eq!(error.kind(), io::ErrorKind::Interrupted, "{most}");
+        }
+        let commits = watch.poll(&|| false).unwrap();
+        assert_eq!(commits.len(), 2);
+        for page in commits.into_iter().flat_map(|commit| commit.pages) {
+            let (before, after) = (page.before.unwrap(), page.after.unwrap());
+            assert!(before[..] != after[..], "{}", page.page);
+        }
+        // The command asks at its end, too, who has the database.
+        watch.refuse_owner(&|| true).unwrap();
+        std::fs::write(beside(&path, "-ebb"), "a log").unwrap();
+        for is_over in [false, true] {
+            let error = watch.refuse_owner(&|| is_over).unwrap_err().to_string();
+            assert_eq!(error, USES_VFS);
+        }
+    }
+
+    #[test]
+    fn commits_between_two_looks_that_are_not_seen_are_known() {
+        let (_directory, path, database) = database("wal");
+        database.close().unwrap();
+        let mut watch = CommitWatch::open(&path, 1 << 20, &|| false).unwrap();
+        for n in 1..4 {
+            // A connection that only reads writes nothing.
+            let database = Connection::open(&path).unwrap();
+            let count = "SELECT count(*) FROM t";
+            database
+                .query_row(count, [], |row| row.get::<_, u32>(0))
+                .unwrap();
+            database.close().unwrap();
+            assert_eq!(watch.poll(&|| false).unwrap().len(), 0);
+            assert_eq!(watch.missed(), n - 1);
+            let database = Connection::open(&path).unwrap();
+            let change = format!("UPDATE t SET b = {n} WHERE n = 1");
+            database.execute_batch(&change).unwrap();
+            database.close().unwrap();
+            assert_eq!(watch.poll(&|| false).unwrap().len(), 0);
+            assert_eq!(watch.missed(), n);
+        }
+        // What checkpoints bring in place of commits that were seen is not missed.
+        let database = Connection::open(&path).unwrap();
+        for text in [
+            "UPDATE t SET b = random() WHERE n = 1",
+            "PRAGMA wal_checkpoint(TRUNCATE)",
+        ] {
+            for _ in 0..3 {
+                database.execute_batch(text).unwrap();
+                watch.poll(&|| false).unwrap();
+            }
+        }
+        database
+            .execute_batch("UPDATE t SET b = random() WHERE n = 1")
+            .unwrap();
+        watch.poll(&|| false).unwrap();
+        database.close().unwrap();
+        watch.poll(&|| false).unwrap();
+        assert_eq!(watch.missed(), 3);
     }
 
     #[test]

@@ -28,6 +28,13 @@ pub struct Scope {
     patterns: Vec<CString>,
 }
 
+impl fmt::Display for Scope {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let patterns = self.patterns.iter().map(|it| it.to_string_lossy());
+        formatter.write_str(&patterns.collect::<Vec<_>>().join(":"))
+    }
+}
+
 /// A list of patterns that makes no sense.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ScopeError {
@@ -169,9 +176,36 @@ fn asked_path(path: &str) -> Option<String> {
         .ok()
 }
 
+/// The environment's scope; `None` where it has none.
+static SCOPE: OnceLock<Option<Result<Scope, ScopeError>>> = OnceLock::new();
+/// True once the scope has had a database.
+static HAS_TAKEN: AtomicBool = AtomicBool::new(false);
+/// The first database that a process has opened for writing and that its scope does not have, and the process: a child of fork()
+/// has not opened it.
+static LEFT: OnceLock<(u32, String)> = OnceLock::new();
+
+/// Notes a database that was opened for writing and is left to the VFS below.
+pub(crate) fn note_left(path: &str) {
+    LEFT.get_or_init(|| (std::process::id(), path.to_owned()));
+}
+
+/// Says at the end of a process, once, that its scope has had none of the databases that it wrote: a name may be misspelt.
+pub(crate) fn say_what_was_left() {
+    if let Some((process, path)) = LEFT.get()
+        && *process == std::process::id()
+        && let Some(Some(Ok(scope))) = SCOPE.get()
+        && !HAS_TAKEN.swap(true, Ordering::Relaxed)
+    {
+        // Where standard error is closed, this goes nowhere.
+        let _ = writeln!(
+            std::io::stderr(),
+            "ebbpool: process {process} has opened {path:?} and no database of {FILES_VARIABLE}={scope}; SQLite's own VFS served it"
+        );
+    }
+}
+
 /// True if the environment's scope has the database.
 fn is_in_scope(path: &str) -> bool {
-    static SCOPE: OnceLock<Option<Result<Scope, ScopeError>>> = OnceLock::new();
     let scope = SCOPE.get_or_init(|| {
         let text = std::env::var_os(FILES_VARIABLE)?;
         let scope = text.to_str().map(Scope::parse).unwrap_or_else(|| {
@@ -192,7 +226,10 @@ fn is_in_scope(path: &str) -> bool {
     match scope {
         None => true,
         Some(Ok(scope)) => {
-            scope.takes(path) || asked_path(path).is_some_and(|path| scope.takes(&path))
+            let takes =
+                scope.takes(path) || asked_path(path).is_some_and(|path| scope.takes(&path));
+            HAS_TAKEN.fetch_or(takes, Ordering::Relaxed);
+            takes
         }
         Some(Err(_)) => false,
     }

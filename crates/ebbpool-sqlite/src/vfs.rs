@@ -173,7 +173,13 @@ unsafe fn open_database(
     flags: c_int,
 ) -> SqliteResult<Option<FileHandle>> {
     // SAFETY: the caller's.
-    if !unsafe { scope::admits(instance, name, path) }? || !has_room_for_logs(path) {
+    if !unsafe { scope::admits(instance, name, path) }? {
+        if flags & ffi::OPEN_READONLY == 0 {
+            scope::note_left(path);
+        }
+        return Ok(None);
+    }
+    if !has_room_for_logs(path) {
         return Ok(None);
     }
     // SAFETY: the caller's.

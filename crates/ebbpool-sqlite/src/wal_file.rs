@@ -29,16 +29,19 @@ impl WalCursor {
     }
 
     /// Calls `each` with the frames of the next commit, and the images of their pages, one after the other: a commit may be
-    /// larger than memory. Returns their number; `None`, and the position stays, if there is no further commit.
+    /// larger than memory. Returns their number; `None`, and the position stays, if there is no further commit. The position
+    /// also stays where `go_on`, which is asked before each frame is read, fails.
     pub(crate) fn next_commit(
         &mut self,
         file: &File,
+        go_on: &dyn Fn() -> io::Result<()>,
         mut each: impl FnMut(WalFrame, &[u8]) -> io::Result<()>,
     ) -> io::Result<Option<u64>> {
         let mut bytes = vec![0; self.frame_bytes()];
         // Only at its end it is known whether there is a whole one.
         let mut end = self.clone();
         loop {
+            go_on()?;
             match end.next_frame(file, &mut bytes)? {
                 Some(frame) if frame.size != 0 => break,
                 Some(_) => {}
@@ -47,6 +50,10 @@ impl WalCursor {
         }
         let begin = self.clone();
         while self.frames < end.frames {
+            if let Err(error) = go_on() {
+                *self = begin;
+                return Err(error);
+            }
             let Some(frame) = self.next_frame(file, &mut bytes)? else {
                 // Its program has begun the file anew meanwhile.
                 *self = begin;

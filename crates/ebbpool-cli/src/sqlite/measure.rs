@@ -59,6 +59,16 @@ pub(super) fn measure(args: &SqliteMeasureArgs) -> Result<(), SqliteError> {
             counted(refused, "changed page")
         ));
     }
+    let missed = watched.watch.missed();
+    if missed > 0 {
+        say(&format!(
+            "{} commits were brought in place that no look had seen, because the last connection was closed at once; they do not count",
+            match missed {
+                1 => "once".to_owned(),
+                missed => format!("{missed} times"),
+            }
+        ));
+    }
     let measurement = SqliteMeasurement::new(watched, &card);
     print(&measurement, args.format, |it| it.to_text(&card))
 }
@@ -104,7 +114,7 @@ fn watch(args: &SqliteMeasureArgs) -> Result<Watched, SqliteError> {
         }
     }
     watched.refresh(begin, &is_over).map_err(&reading)?;
-    watched.watch.refuse_owner().map_err(&reading)?;
+    watched.watch.refuse_owner(&is_over).map_err(&reading)?;
     line.clear();
     if watched.is_cut {
         say("the last look was given up at Ctrl-C; commits after the one before do not count");

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use ebbpool_cost::ByteSize;
 use ebbpool_lab::schema::{ResultSchema, ResultShape};
 use ebbpool_sqlite::discard::{discard_log, remove_empty_log};
-use ebbpool_sqlite::inspect::{LogFit, SqliteHeader, SqliteInspection, beside};
+use ebbpool_sqlite::inspect::{LogFit, SqliteHeader, SqliteInspection, beside, lock_holder};
 use ebbpool_sqlite::plain::{PlainSqlite, PlainSqliteError};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -117,8 +117,8 @@ fn recover_directory(args: &SqliteRecoverArgs) -> Result<(), SqliteError> {
     }
 }
 
-/// The databases in a directory, and those that symbolic links in it lead to, that have a log, or the mark of one, in order
-/// of their names.
+/// The databases in a directory, and those that symbolic links in it lead to, that have a log, or the mark of one, or an owner
+/// that may make one, in order of their names.
 fn databases_in(directory: &Path) -> io::Result<Vec<PathBuf>> {
     let mut files = Vec::new();
     let mut linked = BTreeSet::new();
@@ -136,15 +136,22 @@ fn databases_in(directory: &Path) -> io::Result<Vec<PathBuf>> {
         linked.remove(&path);
     }
     files.extend(linked);
-    files.retain(|path| beside(path, "-ebb").is_file() || is_marked(path));
+    files.retain(|path| beside(path, "-ebb").is_file() || goes_through_vfs(path));
     files.sort();
     Ok(files)
 }
 
-/// True if a file is a database with the mark; one that cannot be read is none.
-fn is_marked(path: &Path) -> bool {
+/// True if a file is a database with the mark, or a process with the VFS has it open, as before its first epoch; one that
+/// cannot be read is none.
+fn goes_through_vfs(path: &Path) -> bool {
+    let Ok(file) = File::open(path) else {
+        return false;
+    };
+    if lock_holder(&file).is_some_and(|holder| holder.is_of_vfs) {
+        return true;
+    }
     let mut first = Vec::new();
-    let read = File::open(path).and_then(|file| file.take(100).read_to_end(&mut first));
+    let read = file.take(100).read_to_end(&mut first);
     let header = read.ok().and_then(|_| SqliteHeader::decode(&first));
     header.is_some_and(|header| header.is_marked)
 }

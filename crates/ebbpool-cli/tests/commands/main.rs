@@ -18,6 +18,8 @@ mod informed;
 mod kill;
 mod measure;
 mod policies;
+mod recipes;
+mod release_script;
 mod replay;
 mod reproduce;
 mod run;

@@ -378,6 +378,25 @@ fn recovery_of_a_directory_goes_over_its_databases() {
 }
 
 #[test]
+fn recovery_of_a_directory_names_databases_that_are_open_and_have_no_log_yet() {
+    let Some(scratch) = database() else {
+        return;
+    };
+    let ebbpool = &scratch.ebbpool;
+    let owner = Owner::of(&scratch, "a.db");
+    for more in [&[][..], &["--dry-run"]] {
+        let recover = [&["sqlite", "recover", "."][..], more].concat();
+        let (code, result) = code_and_json(ebbpool, &recover);
+        assert_eq!(code, Some(1), "{result}");
+        let error = result["databases"][0]["error"].as_str().expect("a text");
+        assert!(error.contains("a.db is open"), "{error}");
+    }
+    drop(owner);
+    let text = ebbpool.stdout(&["sqlite", "recover", "."]);
+    assert!(text.contains("has no database with a log"), "{text}");
+}
+
+#[test]
 fn status_fails_where_the_owner_hangs() {
     let Some(scratch) = database() else {
         return;

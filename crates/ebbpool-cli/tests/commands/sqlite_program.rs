@@ -65,6 +65,43 @@ if len(sys.argv) > 1:
 }
 
 #[test]
+fn a_process_says_at_its_end_that_no_database_was_asked_for() {
+    let Some(scratch) = Scratch::new() else {
+        return;
+    };
+    let ebbpool = &scratch.ebbpool;
+    ebbpool.file(
+        "writer.py",
+        "
+import os, sqlite3, sys
+for name in sys.argv[1:]:
+    sqlite3.connect(name, uri=True).execute('PRAGMA user_version').fetchall()
+if os.fork() == 0:
+    sys.exit()
+os.wait()
+",
+    );
+    let library = library();
+    let said = |only: &str, names: &[&str]| {
+        let mut args = vec!["sqlite", "run", "--only", only];
+        args.extend(["--library", library.to_str().expect("a path in UTF-8")]);
+        args.extend(["--", scratch.python, "writer.py"]);
+        args.extend(names);
+        let output = ebbpool.command(&args).output().expect("it starts");
+        assert!(output.status.success(), "{}", errors(&output));
+        errors(&output)
+    };
+    let text = said("hoem.db", &["home.db", "other.db"]);
+    let word = "home.db\" and no database of EBBPOOL_SQLITE_FILES=hoem.db;";
+    assert!(text.contains(word), "{text}");
+    assert_eq!(text.lines().count(), 1, "{text}");
+    // Where it has one, others are meant to be left; what is only read cannot be saved.
+    assert_eq!(said("home.db", &["other.db", "home.db"]), "");
+    assert_eq!(said("hoem.db", &["file:home.db?mode=ro", ":memory:"]), "");
+    assert_eq!(said("hoem.db", &[]), "");
+}
+
+#[test]
 fn a_database_behind_a_link_is_asked_for_by_either_name() {
     let Some(scratch) = Scratch::new() else {
         return;

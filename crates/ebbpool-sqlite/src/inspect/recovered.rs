@@ -63,7 +63,7 @@ fn take_in_wal(copy: &File, wal: &File) -> io::Result<()> {
         size = (frame.size > 0).then_some(frame.size).or(size);
         copy.write_all_at(image, u64::from(frame.page - 1) * page_size)
     };
-    while cursor.next_commit(wal, &mut place)?.is_some() {}
+    while cursor.next_commit(wal, &|| Ok(()), &mut place)?.is_some() {}
     match size {
         Some(size) => copy.set_len(u64::from(size) * page_size),
         None => Ok(()),

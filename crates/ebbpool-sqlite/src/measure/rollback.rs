@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::fs::File;
 use std::io;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -17,8 +18,8 @@ const JOURNAL_HEADER: u64 = 512;
 const JOURNAL_PAGE: u64 = 8;
 /// Pages are read together up to this many bytes.
 const BATCH: usize = 1 << 20;
-/// A program that writes at every look is read while it writes after this many looks.
-const PATIENCE: u32 = 20;
+/// For so long a look waits for a moment in which no program commits; then it is read while one does.
+const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Bytes of a fingerprint.
 const PRINT: u64 = size_of::<u64>() as u64;
@@ -45,7 +46,8 @@ pub(super) struct RollbackWatch {
     /// The fingerprints of all pages.
     prints: Vec<u64>,
     images: HashMap<u32, Arc<PageImage>>,
-    refused: u32,
+    /// Since when looks wait.
+    waits: Option<Instant>,
     pub(super) written: WatchedBytes,
 }
 
@@ -56,7 +58,7 @@ impl RollbackWatch {
             counter: None,
             prints: Vec::new(),
             images: HashMap::new(),
-            refused: 0,
+            waits: None,
             written: WatchedBytes::default(),
         }
     }
@@ -65,31 +67,19 @@ impl RollbackWatch {
         &mut self,
         database: &File,
         memory: &mut ImageMemory,
-        is_over: &dyn Fn() -> bool,
+        go_on: &dyn Fn() -> io::Result<()>,
     ) -> io::Result<Vec<WatchedCommit>> {
         let header = DatabaseHeader::read(database)?;
         let counter = header.counter();
         if self.counter == Some(counter) {
             return Ok(Vec::new());
         }
-        let is_busy = || lock_holder(database).is_some_and(|holder| holder.is_exclusive);
-        if is_busy() && self.refused < PATIENCE {
-            self.refused += 1;
-            return Ok(Vec::new());
-        }
         let count = header.pages(database, self.page_size)?;
         memory.check_fingerprints(count * PRINT)?;
-        let is_other = || -> io::Result<bool> {
-            Ok(is_busy() || DatabaseHeader::read(database)?.counter() != counter)
-        };
         let Some(counter_before) = self.counter else {
-            let seen = self.look_first(database, count, memory, is_over)?;
-            if is_other()? && self.refused < PATIENCE {
-                self.refused += 1;
-                return Ok(Vec::new());
-            }
-            self.refused = 0;
-            self.counter = Some(counter);
+            let seen = self.look_first(database, count, memory, go_on)?;
+            // Commits that came meanwhile are no commits of the watch.
+            self.counter = Some(DatabaseHeader::read(database)?.counter());
             FirstLook {
                 prints: self.prints,
                 images: self.images,
@@ -97,13 +87,20 @@ impl RollbackWatch {
             memory.fingerprints = self.prints.len() as u64 * PRINT;
             return Ok(Vec::new());
         };
-        let (count, changed) = self.changes(database, count, memory, is_over)?;
-        if is_other()? && self.refused < PATIENCE {
-            // A commit came in between: the next look sees both.
-            self.refused += 1;
+        let is_busy = || lock_holder(database).is_some_and(|holder| holder.is_exclusive);
+        let waits = *self.waits.get_or_insert_with(Instant::now);
+        if is_busy() && waits.elapsed() < PATIENCE {
             return Ok(Vec::new());
         }
-        self.refused = 0;
+        let refused = memory.refused;
+        let (count, changed) = self.changes(database, count, memory, go_on)?;
+        let is_other = is_busy() || DatabaseHeader::read(database)?.counter() != counter;
+        if is_other && waits.elapsed() < PATIENCE {
+            // A commit came in between: the next look sees both.
+            memory.refused = refused;
+            return Ok(Vec::new());
+        }
+        self.waits = None;
         self.counter = Some(counter);
         let commits = u64::from(counter.wrapping_sub(counter_before));
         let old_pages = self.prints.len() as u32;
@@ -140,12 +137,12 @@ impl RollbackWatch {
         database: &File,
         count: u64,
         memory: &mut ImageMemory,
-        is_over: &dyn Fn() -> bool,
+        go_on: &dyn Fn() -> io::Result<()>,
     ) -> io::Result<FirstLook> {
         let mut seen = FirstLook::default();
         memory.fingerprints = count * PRINT;
         seen.prints.reserve_exact(count as usize);
-        self.each_page(database, count, is_over, |page, bytes| {
+        self.each_page(database, count, go_on, |page, bytes| {
             seen.prints.push(xxh3_64(bytes));
             if let Some(image) = memory.image(bytes) {
                 seen.images.insert(page, image);
@@ -160,10 +157,10 @@ impl RollbackWatch {
         database: &File,
         count: u64,
         memory: &mut ImageMemory,
-        is_over: &dyn Fn() -> bool,
+        go_on: &dyn Fn() -> io::Result<()>,
     ) -> io::Result<(usize, Vec<ChangedPage>)> {
         let mut changed = Vec::new();
-        let read = self.each_page(database, count, is_over, |page, bytes| {
+        let read = self.each_page(database, count, go_on, |page, bytes| {
             let print = xxh3_64(bytes);
             if self.prints.get(page as usize - 1) != Some(&print) {
                 changed.push(ChangedPage {
@@ -182,7 +179,7 @@ impl RollbackWatch {
         &self,
         database: &File,
         count: u64,
-        is_over: &dyn Fn() -> bool,
+        go_on: &dyn Fn() -> io::Result<()>,
         mut each: impl FnMut(u32, &[u8]),
     ) -> io::Result<usize> {
         let mut bytes = vec![0; BATCH];
@@ -190,12 +187,7 @@ impl RollbackWatch {
         let mut at = 0;
         let mut pages = 0;
         while at < length {
-            if is_over() {
-                return Err(io::Error::new(
-                    io::ErrorKind::Interrupted,
-                    "the watch was ended while all its pages were read",
-                ));
-            }
+            go_on()?;
             let batch = &mut bytes[..(length - at).min(BATCH as u64) as usize];
             if !read_whole(database, batch, at)? {
                 break;

@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::fs::File;
 use std::io;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -26,6 +26,12 @@ pub(super) struct WalWatch {
     placed: usize,
     /// The latest image of each page; `None` where there was no memory for it.
     latest: HashMap<u32, Option<Arc<PageImage>>>,
+    /// Commits that no look has returned yet.
+    seen: Vec<WatchedCommit>,
+    /// When the database was last written, as of the last look.
+    changed: Option<(i64, i64)>,
+    /// Looks before which a checkpoint has brought in place what no look had seen.
+    pub(super) missed: u64,
     pub(super) written: WatchedBytes,
 }
 
@@ -38,6 +44,9 @@ impl WalWatch {
             frames: Vec::new(),
             placed: 0,
             latest: HashMap::new(),
+            seen: Vec::new(),
+            changed: None,
+            missed: 0,
             written: WatchedBytes::default(),
         }
     }
@@ -47,17 +56,38 @@ impl WalWatch {
         database: &File,
         page_size: usize,
         memory: &mut ImageMemory,
-        is_over: &dyn Fn() -> bool,
+        go_on: &dyn Fn() -> io::Result<()>,
     ) -> io::Result<Vec<WatchedCommit>> {
-        let mut commits = Vec::new();
+        let is_known = self.placed < self.frames.len();
+        self.look(database, page_size, memory, go_on)?;
+        let metadata = database.metadata()?;
+        let changed = (metadata.mtime(), metadata.mtime_nsec());
+        let is_changed = self
+            .changed
+            .replace(changed)
+            .is_some_and(|it| it != changed);
+        // Only checkpoints write to the database.
+        if is_changed && !is_known && self.seen.is_empty() {
+            self.missed += 1;
+        }
+        Ok(std::mem::take(&mut self.seen))
+    }
+
+    fn look(
+        &mut self,
+        database: &File,
+        page_size: usize,
+        memory: &mut ImageMemory,
+        go_on: &dyn Fn() -> io::Result<()>,
+    ) -> io::Result<()> {
         let Some(wal) = open_if_there(&self.path)? else {
             // The last connection has brought all in place, and deleted the file.
             self.all_are_placed(page_size);
             self.cursor = None;
-            return Ok(commits);
+            return Ok(());
         };
         // Frames of the generation before are still behind those of a new one.
-        self.take_commits(&wal, database, memory, is_over, &mut commits)?;
+        self.take_commits(&wal, database, memory, go_on)?;
         let begin = WalCursor::open(&wal)?.filter(|begin| begin.page_size == page_size);
         let is_new = |begin: &WalCursor| {
             let salt = self.cursor.as_ref().map(|cursor| cursor.salt);
@@ -67,10 +97,10 @@ impl WalWatch {
             self.all_are_placed(page_size);
             self.cursor = Some(begin);
             self.written.log += HEADER;
-            self.take_commits(&wal, database, memory, is_over, &mut commits)?;
+            self.take_commits(&wal, database, memory, go_on)?;
         }
         self.count_placed(page_size);
-        Ok(commits)
+        Ok(())
     }
 
     fn take_commits(
@@ -78,17 +108,16 @@ impl WalWatch {
         wal: &File,
         database: &File,
         memory: &mut ImageMemory,
-        is_over: &dyn Fn() -> bool,
-        commits: &mut Vec<WatchedCommit>,
+        go_on: &dyn Fn() -> io::Result<()>,
     ) -> io::Result<()> {
         let Some(cursor) = &mut self.cursor else {
             return Ok(());
         };
         let page_size = cursor.page_size;
-        while !is_over() {
+        loop {
             let mut pages: Vec<WatchedPage> = Vec::new();
             let latest = &mut self.latest;
-            let count = cursor.next_commit(wal, |frame, image| {
+            let count = cursor.next_commit(wal, go_on, |frame, image| {
                 let page = frame.page;
                 let before = match latest.remove(&page) {
                     Some(before) => before,
@@ -109,19 +138,27 @@ impl WalWatch {
                     after,
                 });
                 Ok(())
-            })?;
-            let Some(count) = count else {
+            });
+            if !matches!(count, Ok(Some(_))) {
+                // The next look reads these pages again.
+                for page in pages.drain(..).rev() {
+                    match page.before {
+                        Some(before) => latest.insert(page.page, Some(before)),
+                        None => latest.remove(&page.page),
+                    };
+                }
+            }
+            let Some(count) = count? else {
                 return Ok(());
             };
             self.written.log += count * cursor.frame_bytes() as u64;
             self.frames.extend(pages.iter().map(|page| page.page));
-            commits.push(WatchedCommit {
+            self.seen.push(WatchedCommit {
                 pages,
                 commits: 1,
                 page_size,
             });
         }
-        Ok(())
     }
 
     /// Counts what checkpoints have brought in place since the last look.
