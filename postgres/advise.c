@@ -195,10 +195,23 @@ growth_of_reads(void)
 	return reads;
 }
 
+/* The background writer, which may sleep for ten seconds before it counts the last buffers, is one of these processes. */
+static void
+wake_auxiliary_processes(void)
+{
+	for (int i = 0; i < NUM_AUXILIARY_PROCS; i++)
+	{
+		PGPROC	   *proc = &ProcGlobal->allProcs[MaxBackends + i];
+
+		if (proc->pid != 0)
+			SetLatch(&proc->procLatch);
+	}
+}
+
 /*
- * Adds what the server has counted since the last time. The background writer counts buffers several times a second, and a
- * read or a new page counts only when its transaction ends: what was counted at the time before beyond the buffers of now,
- * since the advisor began, came through rings.
+ * Adds what the server has counted since the last time. The background writer counts buffers several times a second, or when it
+ * is woken, and a read or a new page counts only when its transaction ends: what was counted at the time before beyond the
+ * buffers of now, since the advisor began, came through rings.
  */
 static void
 count_server(EbbServerCounts *counts)
@@ -218,6 +231,8 @@ count_server(EbbServerCounts *counts)
 #endif
 	if (counted_before > counts->allocated + counts->rings)
 		counts->rings = counted_before - counts->allocated;
+	if (counted > counts->allocated + counts->rings)
+		wake_auxiliary_processes();
 }
 
 /* ---- publishing ---- */
