@@ -101,16 +101,6 @@ fn asymmetry(costs: Costs) -> f32 {
     (costs.finite_asymmetry() as f32).min(f32::MAX)
 }
 
-/// The positions of the bits that are set, the lowest first.
-#[inline]
-fn bits(mut set: u32) -> impl Iterator<Item = u32> {
-    std::iter::from_fn(move || {
-        let lowest = (set != 0).then(|| set.trailing_zeros())?;
-        set &= set - 1;
-        Some(lowest)
-    })
-}
-
 parameters! {
     /// The parameters of [`Ebb`].
     pub struct EbbConfig {
@@ -293,18 +283,19 @@ impl Ebb {
             .values(self.now, self.shortened_at, self.asymmetry);
         let values = values.led_by(self.duel.leader());
         let mut weakest = self.candidates.weakest();
-        for _ in 0..self.hand.per_victim() {
-            let group = self.hand.advance();
-            for at in bits(self.reviews.due(group, self.now)) {
-                let frame = group * GROUP + at;
+        let mut left = self.hand.per_victim();
+        while left > 0 {
+            let due = self.reviews.due_next(&mut self.hand, &mut left, self.now);
+            for frame in due {
                 let history = &mut self.residents[frame as usize].history;
                 if !history.has(RESIDENT) || !may_evict(frame) {
                     continue;
                 }
-                let (value, limit) = (values.of(history), weakest.value.alone());
+                let page = values.page(history);
+                let (value, limit) = (page.after(0), weakest.value.alone());
                 let mut wait = self.reviews.wait(value, limit, history.age(self.now));
                 // Its density may fall sooner than its age doubles.
-                while wait > 0 && values.later(wait).of(history) < limit {
+                while wait > 0 && page.after(wait) < limit {
                     wait /= 2;
                 }
                 self.reviews.put_off(frame, self.now + wait);
@@ -331,11 +322,10 @@ impl Ebb {
     #[inline]
     fn prefetch_next(&self) {
         let mut hand = self.hand;
-        for _ in 0..hand.per_victim() {
-            let group = hand.advance();
-            for at in bits(self.reviews.due(group, self.now)) {
-                prefetch_index(&self.residents, (group * GROUP + at) as usize);
-            }
+        let mut left = hand.per_victim();
+        while left > 0 {
+            let due = self.reviews.due_next(&mut hand, &mut left, self.now);
+            due.for_each(|frame| prefetch_index(&self.residents, frame as usize));
         }
         for _ in 0..hand.per_victim() {
             self.reviews.prefetch(hand.advance());
@@ -404,9 +394,9 @@ impl Policy for Ebb {
             .filter(|&frame| is_evictable(frame))
             .for_each(|frame| least.offer(frame));
         let mut hand = self.hand;
-        for _ in 0..hand.for_victims(least.most()) {
-            let group = hand.advance();
-            let due = bits(self.reviews.due(group, self.now)).map(|at| group * GROUP + at);
+        let mut left = hand.for_victims(least.most());
+        while left > 0 {
+            let due = self.reviews.due_next(&mut hand, &mut left, self.now);
             due.filter(|&frame| !history(frame).has(CANDIDATE) && is_evictable(frame))
                 .for_each(|frame| least.offer(frame));
         }

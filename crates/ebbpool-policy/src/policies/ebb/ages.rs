@@ -14,9 +14,15 @@ const FRAMES_PER_REFERENCE: u32 = 1024;
 /// than counting zeros on processors that may lack an instruction for it.
 #[inline]
 pub(super) fn half_doubling(age: u64) -> usize {
+    halves(age).min(HALF_DOUBLINGS - 1)
+}
+
+/// The half doubling of an age if all were distinguished.
+#[inline]
+fn halves(age: u64) -> usize {
     const EXPONENT_OF_2: u64 = 1024;
     let halves = (age.wrapping_add(2) as i64 as f64).to_bits() >> (f64::MANTISSA_DIGITS - 2);
-    (halves.wrapping_sub(2 * EXPONENT_OF_2) as usize).min(HALF_DOUBLINGS - 1)
+    halves.wrapping_sub(2 * EXPONENT_OF_2) as usize
 }
 
 /// The least age of a half doubling.
@@ -43,9 +49,7 @@ impl AgeBuckets {
     /// The bucket of an age.
     #[inline]
     pub(super) fn bucket(self, age: u64) -> usize {
-        half_doubling(age)
-            .saturating_sub(self.first)
-            .min(BUCKETS - 1)
+        halves(age).saturating_sub(self.first).min(BUCKETS - 1)
     }
 
     /// The half doublings in a bucket; in the last one as if it ended after one.

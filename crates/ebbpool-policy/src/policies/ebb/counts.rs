@@ -12,8 +12,9 @@ const EXPONENT_OF_1: u32 = f32::MAX_EXP as u32 - 1;
 impl EventCount {
     /// That many events, as far as 16 bits reach.
     #[inline]
-    pub(super) fn from_number(number: u32) -> Self {
-        EventCount(number.min(u16::MAX.into()) as u16)
+    pub(super) const fn from_number(number: u32) -> Self {
+        const MOST: u32 = u16::MAX as u32;
+        EventCount(if number < MOST { number } else { MOST } as u16)
     }
 
     #[inline]
@@ -29,24 +30,29 @@ impl EventCount {
 
     /// The parts of doublings, `2^bits` to each, by which the count exceeds 1; a count of 0 is 1.
     #[inline]
-    fn parts(self, bits: u32) -> u32 {
-        let float = f32::from(self.0.max(1)).to_bits();
+    const fn parts(self, bits: u32) -> u32 {
+        let number = if self.0 == 0 { 1 } else { self.0 };
+        let float = (number as f32).to_bits();
         (float >> (MANTISSA_BITS - bits)) - (EXPONENT_OF_1 << bits)
     }
 
     /// Doublings: 0 for 1, 1 for 2 and 3, 2 for 4 to 7.
     #[inline]
-    pub(super) fn doublings(self) -> u32 {
+    pub(super) const fn doublings(self) -> u32 {
         self.parts(0)
     }
 
     /// Half doublings up to 16 and doublings from there, without the half between 1 and 2, which no count has: 0 for 1, 1
     /// for 2, 2 for 3, 3 for 4 and 5.
     #[inline]
-    pub(super) fn level(self) -> u32 {
+    pub(super) const fn level(self) -> u32 {
         const HALVES: u32 = 8;
         let halves = self.parts(1);
-        (halves.min(HALVES) + halves.saturating_sub(HALVES) / 2).saturating_sub(1)
+        let level = match halves.checked_sub(HALVES) {
+            Some(more) => HALVES + more / 2,
+            None => halves,
+        };
+        level.saturating_sub(1)
     }
 
     /// Quarter doublings, below 64.

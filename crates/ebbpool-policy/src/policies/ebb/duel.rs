@@ -117,6 +117,7 @@ impl Duel {
         }
     }
 
+    #[inline(never)]
     fn serve(
         &mut self,
         record: &PageRecord,

@@ -50,17 +50,20 @@ impl Field {
 const STATE: Field = Field { first: 0, bits: 6 };
 const OF_DIRTY: Field = Field::above(STATE, 1);
 const OF_TAIL: Field = Field::above(OF_DIRTY, 1);
-/// Whether the page was at the end of its class when it was written last.
-const WRITTEN_AT_TAIL: Field = Field::above(OF_TAIL, 1);
 /// The slot of the page's class.
-const SLOT: Field = Field::above(WRITTEN_AT_TAIL, 4);
-/// The doublings by which references outnumbered writes when the page was written last.
-const FURTHER: Field = Field::above(SLOT, 2);
+const SLOT: Field = Field::above(OF_TAIL, 4);
+/// The three fields that determine the kind of a wait for a write, side by side.
+const OF_WRITE: Field = Field::above(SLOT, 8);
 /// Writes since the history began, as far as kinds distinguish them.
-const WRITES: Field = Field::above(FURTHER, 5);
+const WRITES: Field = Field::above(SLOT, 5);
+/// The doublings by which references outnumbered writes when the page was written last.
+const FURTHER: Field = Field::above(WRITES, 2);
+/// Whether the page was at the end of its class when it was written last.
+const WRITTEN_AT_TAIL: Field = Field::above(FURTHER, 1);
 /// References since the history began, as far as kinds distinguish them.
-const REFERENCES: Field = Field::above(WRITES, 8);
+const REFERENCES: Field = Field::above(WRITTEN_AT_TAIL, 8);
 
+const _: () = assert!(OF_WRITE.first + OF_WRITE.bits == REFERENCES.first);
 const _: () = assert!(SLOTS as u32 - 1 <= SLOT.most());
 const _: () = assert!(1 << (REFERENCE_KINDS as u32 - 4) <= REFERENCES.most());
 const _: () = assert!(FURTHER_DOUBLINGS - 1 <= FURTHER.most());
@@ -92,6 +95,41 @@ const KINDS_BEFORE_TAIL: u32 = WRITE_DOUBLINGS * FURTHER_DOUBLINGS;
 /// Kinds of waits for a write, by number of writes and references, and by whether the page is at its class's end.
 pub(super) const WRITE_KINDS: usize = 2 * KINDS_BEFORE_TAIL as usize;
 
+/// The kind of the wait for a reference, by the field of references.
+static REFERENCE_KIND: [u8; 1 << REFERENCES.bits] = {
+    let mut kinds = [0; 1 << REFERENCES.bits];
+    let mut references = 0;
+    while references < kinds.len() {
+        let level = EventCount::from_number(references as u32).level();
+        kinds[references] = least(level, REFERENCE_KINDS as u32 - 1) as u8;
+        references += 1;
+    }
+    kinds
+};
+
+/// The kind of the wait for a write, by the fields that determine it.
+static WRITE_KIND: [u8; 1 << OF_WRITE.bits] = {
+    let mut kinds = [0; 1 << OF_WRITE.bits];
+    let mut fields = 0;
+    while fields < kinds.len() {
+        let history = History {
+            referenced_at: 0,
+            written_at: 0,
+            fields: (fields as u32) << OF_WRITE.first,
+        };
+        // The field of doublings has room for one more than there are.
+        let further = least(history.get(FURTHER), FURTHER_DOUBLINGS - 1);
+        let writes = history.write_doublings() * FURTHER_DOUBLINGS + further;
+        kinds[fields] = (history.get(WRITTEN_AT_TAIL) * KINDS_BEFORE_TAIL + writes) as u8;
+        fields += 1;
+    }
+    kinds
+};
+
+const fn least(a: u32, b: u32) -> u32 {
+    if a < b { a } else { b }
+}
+
 impl History {
     /// A page without a remembered reference, referenced for the first time.
     pub(super) fn new(now: u64) -> Self {
@@ -105,7 +143,7 @@ impl History {
     }
 
     #[inline]
-    fn get(&self, field: Field) -> u32 {
+    const fn get(&self, field: Field) -> u32 {
         self.fields >> field.first & field.most()
     }
 
@@ -192,23 +230,22 @@ impl History {
     /// The row of the tables of references to which the wait since the last reference belongs.
     #[inline]
     pub(super) fn reference_row(&self) -> usize {
-        let kind = self.references().level().min(REFERENCE_KINDS as u32 - 1);
-        self.get(SLOT) as usize * REFERENCE_KINDS + kind as usize
+        let kind = REFERENCE_KIND[self.get(REFERENCES) as usize];
+        self.get(SLOT) as usize * REFERENCE_KINDS + usize::from(kind)
     }
 
     /// The row of the tables of writes to which the wait since the last write belongs; of the first kind for pages that were
     /// not written.
     #[inline]
     pub(super) fn write_row(&self) -> usize {
-        let writes = self.write_doublings() * FURTHER_DOUBLINGS + self.get(FURTHER);
-        let kind = self.get(WRITTEN_AT_TAIL) * KINDS_BEFORE_TAIL + writes;
-        self.get(SLOT) as usize * WRITE_KINDS + kind as usize
+        let kind = WRITE_KIND[self.get(OF_WRITE) as usize];
+        self.get(SLOT) as usize * WRITE_KINDS + usize::from(kind)
     }
 
     #[inline]
-    fn write_doublings(&self) -> u32 {
+    const fn write_doublings(&self) -> u32 {
         let writes = EventCount::from_number(self.get(WRITES));
-        writes.doublings().min(WRITE_DOUBLINGS - 1)
+        least(writes.doublings(), WRITE_DOUBLINGS - 1)
     }
 
     /// The page is evicted now, and its waits are counted as observed up to the start of the half doubling of its age.

@@ -244,15 +244,6 @@ impl PageValues<'_> {
         self.now
     }
 
-    /// The values of pages that are not referenced until that many references later.
-    #[inline]
-    pub(super) fn later(self, references: u64) -> Self {
-        PageValues {
-            now: self.now + references,
-            ..self
-        }
-    }
-
     /// The value of the page, such that of equals the one referenced last has the higher one.
     #[inline]
     pub(super) fn ranked(&self, history: &History) -> PageValue {
@@ -266,18 +257,49 @@ impl PageValues<'_> {
     }
 
     /// The saving of keeping the page per reference, in page reads.
+    #[inline]
+    pub(super) fn of(&self, history: &History) -> f32 {
+        self.page(history).after(0)
+    }
+
+    /// The values of a page now and later.
     ///
     /// Whether a page is dirty cannot be predicted, so there is no branch.
     #[inline]
-    pub(super) fn of(&self, history: &History) -> f32 {
-        if self.leader == Leader::Lru {
-            return 1.0 / (1 + history.age(self.now)) as f32;
+    pub(super) fn page(&self, history: &History) -> FutureValues<'_> {
+        FutureValues {
+            references: &self.references[history.reference_row()],
+            writes: &self.writes[history.write_row()],
+            age: history.age(self.now),
+            age_of_write: history.age_of_write(self.now),
+            asymmetry: self.asymmetry[usize::from(history.waits_for_a_write())],
+            ages: self.ages,
+            leader: self.leader,
         }
-        let since_reference = self.ages.bucket(history.age(self.now));
-        let since_write = self.ages.bucket(history.age_of_write(self.now));
-        let reads = self.references[history.reference_row()].at(since_reference);
-        let writes = self.writes[history.write_row()].at(since_write);
-        let asymmetry = self.asymmetry[usize::from(history.waits_for_a_write())];
-        reads + asymmetry * writes
+    }
+}
+
+/// The values of one page while it is not referenced.
+pub(super) struct FutureValues<'a> {
+    references: &'a RowDensities,
+    writes: &'a RowDensities,
+    /// The ages now.
+    age: u64,
+    age_of_write: u64,
+    asymmetry: f32,
+    ages: AgeBuckets,
+    leader: Leader,
+}
+
+impl FutureValues<'_> {
+    /// The value that many references later.
+    #[inline]
+    pub(super) fn after(&self, references: u64) -> f32 {
+        if self.leader == Leader::Lru {
+            return 1.0 / (1 + self.age + references) as f32;
+        }
+        let since_reference = self.ages.bucket(self.age + references);
+        let since_write = self.ages.bucket(self.age_of_write + references);
+        self.references.at(since_reference) + self.asymmetry * self.writes.at(since_write)
     }
 }

@@ -2,6 +2,7 @@
 
 use prefetch_index::prefetch_index;
 
+use super::hand::Hand;
 use crate::policy::Frame;
 
 /// The frames whose reviews are compared at a time.
@@ -27,6 +28,28 @@ pub(super) struct Reviews {
     /// The longest time for which a page is passed over. After a calm ages are long, and say nothing of the workload that
     /// comes then.
     longest: u64,
+}
+
+/// The groups the frames of which are compared in one loop: how many of a group are due cannot be predicted.
+const GROUPS_AT_ONCE: usize = (u32::BITS / GROUP) as usize;
+
+/// The frames of some groups that are due for review.
+pub(super) struct DueFrames {
+    groups: [u32; GROUPS_AT_ONCE],
+    /// A bit for each frame of each group, the first one the lowest.
+    due: u32,
+}
+
+impl Iterator for DueFrames {
+    type Item = Frame;
+
+    #[inline]
+    fn next(&mut self) -> Option<Frame> {
+        let lowest = (self.due != 0).then(|| self.due.trailing_zeros())?;
+        self.due &= self.due - 1;
+        let group = self.groups[(lowest / GROUP) as usize];
+        Some(group * GROUP + lowest % GROUP)
+    }
 }
 
 /// The reviews of a group, within a line of the processor's cache.
@@ -85,12 +108,31 @@ impl Reviews {
     pub(super) fn wait(&self, value: f32, limit: f32, age: u64) -> u64 {
         let excess = (value / limit - 1.0) / (CERTAIN - 1.0);
         // As a whole number, what is not a number (0 / 0) becomes 0.
-        (age.min(self.longest) as f32 * excess.clamp(0.0, 1.0)) as u64
+        let longest = age.min(self.longest) as u32;
+        ((longest as f32 * excess.clamp(0.0, 1.0)) as u32).into()
+    }
+
+    /// The frames that are due for review of the next groups that the hand visits: of [`GROUPS_AT_ONCE`] groups, or of those that
+    /// are left if these are fewer. They are left no longer.
+    #[inline]
+    pub(super) fn due_next(&self, hand: &mut Hand, left: &mut u32, now: u64) -> DueFrames {
+        let mut frames = DueFrames {
+            groups: [0; GROUPS_AT_ONCE],
+            due: 0,
+        };
+        let groups = GROUPS_AT_ONCE.min(*left as usize);
+        for at in 0..groups {
+            let group = hand.advance();
+            frames.groups[at] = group;
+            frames.due |= self.due(group, now) << (at as u32 * GROUP);
+        }
+        *left -= groups as u32;
+        frames
     }
 
     /// The frames of a group that are due for review: bit 0 is for the first one. Groups are counted from 0.
     #[inline]
-    pub(super) fn due(&self, group: u32, now: u64) -> u32 {
+    fn due(&self, group: u32, now: u64) -> u32 {
         const BITS: [u32; GROUP as usize] = [1, 2, 4, 8, 16, 32, 64, 128];
         let reviews = &self.groups[group as usize].0;
         // Without a branch, since which frames are due cannot be predicted, and such that a compiler compares all at once: a
@@ -140,6 +182,31 @@ mod tests {
         }
         put(&mut reviews, 0, (0.0, 0.0, 100), 1000);
         assert_eq!(reviews.due(0, 1000) & 1, 1);
+    }
+
+    #[test]
+    fn the_next_groups_are_those_of_the_hand() {
+        let mut reviews = Reviews::new(80);
+        (0..80).for_each(|frame| reviews.put_off(frame, 200));
+        [3, 8, 77, 79]
+            .into_iter()
+            .for_each(|frame| reviews.put_off(frame, 100));
+        let (mut hand, mut left) = (Hand::new(80, 48), 6);
+        let mut due = || {
+            reviews
+                .due_next(&mut hand, &mut left, 100)
+                .collect::<Vec<_>>()
+        };
+        // The groups are 0, 7, 4, 1, 8 and 5.
+        assert_eq!([due(), due(), due()], [vec![3, 8], vec![], vec![]]);
+        assert_eq!(left, 0);
+        left = 10;
+        let mut rest: Vec<Frame> = Vec::new();
+        while left > 0 {
+            rest.extend(reviews.due_next(&mut hand, &mut left, 150));
+        }
+        rest.sort_unstable();
+        assert_eq!(rest, [3, 8, 77, 79]);
     }
 
     #[test]
