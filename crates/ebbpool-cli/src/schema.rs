@@ -26,6 +26,10 @@ pub(crate) struct SchemaArgs {
 pub(crate) fn all() -> Vec<ResultSchema> {
     use ResultShape::{One, OneOrRows};
     let mut all = schema::all();
+    // The library may have it for experiments, where this program has no such command.
+    if cfg!(not(all(feature = "replay", unix))) {
+        all.retain(|it| it.command != "replay");
+    }
     all.extend([
         ResultSchema::for_type::<AdviceDocument<'_>>("advise", 1, One),
         #[cfg(feature = "device")]

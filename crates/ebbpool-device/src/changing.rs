@@ -450,6 +450,18 @@ fn parse_changes(content: &[u8]) -> Result<Vec<(u64, f64)>, ChangesProblem> {
             && fields
                 .iter()
                 .all(|field| field.starts_with(|c: char| c.is_alphabetic()));
+        if header
+            && !fields[0].eq_ignore_ascii_case("reference")
+            && fields[1..]
+                .iter()
+                .any(|it| it.eq_ignore_ascii_case("reference"))
+        {
+            let problem = format!(
+                "the columns are {}; put the reference first, as in reference,R",
+                fields.join(",")
+            );
+            return Err((Some(line), problem));
+        }
         if !header {
             let last = rows.last().map(|&(reference, _)| reference);
             rows.push(parse_change(&fields, last).map_err(|problem| (Some(line), problem))?);

@@ -72,7 +72,12 @@ impl ResultStorage {
 impl SharedStore for ResultStorage {
     fn get(&self, key: &str) -> Option<Vec<u8>> {
         match self {
-            ResultStorage::Directory(directory) => fs::read(directory.file(key)).ok(),
+            ResultStorage::Directory(directory) => {
+                // A pipe in place of a result may have no writer, and reading it no end.
+                let file = directory.file(key);
+                let is_file = fs::metadata(&file).is_ok_and(|it| it.is_file());
+                is_file.then(|| fs::read(file).ok())?
+            }
             ResultStorage::Shared(store) => store.get(key),
         }
     }
@@ -198,6 +203,20 @@ mod tests {
         let file = ResultDirectory::new(directory.path()).file(&today.hash(KEY));
         let file = file.strip_prefix(directory.path()).expect("within it");
         assert_eq!(file, Path::new(FILE));
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_pipe_in_place_of_a_result_is_none() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let results = results(directory.path());
+        let file = ResultDirectory::new(directory.path()).file(&results.hash(KEY));
+        fs::create_dir_all(file.parent().expect("a directory")).expect("made");
+        let made = std::process::Command::new("mkfifo").arg(&file).status();
+        assert!(made.expect("it runs").success());
+        assert_eq!(results.get(KEY), None);
+        results.put(KEY, VALUE);
+        assert_eq!(results.get(KEY).as_deref(), Some(VALUE));
     }
 
     #[test]

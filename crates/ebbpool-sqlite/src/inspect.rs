@@ -262,7 +262,7 @@ pub(crate) fn read_start(file: &File, into: &mut [u8]) -> io::Result<()> {
     Ok(())
 }
 
-fn hot_journal(path: &Path) -> io::Result<Option<u64>> {
+pub(crate) fn hot_journal(path: &Path) -> io::Result<Option<u64>> {
     let Some(file) = open_if_there(&beside(path, "-journal"))? else {
         return Ok(None);
     };

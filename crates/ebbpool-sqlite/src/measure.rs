@@ -197,7 +197,7 @@ impl CommitWatch {
         let page_size = header.page_size as usize;
         let mode = match header.is_wal {
             true => JournalWatch::Wal(WalWatch::new(beside(path, "-wal"), beside(path, "-shm"))),
-            false => JournalWatch::Rollback(RollbackWatch::new(page_size)),
+            false => JournalWatch::Rollback(RollbackWatch::new(path.to_owned(), page_size)),
         };
         let mut watch = CommitWatch {
             path: path.to_owned(),
@@ -471,6 +471,40 @@ mod tests {
         }
         assert_eq!(seen, made.get() - before);
         assert_eq!(watch.refused_images(), 0);
+    }
+
+    #[test]
+    fn commits_of_an_exclusive_connection_are_seen() {
+        let (_directory, path, database) = database("delete");
+        database
+            .execute_batch("PRAGMA locking_mode=exclusive")
+            .unwrap();
+        let mut watch = CommitWatch::open(&path, 32 << 20, &|| false).unwrap();
+        let counter = || std::fs::read(&path).unwrap()[24..28].to_vec();
+        for n in 1..=5 {
+            let before = counter();
+            let change = format!("UPDATE t SET b = randomblob(1000) WHERE n = {}", 1000 * n);
+            database.execute_batch(&change).unwrap();
+            // SQLite raises the counter with the first commit only.
+            assert_eq!(counter() != before, n == 1);
+            let commits = watch.poll(&|| false).unwrap();
+            assert_eq!(commits.len(), 1, "{n}");
+            assert_eq!(commits[0].commits, 1, "{n}");
+            assert!(watch.poll(&|| false).unwrap().is_empty(), "{n}");
+            std::thread::sleep(std::time::Duration::from_millis(20));
+        }
+    }
+
+    #[test]
+    fn a_file_with_older_content_is_no_commit() {
+        let (directory, path, database) = database("delete");
+        let old = directory.path().join("old.db");
+        std::fs::copy(&path, &old).unwrap();
+        database.execute_batch("DELETE FROM t WHERE n < 9").unwrap();
+        let mut watch = CommitWatch::open(&path, 32 << 20, &|| false).unwrap();
+        std::fs::copy(&old, &path).unwrap();
+        let error = watch.poll(&|| false).unwrap_err().to_string();
+        assert!(error.contains("replaced"), "{error}");
     }
 
     #[test]

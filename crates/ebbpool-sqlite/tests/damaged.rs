@@ -5,6 +5,7 @@
 
 mod support;
 
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use ebbpool_sqlite::discard::{discard_log, remove_empty_log};
@@ -334,6 +335,65 @@ fn a_check_does_not_take_a_wal_that_was_cut_off_for_a_damaged_one() {
     };
     assert_eq!(behind(0), None);
     assert_eq!(behind(1), Some(0), "a damaged header is another matter");
+}
+
+#[test]
+fn a_check_goes_over_the_holes_of_a_long_wal() {
+    let (_directory, path) = directory();
+    let database = plain(&path);
+    database
+        .execute_batch("PRAGMA journal_mode=wal; CREATE TABLE t (a)")
+        .unwrap();
+    for _ in 0..3 {
+        database.execute_batch("INSERT INTO t VALUES (1)").unwrap();
+    }
+    let bytes = std::fs::read(beside(&path, "-wal")).unwrap();
+    let frame = 24 + 4096;
+    let (_copies, copy) = directory();
+    std::fs::copy(&path, &copy).unwrap();
+    let behind = |hole: u64, is_damaged: bool| {
+        let name = beside(&copy, "-wal");
+        std::fs::write(&name, &bytes[..bytes.len() - 2 * frame]).unwrap();
+        let wal = std::fs::OpenOptions::new().write(true).open(name).unwrap();
+        if is_damaged {
+            let at = bytes.len() as u64 + hole * frame as u64;
+            wal.write_all_at(&bytes[bytes.len() - 2 * frame..], at)
+                .unwrap();
+        }
+        wal.set_len(4 << 40).unwrap();
+        commits_before_damage(&inspect(&copy).unwrap()).unwrap()
+    };
+    assert_eq!(behind(0, false), None);
+    // Its first frame is behind one that says so, as no frame in a hole does.
+    assert_eq!(behind(10_000_000, true), Some(1 + 1));
+}
+
+/// SQLite takes commits of another database in, if it finds them there; a check says what comes of it.
+#[test]
+fn a_check_says_what_sqlite_makes_of_the_wal_of_another_database() {
+    let (_directory, path) = directory();
+    let (_others, other) = directory();
+    for (path, page_size) in [(&path, 4096), (&other, 8192)] {
+        let text = format!(
+            "PRAGMA page_size={page_size}; PRAGMA journal_mode=wal; CREATE TABLE t (a, b);
+             WITH RECURSIVE c(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c WHERE n < 200)
+             INSERT INTO t SELECT n, randomblob(300) FROM c; PRAGMA wal_checkpoint(TRUNCATE)"
+        );
+        plain(path).execute_batch(&text).unwrap();
+    }
+    let database = plain(&other);
+    database
+        .execute_batch("INSERT INTO t VALUES (1, randomblob(300))")
+        .unwrap();
+    std::fs::copy(beside(&other, "-wal"), beside(&path, "-wal")).unwrap();
+    let copy = beside(&path, "-copy");
+    write_recovered(&inspect(&path).unwrap(), &copy).unwrap();
+    let judged = |path: &Path| {
+        let judged = plain(path).query_row("PRAGMA integrity_check", [], |row| row.get(0));
+        judged.map_err(|error| error.to_string()) as Result<String, String>
+    };
+    assert_ne!(judged(&copy), Ok("ok".into()));
+    assert_eq!(judged(&copy), judged(&path));
 }
 
 #[test]

@@ -36,7 +36,7 @@ pub(crate) struct AdviseArgs {
     pub(crate) now: Option<String>,
     /// The present size of the buffer: frames, per cent of the database's pages, or bytes [default:
     /// the server's own default, else the budget, else 3%]
-    #[arg(long, value_name = "N|P%|BYTES")]
+    #[arg(long, value_name = "N|P%|BYTES", allow_negative_numbers = true)]
     pub(crate) frames: Option<MemorySize>,
     /// The most memory that the buffer may have, such as 512MiB [default: its present size]
     #[arg(long, value_name = "BYTES")]

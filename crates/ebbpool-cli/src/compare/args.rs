@@ -33,6 +33,7 @@ pub(crate) struct CompareArgs {
         long,
         value_name = "LIST",
         value_delimiter = ',',
+        allow_negative_numbers = true,
         default_value = "0.75%,1.5%,3%,6%"
     )]
     pub(crate) frames: Vec<MemorySize>,

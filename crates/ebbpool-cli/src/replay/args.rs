@@ -49,7 +49,7 @@ pub(crate) struct ReplayArgs {
     #[arg(long, value_name = "LIST")]
     pub(crate) policies: Vec<String>,
     /// Memory: frames, per cent of the database's pages, or bytes such as 128MiB
-    #[arg(long, value_name = "N|P%|BYTES")]
+    #[arg(long, value_name = "N|P%|BYTES", allow_negative_numbers = true)]
     pub(crate) frames: MemorySize,
     /// Cost of a page write in page reads, for the policies and for the bill [default: as measured]
     #[arg(long, value_name = "R")]

@@ -19,7 +19,7 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "P")]
     pub(crate) policy: String,
     /// Memory: frames, per cent of the database's pages, or bytes such as 128MiB
-    #[arg(long, value_name = "N|P%|BYTES")]
+    #[arg(long, value_name = "N|P%|BYTES", allow_negative_numbers = true)]
     pub(crate) frames: MemorySize,
     /// Cost of a page write in page reads [default: 32]; rm1, rm2 or file:changes.csv for a cost that
     /// changes

@@ -293,6 +293,7 @@ fn wrong_arguments_have_clear_errors() {
     refused(&["--asymmetry", "8", "--device", "sd-a1"], &["--asymmetry"]);
     refused(&["--rate", "5", "--duration", "1s"], &["--duration"]);
     refused(&["--frames", "0"], &["'0' is not a memory size"]);
+    refused(&["--frames", "-5"], &["'-5' is not a memory size"]);
     let missing = ebbpool.run(&["advise", "/no/such/trace.parquet"]);
     assert_eq!(missing.status.code(), Some(1), "{}", errors(&missing));
 }

@@ -220,6 +220,7 @@ fn wrong_usage_is_refused() {
     for (args, code, word) in [
         (&["bound", "more.txt"][..], 2, "--frames"),
         (&["bound", "more.txt", "--frames", "0"], 2, "memory size"),
+        (&["bound", "more.txt", "--frames", "-5"], 2, "memory size"),
         (
             &["bound", "more.txt", "more.txt", "--frames", "3"],
             2,

@@ -36,7 +36,10 @@ impl Ebbpool {
     pub fn in_repository() -> Self {
         Ebbpool {
             directory: ROOT.into(),
-            results: concat!(env!("CARGO_TARGET_TMPDIR"), "/cache").into(),
+            // tests/mutants/run names another one for each mutant, since all have the same build.
+            results: std::env::var_os("EBBPOOL_TEST_RESULTS")
+                .unwrap_or_else(|| concat!(env!("CARGO_TARGET_TMPDIR"), "/cache").into())
+                .into(),
             _own: Vec::new(),
         }
     }

@@ -216,6 +216,9 @@ fn a_signal_leaves_dist_as_it_was_or_as_it_is_to_be() {
                 sleep(Duration::from_millis(20));
             }
             fs::remove_file(&asked).expect("it is there");
+            let other = repository.release().output().expect("it starts");
+            let errors = String::from_utf8_lossy(&other.stderr);
+            assert!(errors.contains("another ./release"), "{errors}");
             if number == usize::from(second) {
                 let mut kill = Command::new("kill");
                 kill.args(["-s", "TERM", &child.id().to_string()]);
@@ -223,6 +226,11 @@ fn a_signal_leaves_dist_as_it_was_or_as_it_is_to_be() {
             }
         }
         let passed = child.wait().expect("it ends").success();
+        // A program that it has started may still run.
+        let mut free = Command::new("flock");
+        free.args(["release", "true"])
+            .current_dir(repository.root());
+        assert!(free.status().expect("it starts").success());
         let after = repository.dist();
         assert_eq!(passed, second);
         assert_eq!(after == before, !passed);

@@ -141,6 +141,10 @@ fn a_wrong_file_is_refused_with_its_line() {
         ),
         (b"0,4\n\n9,5\n8,5\n", "FILE, line 4: reference 8"),
         (b"5,4\n", "FILE, line 1: the first change is at reference 5"),
+        (
+            b"R,reference\n32,0\n",
+            "FILE, line 1: the columns are R,reference; put",
+        ),
         (b"0\n", "FILE, line 1: expected two fields"),
         (b"0,4\n7,x\n", "FILE, line 2: 'x' is not an asymmetry"),
         (b"0,4\nx,7\n", "FILE, line 2: 'x' is no reference"),

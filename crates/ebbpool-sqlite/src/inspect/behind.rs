@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io;
 
 use super::{SqliteInspection, beside, open_if_there};
-use crate::wal_file::read_whole;
+use crate::wal_file::{next_data, read_whole};
 use crate::wal_log::{FRAME, HEADER, WalCursor, be32};
 
 /// The commits of `-wal` that SQLite takes in, if the file has a frame of a later commit behind damage. A commit that a power cut
@@ -67,6 +67,18 @@ fn has_later_commit(wal: &File, mut cursor: WalCursor) -> io::Result<bool> {
     let mut candidates = cursor.behind_damaged(&before);
     cursor.frames += 1;
     while read_whole(wal, &mut frame, cursor.position())? {
+        if frame[..FRAME as usize] == [0; FRAME as usize] {
+            // A file may be long because of a hole, which has no frame and ends no commit.
+            let Some(data) = next_data(wal, cursor.position())? else {
+                return Ok(false);
+            };
+            let skipped = (data - cursor.position()) / cursor.frame_bytes() as u64;
+            if skipped > 0 {
+                cursor.frames += skipped;
+                before.fill(0);
+                continue;
+            }
+        }
         let ends_commit = be32(&before, 4) > 0;
         if ends_commit && candidates.iter_mut().any(|it| it.take(&frame).is_some()) {
             return Ok(true);

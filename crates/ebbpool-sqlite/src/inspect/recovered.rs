@@ -5,7 +5,7 @@ use std::io;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
 
-use super::{SqliteInspection, beside, log, open_if_there, open_to_read, read_start};
+use super::{SqliteHeader, SqliteInspection, beside, log, open_if_there, open_to_read, read_start};
 use crate::code::SqliteCode;
 use crate::delta_log::{self, Heads};
 use crate::log_match::LogMatch;
@@ -13,7 +13,8 @@ use crate::store::unmark;
 use crate::wal_log::{WalCursor, WalFrame};
 
 /// Writes a copy of a database to a new file: what is in place, then the commits of `-wal`, then the epochs of `-ebb`,
-/// without the mark. A `-journal` is copied as it is; SQLite rolls it back when it opens the copy.
+/// without the mark. A `-journal` is copied as it is; SQLite rolls it back when it opens the copy. So is a `-wal` with pages of
+/// another size than the database's.
 ///
 /// # Errors
 ///
@@ -21,10 +22,20 @@ use crate::wal_log::{WalCursor, WalFrame};
 pub fn write_recovered(inspection: &SqliteInspection, target: &Path) -> io::Result<()> {
     let path = &inspection.path;
     let copy = copied(open_to_read(path)?, target)?;
-    if let Some(wal) = open_if_there(&beside(path, "-wal"))? {
-        take_in_wal(&copy, &wal)?;
-    }
     let mut first = vec![0; 1 << 16];
+    read_start(&copy, &mut first)?;
+    if let Some(wal) = open_if_there(&beside(path, "-wal"))? {
+        let own = SqliteHeader::decode(&first).filter(|own| !own.is_marked);
+        let of_wal = inspection.wal.as_ref().map(|wal| wal.page_size);
+        match own {
+            // It may be of another database: only SQLite itself knows what it makes of its pages.
+            Some(own) if inspection.log.is_none() && of_wal != Some(own.page_size) => {
+                copied(wal, &beside(target, "-wal"))?;
+                return Ok(());
+            }
+            _ => take_in_wal(&copy, &wal)?,
+        }
+    }
     read_start(&copy, &mut first)?;
     // The records were made of pages without a mark.
     let mut header = first[..100].to_vec();

@@ -3,13 +3,15 @@
 use std::collections::HashMap;
 use std::fs::File;
 use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::{ImageMemory, PageImage, WatchedBytes, WatchedCommit, WatchedPage};
-use crate::inspect::{lock_holder, read_start};
+use crate::inspect::{hot_journal, lock_holder, read_start};
 use crate::wal_file::read_whole;
 use crate::wal_log::be32;
 
@@ -40,9 +42,12 @@ struct FirstLook {
 }
 
 pub(super) struct RollbackWatch {
+    path: PathBuf,
     page_size: usize,
     /// `None` before the first look.
     counter: Option<u32>,
+    /// When the database was last written, as of the last look: a connection with `locking_mode=EXCLUSIVE` leaves the counter.
+    changed: Option<(i64, i64)>,
     /// The fingerprints of all pages.
     prints: Vec<u64>,
     images: HashMap<u32, Arc<PageImage>>,
@@ -52,10 +57,12 @@ pub(super) struct RollbackWatch {
 }
 
 impl RollbackWatch {
-    pub(super) fn new(page_size: usize) -> RollbackWatch {
+    pub(super) fn new(path: PathBuf, page_size: usize) -> RollbackWatch {
         RollbackWatch {
+            path,
             page_size,
             counter: None,
+            changed: None,
             prints: Vec::new(),
             images: HashMap::new(),
             waits: None,
@@ -71,7 +78,9 @@ impl RollbackWatch {
     ) -> io::Result<Vec<WatchedCommit>> {
         let header = DatabaseHeader::read(database)?;
         let counter = header.counter();
-        if self.counter == Some(counter) {
+        let written = |file: &File| file.metadata().map(|it| (it.mtime(), it.mtime_nsec()));
+        let written_at = written(database)?;
+        if self.counter == Some(counter) && self.changed == Some(written_at) {
             return Ok(Vec::new());
         }
         let count = header.pages(database, self.page_size)?;
@@ -80,6 +89,7 @@ impl RollbackWatch {
             let seen = self.look_first(database, count, memory, go_on)?;
             // Commits that came meanwhile are no commits of the watch.
             self.counter = Some(DatabaseHeader::read(database)?.counter());
+            self.changed = Some(written(database)?);
             FirstLook {
                 prints: self.prints,
                 images: self.images,
@@ -87,7 +97,17 @@ impl RollbackWatch {
             memory.fingerprints = self.prints.len() as u64 * PRINT;
             return Ok(Vec::new());
         };
-        let is_busy = || lock_holder(database).is_some_and(|holder| holder.is_exclusive);
+        let commits = counter.wrapping_sub(counter_before);
+        if commits > u32::MAX / 2 {
+            return Err(io::Error::other(
+                "its content was replaced while it was watched; measure again",
+            ));
+        }
+        // Where the lock stays, the journal says whether a transaction is being written.
+        let is_busy = || {
+            lock_holder(database).is_some_and(|holder| holder.is_exclusive)
+                && (commits > 0 || hot_journal(&self.path).is_ok_and(|it| it.is_some()))
+        };
         let waits = *self.waits.get_or_insert_with(Instant::now);
         if is_busy() && waits.elapsed() < PATIENCE {
             return Ok(Vec::new());
@@ -102,7 +122,11 @@ impl RollbackWatch {
         }
         self.waits = None;
         self.counter = Some(counter);
-        let commits = u64::from(counter.wrapping_sub(counter_before));
+        self.changed = Some(written_at);
+        if commits == 0 && changed.is_empty() {
+            return Ok(Vec::new());
+        }
+        let commits = u64::from(commits.max(1));
         let old_pages = self.prints.len() as u32;
         self.prints.truncate(count);
         let mut pages = Vec::with_capacity(changed.len());
