@@ -61,20 +61,11 @@ static EbbAdvice advice;
 static EbbAdvice at_reset;
 static uint32 resets;
 
-/* The server's counters as the worker last read them, and those of each database. */
-typedef struct DatabaseReads
-{
-	Oid			database;
-	uint32		round;
-	uint64		reads;
-} DatabaseReads;
-
+/* The server's counters as the worker last read them. */
 static EbbServerCounts last;
 /* Pages that came by the server's counters of reads and of new pages, and as many as these were the time before. */
 static uint64 counted;
 static uint64 counted_before;
-static HTAB *databases = NULL;
-static uint32 rounds;
 
 PGDLLEXPORT void ebbpool_advise_main(Datum argument);
 
@@ -90,22 +81,8 @@ growth(uint64 *before, uint64 now)
 	return by;
 }
 
-static uint64
-reads_of_database(Oid database)
-{
-	PgStat_StatDBEntry *entry = pgstat_fetch_stat_dbentry(database);
-
-	if (!entry)
-		return 0;
 #if PG_VERSION_NUM >= 160000
-	return entry->blocks_fetched - entry->blocks_hit;
-#else
-	return entry->n_blocks_fetched - entry->n_blocks_hit;
-#endif
-}
-
-#if PG_VERSION_NUM >= 160000
-/* Pages of tables and indices. */
+/* Pages of tables and indices, but for temporary ones. */
 static uint64
 pages_of_all(IOOp operation)
 {
@@ -138,6 +115,37 @@ writes_of_all(void)
 	return checkpointer->buf_written_checkpoints + checkpointer->buf_written_backend +
 		pgstat_fetch_stat_bgwriter()->buf_written_clean;
 #endif
+}
+
+#if PG_VERSION_NUM >= 160000
+
+static uint64
+growth_of_reads(void)
+{
+	static uint64 reads = 0;
+
+	return growth(&reads, pages_of_all(IOOP_READ));
+}
+
+#else
+
+typedef struct DatabaseReads
+{
+	Oid			database;
+	uint32		round;
+	uint64		reads;
+} DatabaseReads;
+
+static HTAB *databases = NULL;
+static uint32 rounds;
+
+/* Reads of temporary tables, which have buffers of their own, are among these. */
+static uint64
+reads_of_database(Oid database)
+{
+	PgStat_StatDBEntry *entry = pgstat_fetch_stat_dbentry(database);
+
+	return entry ? entry->n_blocks_fetched - entry->n_blocks_hit : 0;
 }
 
 static uint64
@@ -194,6 +202,8 @@ growth_of_reads(void)
 	forget_dropped_databases();
 	return reads;
 }
+
+#endif
 
 /* The background writer, which may sleep for ten seconds before it counts the last buffers, is one of these processes. */
 static void

@@ -228,9 +228,10 @@ ebb_victim(void)
 
 		/*
 		 * The combiner may have lost its processor. Then the clock sweep serves the misses until it has it again: some
-		 * worse victims cost less than processes that wait for each other.
+		 * worse victims cost less than processes that wait for each other. After a failure another policy was set, which
+		 * must not wait for the victims of the one before, since nothing takes these.
 		 */
-		if (length < (ebb_queue_target() + 1) / 2 && !ebb_try_combine(length == 0 && ebb_wait) && length == 0)
+		if ((length < (ebb_queue_target() + 1) / 2 || !ebb_works()) && !ebb_try_combine(length == 0 && ebb_wait) && length == 0)
 			break;
 		if (!ebb_works())
 			break;

@@ -68,7 +68,7 @@ COMMENT ON VIEW ebbpool_stat IS 'what the server has read and written, and what 
 COMMENT ON VIEW ebbpool_settings IS 'the settings of ebbpool';
 COMMENT ON COLUMN ebbpool_stat.active IS 'whether the policy names victims now';
 COMMENT ON COLUMN ebbpool_stat.failure IS 'why the policy has failed, if it has';
-COMMENT ON COLUMN ebbpool_stat.reads IS 'pages that the server has read (up to 15, new pages among them) since its statistics were reset';
+COMMENT ON COLUMN ebbpool_stat.reads IS 'pages that the server has read (those of temporary tables and, up to 15, new pages among them) since its statistics were reset';
 COMMENT ON COLUMN ebbpool_stat.writes IS 'pages that the server has written (up to 15, new pages among them, and those of backends appear with a checkpoint)';
 COMMENT ON COLUMN ebbpool_stat.bill IS 'reads + asymmetry x writes';
 COMMENT ON COLUMN ebbpool_stat.since IS 'when the policy was made; what follows is counted since then';
@@ -171,4 +171,4 @@ COMMENT ON COLUMN ebbpool_advisor.found IS 'of these, pages that had come otherw
 COMMENT ON COLUMN ebbpool_advisor.hits IS 'sampled pages that had been hit between two looks';
 COMMENT ON COLUMN ebbpool_advisor.guessed IS 'of these, hits that a full usage count hides, and that the advisor assumes';
 COMMENT ON COLUMN ebbpool_advisor.cpu_ms IS 'processor time of the advisor, in ms';
-COMMENT ON COLUMN ebbpool_advisor.ring_reads IS 'pages read, and new ones, through rings: no policy changes them, but another size does, by which PostgreSQL decides what it reads through a ring';
+COMMENT ON COLUMN ebbpool_advisor.ring_reads IS 'pages read, and new ones, through rings (up to 15, those of temporary tables, too): no policy changes them, but another size does, by which PostgreSQL decides what it reads through a ring';

@@ -3,6 +3,7 @@
  */
 #include "advise.h"
 
+#include "access/parallel.h"
 #include "miscadmin.h"
 #include "utils/guc.h"
 
@@ -103,8 +104,11 @@ check_asymmetry(char **value, void **extra, GucSource source)
 {
 	double		asymmetry;
 
-	if (!parse_real(*value, &asymmetry, 0, NULL) &&
-		ebbpool_device_asymmetry(*value, BLCKSZ, &asymmetry) != EBBPOOL_OK)
+	/* It gets its leader's text, whose file may be gone by now, and has its R from the postmaster. */
+	if (InitializingParallelWorker)
+		asymmetry = ebb_asymmetry;
+	else if (!parse_real(*value, &asymmetry, 0, NULL) &&
+			 ebbpool_device_asymmetry(*value, BLCKSZ, &asymmetry) != EBBPOOL_OK)
 	{
 		GUC_check_errdetail("It is neither a number nor a device: %s.", ebbpool_error_message());
 		GUC_check_errhint("\"ebbpool devices\" prints all devices.");

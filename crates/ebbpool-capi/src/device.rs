@@ -38,9 +38,21 @@ pub unsafe extern "C" fn ebbpool_device_asymmetry(
             write(asymmetry, "asymmetry", 0.0)?;
             text(device, "device")?
         };
+        refuse_what_may_wait(device)?;
         let profile = DeviceProfile::find(device)?;
         let pages = profile.for_pages((page_bytes > 0).then_some(page_bytes));
         // SAFETY: the pointer is what the header requires.
         unsafe { write(asymmetry, "asymmetry", pages.policy_asymmetry().ratio()) }
     })
+}
+
+/// Refuses a path of a pipe or a device, for which a server that reads its configuration would wait.
+fn refuse_what_may_wait(path: &str) -> Result<(), Failure> {
+    match std::fs::metadata(path) {
+        Ok(found) if !found.is_file() && !found.is_dir() => {
+            let problem = format!("{path}: is no regular file, and so no device profile");
+            Err(Failure::new(EBBPOOL_INVALID, problem))
+        }
+        _ => Ok(()),
+    }
 }

@@ -1,6 +1,9 @@
 /* Policies without a pool. */
 #include "check.h"
 
+#include <sys/stat.h>
+#include <unistd.h>
+
 static int32_t only_odd(void *context, uint32_t frame)
 {
     (void)context;
@@ -51,7 +54,6 @@ static void policies_that_are_refused(const char *directory)
 
 static void devices(const char *directory)
 {
-    (void)directory;
     double asymmetry = 7;
     EXPECT(EBBPOOL_NOT_FOUND, ebbpool_device_asymmetry("flash-135", 0, &asymmetry));
     CHECK(asymmetry == 0 && strstr(ebbpool_error_message(), "did you mean 'flash-136'?"));
@@ -67,6 +69,14 @@ static void devices(const char *directory)
     EXPECT(EBBPOOL_INVALID, ebbpool_device_asymmetry("/dev/null", 8192, &asymmetry));
     EXPECT(EBBPOOL_INVALID, ebbpool_device_asymmetry(NULL, 8192, &asymmetry));
     EXPECT(EBBPOOL_INVALID, ebbpool_device_asymmetry("sd-a1", 8192, NULL));
+
+    /* A pipe without a writer. */
+    char path[4096];
+    snprintf(path, sizeof path, "%s/pipe.toml", directory);
+    CHECK(mkfifo(path, 0600) == 0);
+    alarm(10);
+    EXPECT(EBBPOOL_INVALID, ebbpool_device_asymmetry(path, 8192, &asymmetry));
+    alarm(0);
 }
 
 static void policies(const char *directory)
