@@ -96,7 +96,7 @@ impl BarePolicy {
             dirty: set(),
             named: set(),
             resident: 0,
-            ghosts: GhostPages::with_capacity(policy.most_ghosts()),
+            ghosts: GhostPages::with_capacity(&*policy, policy.most_ghosts()),
             missed: None,
             together: room(Capabilities::WRITES_TOGETHER),
             also_evicted: room(Capabilities::EVICTS_MORE),
@@ -173,7 +173,7 @@ impl BarePolicy {
             None => self.policy.page(frame),
         };
         if let Some(page) = page {
-            self.ghosts.set(page, ghost);
+            self.ghosts.set(page, ghost, &*self.policy);
         }
     }
 
@@ -241,7 +241,8 @@ impl BarePolicy {
         if self.capabilities.contains(Capabilities::CLASSES) && class != UNKNOWN_CLASS {
             self.policy.class(class);
         }
-        self.policy.miss(number, self.ghosts.get(number), access);
+        let ghost = self.ghosts.get(number, &*self.policy);
+        self.policy.miss(number, ghost, access);
         self.missed = Some(MissedPage { number, access });
         // The policy is asked in any case, as the simulator does.
         let early =
@@ -413,7 +414,7 @@ impl BarePolicy {
             ));
         }
         let ghost = self.policy.not_admitted();
-        self.ghosts.set(number, ghost);
+        self.ghosts.set(number, ghost, &*self.policy);
         self.missed = None;
         Ok(())
     }

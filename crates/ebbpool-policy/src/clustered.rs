@@ -64,7 +64,7 @@ impl<P: Policy> Policy for Clustered<P> {
 
     forward! {
         self.policy:
-        most_ghosts, page, omitted_hits, miss, prefetch, prefetch_ghost, evicted_with, padded_block, evicts_early, not_admitted,
+        most_ghosts, page, ghost_page, omitted_hits, miss, prefetch, prefetch_ghost, evicted_with, padded_block, evicts_early, not_admitted,
         remember, cleaned_with, costs, erase_count, class, request, background_writes, next_use, prices,
         probabilities, gauges
     }

@@ -4,125 +4,147 @@ use std::hash::BuildHasher;
 
 use hashbrown::DefaultHashBuilder;
 
-use crate::policy::{Ghost, MOST_GHOSTS, Page};
+use crate::policy::{DynPolicy, Ghost, MOST_GHOSTS, Page};
 
-/// The end of a chain.
-const NONE: u32 = u32::MAX;
-const _: () = assert!(MOST_GHOSTS < NONE);
+/// Set in a link that ends a chain, the other bits of which are the chain's number.
+const END: u32 = 1 << 31;
+const _: () = assert!(MOST_GHOSTS <= END);
 
 /// The ghosts by which a policy remembers pages that are not resident, for a driver whose page table has no room for
 /// them. It holds at most as many pages as the policy has ghosts, since a ghost belongs to one page at a time.
 ///
-/// It takes 16 bytes for each ghost, and grows only for a ghost beyond those that it has room for.
-#[derive(Debug, Default)]
+/// It takes 8 bytes for each ghost if the policy stores their pages ([`DynPolicy::ghost_page`]) and 16 otherwise, and grows
+/// only for a ghost beyond those that it has room for. All calls are with the same policy.
+#[derive(Debug)]
 pub struct GhostPages {
-    /// By ghost.
-    entries: Vec<GhostEntry>,
-    /// The first ghost of each chain: as many chains as there is room for ghosts.
-    chains: Vec<Ghost>,
+    /// By ghost, the next one of its chain, or the chain's end; the ghost itself if it is in no chain.
+    next: Vec<u32>,
+    /// By ghost, its latest page; none if the policy stores them.
+    pages: Option<Vec<Page>>,
+    /// The first ghost of each chain, or its end: as many chains as there is room for ghosts.
+    first: Vec<u32>,
     hasher: DefaultHashBuilder,
 }
 
-/// The latest page of a ghost, unless `next` is the ghost itself, and the next ghost of the chain.
-#[derive(Clone, Copy, Debug)]
-#[repr(C, packed(4))]
-struct GhostEntry {
-    page: Page,
-    next: Ghost,
-}
-
 impl GhostPages {
-    /// Room for ghosts below this number, so that nothing is allocated for them later.
-    pub fn with_capacity(ghosts: u32) -> Self {
-        let mut pages = GhostPages::default();
-        pages.grow(ghosts as usize);
-        pages
+    /// An empty table for the ghosts of a policy, with room for those below a number: nothing is allocated for them later.
+    pub fn with_capacity<P: DynPolicy + ?Sized>(policy: &P, ghosts: u32) -> Self {
+        let mut table = GhostPages {
+            next: Vec::new(),
+            pages: policy.ghost_page(0).is_none().then(Vec::new),
+            first: Vec::new(),
+            hasher: DefaultHashBuilder::default(),
+        };
+        table.grow(ghosts as usize, policy);
+        table
     }
 
     /// The ghost by which the policy remembers the page, if it does.
     #[inline]
-    pub fn get(&self, page: Page) -> Option<Ghost> {
-        if self.chains.is_empty() {
+    pub fn get<P: DynPolicy + ?Sized>(&self, page: Page, policy: &P) -> Option<Ghost> {
+        if self.first.is_empty() {
             return None;
         }
-        let mut at = self.chains[self.chain(page)];
-        while at != NONE {
-            let GhostEntry { page: other, next } = self.entries[at as usize];
-            if other == page {
+        let mut at = self.first[self.chain(page)];
+        while at & END == 0 {
+            if self.page(at, policy) == Some(page) {
                 return Some(at);
             }
-            at = next;
+            at = self.next[at as usize];
         }
         None
     }
 
     /// The policy remembers the page by this ghost, or not at all.
     #[inline]
-    pub fn set(&mut self, page: Page, ghost: Option<Ghost>) {
-        if let Some(old) = self.get(page) {
+    pub fn set<P: DynPolicy + ?Sized>(&mut self, page: Page, ghost: Option<Ghost>, policy: &P) {
+        // First, since a policy that stores pages has the new one for it already.
+        if let Some(ghost) = ghost.filter(|&ghost| (ghost as usize) < self.next.len()) {
+            self.unlink(ghost);
+        }
+        if let Some(old) = self.get(page, policy) {
             self.unlink(old);
         }
         let Some(ghost) = ghost else { return };
-        if ghost as usize >= self.entries.len() {
+        if ghost as usize >= self.next.len() {
             let wanted = ghost as usize + 1;
-            self.grow(wanted + wanted / 4);
+            self.grow(wanted + wanted / 4, policy);
         }
-        self.unlink(ghost);
-        self.entries[ghost as usize].page = page;
-        self.link(ghost);
+        if let Some(pages) = &mut self.pages {
+            pages[ghost as usize] = page;
+        }
+        self.link(ghost, page);
+    }
+
+    /// The latest page of a ghost.
+    #[inline]
+    fn page<P: DynPolicy + ?Sized>(&self, ghost: Ghost, policy: &P) -> Option<Page> {
+        match &self.pages {
+            Some(pages) => Some(pages[ghost as usize]),
+            None => policy.ghost_page(ghost),
+        }
     }
 
     /// The chain of a page, by the upper half of its hash.
     #[inline]
     fn chain(&self, page: Page) -> usize {
         let hash = self.hasher.hash_one(page) >> 32;
-        ((hash * self.chains.len() as u64) >> 32) as usize
+        ((hash * self.first.len() as u64) >> 32) as usize
     }
 
-    /// Adds the ghost, which is in no chain, to that of its page.
+    /// Adds a ghost, which is in no chain, to that of its page.
     #[inline]
-    fn link(&mut self, ghost: Ghost) {
-        let chain = self.chain(self.entries[ghost as usize].page);
-        self.entries[ghost as usize].next = self.chains[chain];
-        self.chains[chain] = ghost;
+    fn link(&mut self, ghost: Ghost, page: Page) {
+        let chain = self.chain(page);
+        self.next[ghost as usize] = self.first[chain];
+        self.first[chain] = ghost;
     }
 
-    /// Removes the ghost from its chain, if it is in one.
+    /// Removes the ghost from its chain, if it is in one. The policy may have forgotten the page by which it came there, so the
+    /// end of the chain says which one it is.
     #[inline]
     fn unlink(&mut self, ghost: Ghost) {
-        let GhostEntry { page, next } = self.entries[ghost as usize];
+        let next = self.next[ghost as usize];
         if next == ghost {
             return;
         }
-        self.entries[ghost as usize].next = ghost;
-        let chain = self.chain(page);
-        let mut before = self.chains[chain];
-        if before == ghost {
-            self.chains[chain] = next;
+        let mut end = next;
+        while end & END == 0 {
+            end = self.next[end as usize];
+        }
+        let first = &mut self.first[(end & !END) as usize];
+        self.next[ghost as usize] = ghost;
+        if *first == ghost {
+            *first = next;
             return;
         }
-        while self.entries[before as usize].next != ghost {
-            before = self.entries[before as usize].next;
+        let mut before = *first;
+        while self.next[before as usize] != ghost {
+            before = self.next[before as usize];
         }
-        self.entries[before as usize].next = next;
+        self.next[before as usize] = next;
     }
 
     /// Makes room for ghosts below this number, with as many chains.
     #[cold]
-    fn grow(&mut self, ghosts: usize) {
-        let linked = 0..self.entries.len() as Ghost;
-        let linked: Vec<Ghost> = linked
-            .filter(|&ghost| self.entries[ghost as usize].next != ghost)
-            .collect();
-        let free = (self.entries.len()..ghosts).map(|ghost| GhostEntry {
-            page: 0,
-            next: ghost as Ghost,
-        });
-        self.entries.reserve_exact(free.len());
-        self.entries.extend(free);
-        self.chains = vec![NONE; ghosts];
-        for ghost in linked {
-            self.link(ghost);
+    fn grow<P: DynPolicy + ?Sized>(&mut self, ghosts: usize, policy: &P) {
+        let ghosts = ghosts.min(MOST_GHOSTS as usize);
+        let added = self.next.len() as Ghost..ghosts as Ghost;
+        self.next.reserve_exact(added.len());
+        self.next.extend(added);
+        if let Some(pages) = &mut self.pages {
+            pages.reserve_exact(ghosts - pages.len());
+            pages.resize(ghosts, 0);
+        }
+        self.first = (0..ghosts as u32).map(|chain| END | chain).collect();
+        for ghost in 0..ghosts as Ghost {
+            if self.next[ghost as usize] == ghost {
+                continue;
+            }
+            self.next[ghost as usize] = ghost;
+            if let Some(page) = self.page(ghost, policy) {
+                self.link(ghost, page);
+            }
         }
     }
 }
@@ -132,27 +154,75 @@ mod tests {
     use std::collections::HashMap;
 
     use super::*;
+    use crate::policy::{Access, Capabilities, Frame, Policy};
+
+    /// A policy that remembers pages as it is told, and stores them or not.
+    struct Remembering(Option<Vec<Page>>);
+
+    impl Policy for Remembering {
+        const CAPABILITIES: Capabilities = Capabilities::empty();
+
+        fn ghost_page(&self, ghost: Ghost) -> Option<Page> {
+            Some(*self.0.as_ref()?.get(ghost as usize)?)
+        }
+
+        fn hit(&mut self, _frame: Frame, _access: Access) {}
+
+        fn victim<F: Fn(Frame) -> bool>(
+            &mut self,
+            _incoming: Option<(Page, Access)>,
+            _may_evict: F,
+        ) -> Option<Frame> {
+            None
+        }
+
+        fn admit(&mut self, _frame: Frame, _page: Page, _access: Access) {}
+
+        fn evicted(&mut self, _frame: Frame) {}
+
+        fn cleaned(&mut self, _frame: Frame) {}
+    }
+
+    /// A policy that stores no pages, and one that stores those of 40 ghosts.
+    fn policies() -> [Remembering; 2] {
+        [Remembering(None), Remembering(Some(vec![0; 40]))]
+    }
+
+    /// The policy remembers the page by a ghost, and then the table learns of it.
+    fn set(table: &mut GhostPages, policy: &mut Remembering, page: Page, ghost: Option<Ghost>) {
+        if let (Some(pages), Some(ghost)) = (&mut policy.0, ghost) {
+            pages[ghost as usize] = page;
+        }
+        table.set(page, ghost, policy);
+    }
 
     #[test]
     fn a_ghost_belongs_to_one_page() {
-        let mut ghosts = GhostPages::default();
-        ghosts.set(10, Some(3));
-        ghosts.set(11, Some(0));
-        assert_eq!((ghosts.get(10), ghosts.get(11)), (Some(3), Some(0)));
-        ghosts.set(12, Some(3));
-        assert_eq!((ghosts.get(10), ghosts.get(12)), (None, Some(3)));
-        ghosts.set(12, Some(1));
-        ghosts.set(10, Some(3));
-        assert_eq!((ghosts.get(10), ghosts.get(12)), (Some(3), Some(1)));
-        ghosts.set(10, None);
-        assert_eq!(ghosts.get(10), None);
-        assert_eq!(ghosts.get(12), Some(1));
+        for mut policy in policies() {
+            let table = &mut GhostPages::with_capacity(&policy, 0);
+            set(table, &mut policy, 10, Some(3));
+            set(table, &mut policy, 11, Some(0));
+            let found = |table: &GhostPages, policy: &Remembering| {
+                [10, 11, 12].map(|page| table.get(page, policy))
+            };
+            assert_eq!(found(table, &policy), [Some(3), Some(0), None]);
+            set(table, &mut policy, 12, Some(3));
+            assert_eq!(found(table, &policy), [None, Some(0), Some(3)]);
+            set(table, &mut policy, 12, Some(1));
+            set(table, &mut policy, 10, Some(3));
+            assert_eq!(found(table, &policy), [Some(3), Some(0), Some(1)]);
+            set(table, &mut policy, 10, None);
+            assert_eq!(found(table, &policy), [None, Some(0), Some(1)]);
+        }
     }
 
     #[test]
     fn a_table_with_room_and_one_that_grows_find_what_was_stored() {
-        for room in [0, 1, 40, 100] {
-            let mut ghosts = GhostPages::with_capacity(room);
+        for (mut policy, room) in policies()
+            .into_iter()
+            .flat_map(|policy| [0, 1, 40, 100].map(|room| (Remembering(policy.0.clone()), room)))
+        {
+            let table = &mut GhostPages::with_capacity(&policy, room);
             let mut of_page: HashMap<Page, Ghost> = HashMap::new();
             for at in 0..20_000u64 {
                 let mixed = ebbpool_cost::mixed(at);
@@ -162,16 +232,26 @@ mod tests {
                     u64::MAX - (mixed >> 8 & 63)
                 };
                 let ghost = (mixed >> 32 & 7 > 0).then_some((mixed >> 40) as Ghost % 40);
-                ghosts.set(page, ghost);
+                set(table, &mut policy, page, ghost);
                 of_page.remove(&page);
                 if let Some(ghost) = ghost {
                     of_page.retain(|_, other| *other != ghost);
                     of_page.insert(page, ghost);
                 }
                 for page in (0..64).flat_map(|low| [low, u64::MAX - low]) {
-                    assert_eq!(ghosts.get(page), of_page.get(&page).copied());
+                    assert_eq!(table.get(page, &policy), of_page.get(&page).copied());
                 }
             }
+        }
+    }
+
+    #[test]
+    fn a_policy_that_stores_pages_leaves_8_bytes_for_each_ghost() {
+        for (policy, bytes) in policies().iter().zip([16, 8]) {
+            let table = GhostPages::with_capacity(policy, 40);
+            let links = table.next.capacity() + table.first.capacity();
+            let pages = table.pages.map_or(0, |pages| pages.capacity());
+            assert_eq!(4 * links + 8 * pages, 40 * bytes);
         }
     }
 }

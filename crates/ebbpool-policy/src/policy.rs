@@ -190,6 +190,12 @@ pub trait Policy: Send {
         None
     }
 
+    /// The page that the policy last remembered by `ghost`, which is below [`most_ghosts`](Self::most_ghosts), if it stores the
+    /// pages of its ghosts for a driver: then a driver need not. Any page for a ghost that has not been used.
+    fn ghost_page(&self, _ghost: Ghost) -> Option<Page> {
+        None
+    }
+
     /// The page in `frame` was fixed.
     fn hit(&mut self, frame: Frame, access: Access);
 
@@ -393,6 +399,7 @@ dispatch! { $ self
     fn reserve(&mut;) -> bool;
     fn most_ghosts(&;) -> u32;
     fn page(&; frame: Frame) -> Option<Page>;
+    fn ghost_page(&; ghost: Ghost) -> Option<Page>;
     fn hit(&mut; frame: Frame, access: Access);
     fn wrote(&mut; frame: Frame) -> bool;
     fn coming_victims(&; may_evict: &dyn Fn(Frame) -> bool, coming: &mut [Frame]) -> Option<usize>;

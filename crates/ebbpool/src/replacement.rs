@@ -169,8 +169,8 @@ impl Replacement {
         exact: bool,
     ) -> Self {
         Replacement {
+            ghosts: GhostPages::with_capacity(&*policy, 0),
             policy,
-            ghosts: GhostPages::default(),
             free: Vec::new(),
             unused: 0,
             evicting: HashSet::new(),
@@ -338,7 +338,7 @@ impl Replacement {
         if self.evicting.contains(&page) {
             return FetchPlan::BeingEvicted;
         }
-        let ghost = self.ghosts.get(page);
+        let ghost = self.ghosts.get(page, &*self.policy);
         self.epochs.misses = self.epochs.misses.saturating_add(1);
         if class != UNKNOWN_CLASS && self.policy.capabilities().contains(Capabilities::CLASSES) {
             self.policy.class(class);
@@ -468,7 +468,7 @@ impl Replacement {
         self.notify(ReplacementEvent::Evict(old.page));
         let frame = old.frame.frame();
         let ghost = self.policy.remember(frame);
-        self.ghosts.set(old.page, ghost);
+        self.ghosts.set(old.page, ghost, &*self.policy);
         self.report_evicted(frame);
         table.remove(old.page, frame);
         if old.dirty {
@@ -519,7 +519,7 @@ impl Replacement {
     fn readmit(&mut self, frame: Frame, page: u64, pool: PoolView) {
         self.undone_evictions += 1;
         self.evicting.remove(&page);
-        self.ghosts.set(page, None);
+        self.ghosts.set(page, None, &*self.policy);
         self.unwritable.insert(frame);
         pool.table.insert(page, frame);
         self.report_admitted(frame, page, Access::Write);
@@ -553,7 +553,7 @@ impl Replacement {
 
     /// Drops a page without writing it.
     pub(crate) fn drop_page(&mut self, frame: ClaimedFrame, page: u64, pool: PoolView) {
-        self.ghosts.set(page, None);
+        self.ghosts.set(page, None, &*self.policy);
         self.report_evicted(frame.frame());
         pool.table.remove(page, frame.frame());
         self.free.push(frame.frame());
@@ -772,7 +772,8 @@ impl Driver for MissDriver<'_, '_> {
     }
 
     fn refuse(&mut self, page: u64, ghost: Option<Ghost>) {
-        self.replacement.ghosts.set(page, ghost);
+        let replacement = &mut *self.replacement;
+        replacement.ghosts.set(page, ghost, &*replacement.policy);
     }
 }
 

@@ -116,7 +116,7 @@ impl Policy for Ace {
 
     forward! {
         self.policy:
-        most_ghosts, page, omitted_hits, miss, prefetch, prefetch_ghost, evicted_with, padded_block, not_admitted,
+        most_ghosts, page, ghost_page, omitted_hits, miss, prefetch, prefetch_ghost, evicted_with, padded_block, not_admitted,
         remember, costs, erase_count, class, next_use, prices,
         probabilities, gauges
     }

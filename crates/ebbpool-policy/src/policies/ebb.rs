@@ -368,6 +368,11 @@ impl Policy for Ebb {
         Some(self.residents[frame as usize].page)
     }
 
+    #[inline]
+    fn ghost_page(&self, ghost: Ghost) -> Option<Page> {
+        self.ghosts.page(ghost)
+    }
+
     fn wrote(&mut self, frame: Frame) -> bool {
         let record = &mut self.residents[frame as usize];
         self.learned.write(&mut record.history, self.now);

@@ -45,6 +45,12 @@ impl Ghosts {
         self.records.len() as u32
     }
 
+    /// The page that `ghost` had last; 0 if it never had one.
+    #[inline]
+    pub(super) fn page(&self, ghost: Ghost) -> Option<Page> {
+        self.records.get(ghost as usize).map(|record| record.page)
+    }
+
     /// The records, of which some are no ghosts.
     pub(super) fn records_mut(&mut self) -> &mut [PageRecord] {
         &mut self.records
