@@ -156,7 +156,7 @@ mod tests {
     use super::*;
     use crate::policy::{Access, Capabilities, Frame, Policy};
 
-    /// A policy that remembers pages as it is told, and stores them or not.
+    /// A policy that remembers the pages of the test, and stores them or not.
     struct Remembering(Option<Vec<Page>>);
 
     impl Policy for Remembering {
