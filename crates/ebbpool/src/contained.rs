@@ -224,6 +224,10 @@ impl DynPolicy for ContainedPolicy {
     fn page(&self, _frame: Frame) -> Option<Page> {
         None
     }
+    /// Nor for this.
+    fn ghost_page(&self, _ghost: Ghost) -> Option<Page> {
+        None
+    }
     fn wrote(&mut self, frame: Frame) -> bool {
         let noted = self.call(|policy| policy.wrote(frame));
         if let (Some((_, held)), true) = (&mut self.held[frame as usize], noted) {
