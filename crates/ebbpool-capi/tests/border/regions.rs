@@ -630,10 +630,11 @@ fn hits_are_all_noted_or_none() {
 }
 
 #[test]
-fn ebb_takes_fewer_than_80_bytes_for_a_frame_of_a_large_buffer() {
-    let frames = 131_072;
-    let size = bytes("ebb", frames).expect("a size");
-    assert!(size < 80 * frames as usize, "{size}");
+fn ebb_takes_a_hundredth_of_the_buffers_from_16_384_on() {
+    for (frames, each) in [(16_384, 8192.0 / 100.0), (131_072, 72.0)] {
+        let size = bytes("ebb", frames).expect("a size");
+        assert!((size as f64) < each * f64::from(frames), "{size}");
+    }
 }
 
 /// Prints what `docs/c.md` and reports say of memory: `cargo test --release … -- --ignored bytes_for_a_frame --nocapture`.
