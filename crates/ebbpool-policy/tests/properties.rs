@@ -389,6 +389,19 @@ fn ghosts_that_the_policy_has_forgotten_change_nothing() {
 }
 
 #[test]
+fn ghosts_in_the_table_of_the_pool_are_those_of_a_page_table() {
+    for_every_policy(|tested, case| {
+        let table = DriverBehaviour {
+            ghosts: Ghosts::InTable,
+            ..DriverBehaviour::default()
+        };
+        let plain = run(tested, case, DriverBehaviour::default())?;
+        prop_assert_eq!(plain, run(tested, case, table)?);
+        Ok(())
+    });
+}
+
+#[test]
 fn ghosts_that_the_driver_has_lost_do_no_harm() {
     for_every_policy(|tested, case| {
         let forgetful = DriverBehaviour {

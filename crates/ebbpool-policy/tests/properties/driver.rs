@@ -1,8 +1,8 @@
 //! A driver that checks every answer of the policy against the contract of `Policy`.
 
 use ebbpool_policy::{
-    Access, BackgroundWrite, Capabilities, Costs, DynPolicy, Frame, Ghost, MOST_GHOSTS, NextUse,
-    PageClass, PageProbabilities, PageProbability, RecordedRequest,
+    Access, BackgroundWrite, Capabilities, Costs, DynPolicy, Frame, Ghost, GhostPages, MOST_GHOSTS,
+    NextUse, PageClass, PageProbabilities, PageProbability, RecordedRequest,
 };
 use proptest::prelude::*;
 use proptest::sample::Index;
@@ -33,6 +33,8 @@ pub enum Ghosts {
     KeptForever,
     /// Loses every second ghost.
     Forgotten,
+    /// Stores them in the table of the pool and of the C interface, which begins without room.
+    InTable,
 }
 
 /// What the driver does where the contract leaves it a choice.
@@ -61,6 +63,8 @@ pub struct Driver {
     /// The frame of each page of `pages`.
     frame_of: Vec<Option<Frame>>,
     ghost_of: Vec<Option<Ghost>>,
+    /// The same where the driver stores ghosts in it.
+    table: GhostPages,
     /// The page of `pages` in each frame, and whether it is dirty.
     occupants: Vec<Option<(usize, bool)>>,
     pinned: u64,
@@ -104,6 +108,7 @@ impl Driver {
             policy.probabilities(probabilities.into());
         }
         Driver {
+            table: GhostPages::with_capacity(&*policy, 0),
             policy,
             declared,
             done: Capabilities::empty(),
@@ -307,7 +312,10 @@ impl Driver {
         self.misses += 1;
         let loses_ghost =
             self.behaviour.ghosts == Ghosts::Forgotten && self.misses.is_multiple_of(2);
-        let ghost = self.ghost_of[page].filter(|_| !loses_ghost);
+        let ghost = match self.behaviour.ghosts {
+            Ghosts::InTable => self.table.get(number, &*self.policy),
+            _ => self.ghost_of[page].filter(|_| !loses_ghost),
+        };
         if self.calls(Capabilities::CLASSES) {
             self.policy.class((number % 5) as PageClass);
         }
@@ -495,6 +503,9 @@ impl Driver {
             prop_assert!(ghost < MOST_GHOSTS, "ghost {} is too large", ghost);
             let most = self.policy.most_ghosts();
             prop_assert!(ghost < most, "ghost {} of {}", ghost, most);
+        }
+        if self.behaviour.ghosts == Ghosts::InTable {
+            self.table.set(self.pages[page], ghost, &*self.policy);
         }
         if ghost.is_some() || self.behaviour.ghosts != Ghosts::KeptForever {
             self.ghost_of[page] = ghost;
