@@ -61,8 +61,6 @@ static EbbAdvice advice;
 static EbbAdvice at_reset;
 static uint32 resets;
 
-/* The server's counters as the worker last read them. */
-static EbbServerCounts last;
 /* Pages that came by the server's counters of reads and of new pages, and as many as these were the time before. */
 static uint64 counted;
 static uint64 counted_before;
@@ -71,15 +69,30 @@ PGDLLEXPORT void ebbpool_advise_main(Datum argument);
 
 /* ---- the server's counters ---- */
 
+/* A counter of the server as the worker last read it, and when it had last been reset. */
+typedef struct Counter
+{
+	uint64		value;
+	TimestampTz reset_at;
+} Counter;
+
 /* By how much a counter has grown. If it was reset, what it has now came since then. */
 static uint64
-growth(uint64 *before, uint64 now)
+growth(Counter *before, uint64 now, TimestampTz reset_at)
 {
-	uint64		by = now >= *before ? now - *before : now;
+	bool		was_reset = reset_at != before->reset_at || now < before->value;
+	uint64		by = was_reset ? now : now - before->value;
 
-	*before = now;
+	*before = (Counter) {.value = now, .reset_at = reset_at};
 	return by;
 }
+
+static Counter last_allocated;
+static Counter last_writes;
+#if PG_VERSION_NUM >= 160000
+static Counter last_reads;
+static Counter last_extended;
+#endif
 
 #if PG_VERSION_NUM >= 160000
 /* Pages of tables and indices, but for temporary ones. */
@@ -122,9 +135,7 @@ writes_of_all(void)
 static uint64
 growth_of_reads(void)
 {
-	static uint64 reads = 0;
-
-	return growth(&reads, pages_of_all(IOOP_READ));
+	return growth(&last_reads, pages_of_all(IOOP_READ), pgstat_fetch_stat_io()->stat_reset_timestamp);
 }
 
 #else
@@ -133,7 +144,7 @@ typedef struct DatabaseReads
 {
 	Oid			database;
 	uint32		round;
-	uint64		reads;
+	Counter		reads;
 } DatabaseReads;
 
 static HTAB *databases = NULL;
@@ -141,23 +152,18 @@ static uint32 rounds;
 
 /* Reads of temporary tables, which have buffers of their own, are among these. */
 static uint64
-reads_of_database(Oid database)
-{
-	PgStat_StatDBEntry *entry = pgstat_fetch_stat_dbentry(database);
-
-	return entry ? entry->n_blocks_fetched - entry->n_blocks_hit : 0;
-}
-
-static uint64
 growth_of_database(Oid database)
 {
 	bool		found;
 	DatabaseReads *it = hash_search(databases, &database, HASH_ENTER, &found);
+	PgStat_StatDBEntry *entry = pgstat_fetch_stat_dbentry(database);
 
 	if (!found)
-		it->reads = 0;
+		it->reads = (Counter) {0};
 	it->round = rounds;
-	return growth(&it->reads, reads_of_database(database));
+	if (!entry)
+		return growth(&it->reads, 0, 0);
+	return growth(&it->reads, entry->n_blocks_fetched - entry->n_blocks_hit, entry->stat_reset_timestamp);
 }
 
 static void
@@ -226,18 +232,24 @@ wake_auxiliary_processes(void)
 static void
 count_server(EbbServerCounts *counts)
 {
+	PgStat_BgWriterStats *writer;
+
 	pgstat_clear_snapshot();
 	counted_before = counted;
 	counted += growth_of_reads();
-	counts->allocated += growth(&last.allocated, pgstat_fetch_stat_bgwriter()->buf_alloc);
-	counts->writes += growth(&last.writes, writes_of_all());
+	writer = pgstat_fetch_stat_bgwriter();
+	counts->allocated += growth(&last_allocated, writer->buf_alloc, writer->stat_reset_timestamp);
 #if PG_VERSION_NUM >= 160000
+	counts->writes += growth(&last_writes, writes_of_all(), pgstat_fetch_stat_io()->stat_reset_timestamp);
 	{
-		uint64		extended = growth(&last.extended, pages_of_all(IOOP_EXTEND));
+		uint64		extended = growth(&last_extended, pages_of_all(IOOP_EXTEND), pgstat_fetch_stat_io()->stat_reset_timestamp);
 
 		counts->extended += extended;
 		counted += extended;
 	}
+#else
+	/* The counts of the checkpointer and of the background writer are reset together. */
+	counts->writes += growth(&last_writes, writes_of_all(), writer->stat_reset_timestamp);
 #endif
 	if (counted_before > counts->allocated + counts->rings)
 		counts->rings = counted_before - counts->allocated;
