@@ -191,7 +191,8 @@ pub trait Policy: Send {
     }
 
     /// The page that the policy last remembered by `ghost`, which is below [`most_ghosts`](Self::most_ghosts), if it stores the
-    /// pages of its ghosts for a driver: then a driver need not. Any page for a ghost that has not been used.
+    /// pages of its ghosts for a driver: then a driver need not, which learns of each ghost when the policy returns it. Any page
+    /// for a ghost that has not been used.
     fn ghost_page(&self, _ghost: Ghost) -> Option<Page> {
         None
     }
