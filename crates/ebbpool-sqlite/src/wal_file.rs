@@ -1,11 +1,11 @@
 //! Reads a `-wal` from its file, also while a program appends to it.
 
-#![allow(unsafe_code)]
-
 use std::fs::File;
 use std::io;
-use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
+
+use rustix::fs::{SeekFrom, seek};
+use rustix::io::Errno;
 
 use crate::wal_log::{FRAME, HEADER, WalCursor, WalFrame};
 
@@ -79,14 +79,12 @@ pub(crate) fn read_whole(file: &File, into: &mut [u8], at: u64) -> io::Result<bo
 
 /// The first position from `at` on that is in no hole of a file; `None` if there are only holes.
 pub(crate) fn next_data(file: &File, at: u64) -> io::Result<Option<u64>> {
-    // SAFETY: the descriptor is the file's, which only reads at positions that it names.
-    match unsafe { libc::lseek(file.as_raw_fd(), at as libc::off_t, libc::SEEK_DATA) } {
-        found if found >= 0 => Ok(Some(found as u64)),
-        _ => match io::Error::last_os_error() {
-            error if error.raw_os_error() == Some(libc::ENXIO) => Ok(None),
-            // A file system that knows of no holes.
-            error if error.raw_os_error() == Some(libc::EINVAL) => Ok(Some(at)),
-            error => Err(error),
-        },
+    // Nothing reads from the file's own position.
+    match seek(file, SeekFrom::Data(at)) {
+        Ok(found) => Ok(Some(found)),
+        Err(Errno::NXIO) => Ok(None),
+        // A file system that knows of no holes.
+        Err(Errno::INVAL) => Ok(Some(at)),
+        Err(error) => Err(error.into()),
     }
 }
