@@ -630,8 +630,8 @@ fn hits_are_all_noted_or_none() {
 }
 
 #[test]
-fn ebb_takes_a_hundredth_of_the_buffers_from_16_384_on() {
-    for (frames, each) in [(16_384, 8192.0 / 100.0), (131_072, 72.0)] {
+fn ebb_takes_80_bytes_a_frame_from_16_384_on() {
+    for (frames, each) in [(16_384, 80.0), (131_072, 70.0)] {
         let size = bytes("ebb", frames).expect("a size");
         assert!((size as f64) < each * f64::from(frames), "{size}");
     }
