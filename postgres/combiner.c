@@ -121,7 +121,10 @@ may_evict(void *context, uint32_t buf_id)
 		__atomic_load_n(&ebb_mark[buf_id], __ATOMIC_RELAXED) == EBB_NOT_QUEUED;
 }
 
-/* Has the policy name as many victims as the queue lacks. */
+/*
+ * Has the policy name as many victims as the queue lacks. Free buffers need none, and a policy that has none to name looks at each
+ * frame to see that: it is asked again only after as many misses as make this cheap.
+ */
 static void
 fill_queue(void)
 {
@@ -130,14 +133,15 @@ fill_queue(void)
 	size_t		named = 0;
 	ebbpool_status status;
 
-	if (!ebb_works() || missing <= 0 || ebb_shared->counters.events < ebb_shared->ask_again)
+	if (!ebb_works() || missing <= 0 || have_free_buffer() || ebb_shared->counters.events < ebb_shared->ask_again)
 		return;
 	status = ebbpool_policy_victims(ebb_shared->policy, may_evict, NULL, missing, frames, &named);
 	if (status == EBBPOOL_ALL_FIXED || status == EBBPOOL_INVALID)
 	{
-		/* As when all pages were just used: it is asked again only after some misses. */
+		/* As when all pages were just used. */
 		ebb_shared->counters.refused++;
-		ebb_shared->ask_again = ebb_shared->counters.events + 8;
+		ebb_shared->pause = Min(Max(2 * ebb_shared->pause, 8), Max(ebb_shared->frames / 256, 8));
+		ebb_shared->ask_again = ebb_shared->counters.events + ebb_shared->pause;
 		return;
 	}
 	if (!ebb_succeeded("ebbpool_policy_victims", status))
@@ -145,6 +149,7 @@ fill_queue(void)
 	for (size_t i = 0; i < named; i++)
 		ebb_queue_push(frames[i]);
 	ebb_shared->counters.victims += named;
+	ebb_shared->pause = 0;
 }
 
 /* Under the lock. */

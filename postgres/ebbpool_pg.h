@@ -130,6 +130,7 @@ typedef struct EbbShared
 	ebbpool_policy *policy pg_attribute_aligned(128);
 	uint32		version;		/* of the settings that the policy has */
 	uint64		ask_again;		/* not before this number of events */
+	uint32		pause;			/* events to wait after the last refusal */
 	int			hand;			/* the next descriptor to look at */
 	EbbCounters counters;
 	char		failure[256];
