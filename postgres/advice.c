@@ -1,7 +1,7 @@
 /*
  * advice.c -- the functions behind the views of the advisor.
  *
- * The miniature that is as large as the server and has its clock sweep reads and writes about what the samples' share of the
+ * The miniature that is as large as the server and has its policy reads and writes about what the samples' share of the
  * server does. What it misses of that, the others miss, too: so the answers are the server's own counts times the
  * miniature's, divided by those of that one. Reads through rings are the same whatever the policy is, and so are new pages,
  * which the miniatures have among their reads, and servers from 16 on have not. At other sizes other tables are read through
@@ -74,7 +74,7 @@ static void
 put_miniature(ReturnSetInfo *result, const EbbAdvice *advice, int i)
 {
 	const EbbMiniatureCounts *it = &advice->miniatures[i];
-	const EbbMiniatureCounts *base = &advice->miniatures[EBB_MINIATURE_OF_SERVER];
+	const EbbMiniatureCounts *base = &advice->miniatures[advice->of_server];
 	uint64		buffers = (uint64) NBuffers * ebb_pairs[i].numerator / ebb_pairs[i].denominator;
 	Datum		values[ADVICE_COLUMNS];
 	bool		nulls[ADVICE_COLUMNS] = {false};
@@ -82,7 +82,8 @@ put_miniature(ReturnSetInfo *result, const EbbAdvice *advice, int i)
 	values[0] = CStringGetTextDatum(ebb_pairs[i].policy);
 	values[1] = Int64GetDatum(buffers);
 	/* Smaller sizes: before the hand has passed all buffers, usage counts do not say which pages could go. */
-	nulls[3] = it->failed || base->reads < LEAST_READS || (buffers < NBuffers && advice->hand < NBuffers);
+	nulls[3] = it->failed || base->reads < LEAST_READS ||
+		(!advice->follows && buffers < NBuffers && advice->hand < NBuffers);
 	nulls[2] = nulls[3] || (buffers != NBuffers && ring_share(advice) > MOST_RINGS);
 	values[2] = nulls[2] ? (Datum) 0 :
 		Float8GetDatum(Max(scaled(advice->server.allocated, it->reads, base->reads) + advice->server.rings -
@@ -106,7 +107,7 @@ ebbpool_advise(PG_FUNCTION_ARGS)
 	InitMaterializedSRF(fcinfo, 0);
 	if (result->setDesc->natts != ADVICE_COLUMNS)
 		ebb_refuse_other_version();
-	if (!advice.works || advice.paused)
+	if (!advice.works || advice.of_server < 0)
 		return (Datum) 0;
 	values[0] = CStringGetTextDatum("server");
 	values[1] = Int64GetDatum(NBuffers);
@@ -116,6 +117,16 @@ ebbpool_advise(PG_FUNCTION_ARGS)
 	for (int i = 0; i < EBB_MINIATURES; i++)
 		put_miniature(result, &advice, i);
 	return (Datum) 0;
+}
+
+static const char *
+state_of(const EbbAdvice *advice)
+{
+	if (!advice->works)
+		return ebb_advise ? "starts" : "off";
+	if (!advice->follows)
+		return "works";
+	return advice->of_server < 0 ? "paused" : "follows";
 }
 
 Datum
@@ -130,7 +141,7 @@ ebbpool_advisor_state(PG_FUNCTION_ARGS)
 	get_advice(&advice);
 	if (get_call_result_type(fcinfo, NULL, &descriptor) != TYPEFUNC_COMPOSITE || descriptor->natts != STATE_COLUMNS)
 		ebb_refuse_other_version();
-	values[at++] = CStringGetTextDatum(advice.works ? (advice.paused ? "paused" : "works") : (ebb_advise ? "starts" : "off"));
+	values[at++] = CStringGetTextDatum(state_of(&advice));
 	values[at++] = Float8GetDatum(advice.asymmetry);
 	nulls[at] = advice.since == 0;
 	values[at++] = TimestampTzGetDatum(advice.since);

@@ -6,7 +6,8 @@
  * descriptors, and publishes its counters in shared memory (advice.c shows them). If it fails it ends, and the postmaster
  * starts it again.
  *
- * It works while the clock sweep does: usage counts mean something else while a policy of the module harvests them.
+ * While a policy of the module names victims it takes the hits out of the descriptors, and the advisor gets
+ * those of sampled pages from it (follow.c).
  */
 #include "advise.h"
 
@@ -60,6 +61,8 @@ static shmem_startup_hook_type previous_startup;
 static EbbAdvice advice;
 static EbbAdvice at_reset;
 static uint32 resets;
+/* Of the settings that the policy had when the worker began. */
+static uint32 version;
 
 /* Pages that came by the server's counters of reads and of new pages, and as many as these were the time before. */
 static uint64 counted;
@@ -88,6 +91,7 @@ growth(Counter *before, uint64 now, TimestampTz reset_at)
 }
 
 static Counter last_allocated;
+static uint64 last_redirected;
 static Counter last_writes;
 #if PG_VERSION_NUM >= 160000
 static Counter last_reads;
@@ -239,6 +243,13 @@ count_server(EbbServerCounts *counts)
 	counted += growth_of_reads();
 	writer = pgstat_fetch_stat_bgwriter();
 	counts->allocated += growth(&last_allocated, writer->buf_alloc, writer->stat_reset_timestamp);
+	if (ebb_shared)
+	{
+		uint64		redirected = pg_atomic_read_u64(&ebb_shared->redirected_victims);
+
+		counts->allocated += redirected - last_redirected;
+		last_redirected = redirected;
+	}
 #if PG_VERSION_NUM >= 160000
 	counts->writes += growth(&last_writes, writes_of_all(), pgstat_fetch_stat_io()->stat_reset_timestamp);
 	{
@@ -279,7 +290,7 @@ read_counters(void)
 }
 
 static void
-publish(bool paused)
+publish(void)
 {
 	EbbAdvice	now;
 
@@ -293,7 +304,6 @@ publish(bool paused)
 	}
 	now = advice;
 	now.works = true;
-	now.paused = paused;
 	now.asymmetry = ebb_asymmetry;
 	now.since = at_reset.since;
 	now.server.rings -= at_reset.server.rings;
@@ -355,6 +365,37 @@ one_of(void)
 	return rate;
 }
 
+/* Whether a policy of the module names victims. */
+static bool
+policy_is_at_work(void)
+{
+	return ebb_shared && ebb_works() && pg_atomic_read_u32(&ebb_shared->enabled);
+}
+
+/* The pair of the server's size that has the policy which names victims, or -1. */
+static int
+pair_of_policy(void)
+{
+	char		name[EBB_MAX_SPEC];
+
+	LWLockAcquire(ebb_shared->lock, LW_SHARED);
+	strlcpy(name, ebb_shared->policy_name, sizeof name);
+	LWLockRelease(ebb_shared->lock);
+	for (int i = EBB_MINIATURE_OF_CLOCK + 1; i < EBB_MINIATURES; i++)
+		if (ebb_pairs[i].numerator == ebb_pairs[i].denominator && strcmp(ebb_pairs[i].policy, name) == 0)
+			return i;
+	return -1;
+}
+
+/* Whether another policy names the server's victims than when the advisor began. */
+static bool
+server_has_changed(void)
+{
+	bool		follows = policy_is_at_work();
+
+	return follows != advice.follows || (follows && ebb_shared->version != version);
+}
+
 static void
 begin(void)
 {
@@ -364,6 +405,11 @@ begin(void)
 	memset(&advice.server, 0, sizeof advice.server);
 	counted = 0;
 	advice.one_of = one_of();
+	advice.follows = policy_is_at_work();
+	version = advice.follows ? ebb_shared->version : 0;
+	advice.of_server = advice.follows ? pair_of_policy() : EBB_MINIATURE_OF_CLOCK;
+	/* First, so that no page comes between this and the look at all buffers. */
+	ebb_follow(advice.follows && advice.of_server >= 0 ? advice.one_of : 0);
 	ebb_miniatures_begin(advice.one_of);
 	ebb_miniatures_costs(ebb_asymmetry);
 	ebb_samples_begin(&advice);
@@ -385,6 +431,7 @@ publish_end(void)
 static void
 end(void)
 {
+	ebb_follow(0);
 	ebb_miniatures_end();
 	publish_end();
 }
@@ -393,13 +440,22 @@ end(void)
 static void
 at_exit(int code, Datum argument)
 {
+	ebb_follow(0);
 	publish_end();
 }
 
-static bool
-policy_is_at_work(void)
+/* Reads what the policy saw, often enough that it finds room to write. Returns the milliseconds until the next time. */
+static double
+follow(double ms)
 {
-	return ebb_shared && ebb_works() && pg_atomic_read_u32(&ebb_shared->enabled);
+	double		share;
+
+	if (advice.of_server < 0)
+		return PUBLISH_EVERY;
+	ebb_samples_checkpoint();
+	share = ebb_follow_on(&advice);
+	advice.looks++;
+	return share > 0.25 ? Max(ms / 2, 10) : Min(Max(ms, 10) * 1.5, 200);
 }
 
 /* For some milliseconds, or, while the advisor is off, until the latch is set. */
@@ -423,7 +479,6 @@ void
 ebbpool_advise_main(Datum argument)
 {
 	bool		works = false;
-	bool		paused = false;
 	double		ms = 0;
 	TimestampTz published = 0;
 
@@ -448,10 +503,7 @@ ebbpool_advise_main(Datum argument)
 	SetConfigOption("lock_timeout", "0", PGC_SUSET, PGC_S_OVERRIDE);
 	for (;;)
 	{
-		bool		was_paused = paused;
-
-		paused = policy_is_at_work();
-		if (works && (!ebb_advise || (was_paused && !paused)))
+		if (works && (!ebb_advise || server_has_changed()))
 		{
 			works = false;
 			end();
@@ -461,14 +513,14 @@ ebbpool_advise_main(Datum argument)
 			works = true;
 			begin();
 		}
-		if (works && !paused)
-			ms = ebb_samples_look(&advice);
+		if (works)
+			ms = advice.follows ? follow(ms) : ebb_samples_look(&advice);
 		if (works && TimestampDifferenceExceeds(published, GetCurrentTimestamp(), PUBLISH_EVERY))
 		{
-			publish(paused);
+			publish();
 			published = GetCurrentTimestamp();
 		}
-		rest(works, paused ? PUBLISH_EVERY : ms);
+		rest(works, ms);
 	}
 }
 
@@ -479,7 +531,7 @@ request(void)
 {
 	if (previous_request)
 		previous_request();
-	RequestAddinShmemSpace(sizeof(EbbAdviseShared));
+	RequestAddinShmemSpace(sizeof(EbbAdviseShared) + ebb_followed_size());
 	RequestNamedLWLockTranche("ebbpool advice", 1);
 }
 
@@ -497,6 +549,7 @@ startup(void)
 		memset(shared, 0, sizeof(*shared));
 		shared->lock = &GetNamedLWLockTranche("ebbpool advice")->lock;
 	}
+	ebb_followed_startup();
 	LWLockRelease(AddinShmemInitLock);
 }
 

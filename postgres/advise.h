@@ -6,10 +6,12 @@
 
 #include "ebbpool_pg.h"
 
+#include "common/hashfn.h"
+
 /* Pairs of a policy and a size. */
 #define EBB_MINIATURES 12
-/* The pair that the server itself has: the clock sweep with all its buffers. */
-#define EBB_MINIATURE_OF_SERVER 2
+/* The pair that the server itself has while the clock sweep works: with all its buffers. */
+#define EBB_MINIATURE_OF_CLOCK 2
 
 /* The server's own counters. */
 typedef struct EbbServerCounts
@@ -33,7 +35,8 @@ typedef struct EbbMiniatureCounts
 typedef struct EbbAdvice
 {
 	bool		works;
-	bool		paused;			/* the policy of the module names victims */
+	bool		follows;		/* the policy of the module, which names victims */
+	int			of_server;		/* the pair that the server itself has; -1 if none has its policy: then the advisor pauses */
 	uint32		one_of;			/* one page of so many is a sample */
 	double		asymmetry;
 	TimestampTz since;
@@ -43,7 +46,7 @@ typedef struct EbbAdvice
 	uint64		looks;			/* times that the descriptors were looked at */
 	uint64		resident;		/* samples in the server's buffers, added up over the looks */
 	uint64		hand;			/* buffers that the clock hand has passed */
-	uint64		lost;			/* of these, buffers that it passed again before they were looked at */
+	uint64		lost;			/* of these, buffers that it passed again before they were looked at; hits that found the ring full */
 	uint64		samples;		/* reads of sampled pages */
 	uint64		found;			/* of these, pages that had come otherwise than by hand or free list */
 	uint64		hits;			/* sampled pages that were hit between two looks */
@@ -61,6 +64,13 @@ typedef struct EbbPair
 
 extern const EbbPair ebb_pairs[EBB_MINIATURES];
 
+/* Whether a page is a sample: one of so many, a power of 2. */
+static inline bool
+ebb_is_sampled(uint64 number, uint32 one_of)
+{
+	return ((murmurhash32((uint32) number) * 31 + murmurhash32((uint32) (number >> 32) + 1)) >> 7 & (one_of - 1)) == 0;
+}
+
 /* ---- settings of the advisor ---- */
 
 extern bool ebb_advise;
@@ -75,6 +85,14 @@ extern bool ebb_request_reset(void);
 
 extern void ebb_samples_begin(EbbAdvice *advice);
 extern double ebb_samples_look(EbbAdvice *advice);
+extern void ebb_samples_checkpoint(void);
+
+/* ---- follow.c: pages that the policy sees ---- */
+
+extern Size ebb_followed_size(void);
+extern void ebb_followed_startup(void);
+extern void ebb_follow(uint32 one_of);
+extern double ebb_follow_on(EbbAdvice *advice);
 
 /* ---- miniatures.c ---- */
 

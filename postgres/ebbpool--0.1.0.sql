@@ -152,15 +152,15 @@ COMMENT ON FUNCTION ebbpool_advise_reset() IS 'has the advisor count from now on
 COMMENT ON VIEW ebbpool_advice IS 'what other policies and other sizes of shared_buffers would have read and written in the same time';
 COMMENT ON COLUMN ebbpool_advice.policy IS 'server: buffers that it has counted, and its reads through rings; clock: its clock sweep, as the advisor models it';
 COMMENT ON COLUMN ebbpool_advice.shared_buffers IS 'the size for which the row answers';
-COMMENT ON COLUMN ebbpool_advice.reads IS 'pages read: what the server counted, times model_reads, divided by those of clock at its size; reads through rings are added as they are. Null before 10 reads of samples, and for other sizes where a tenth of the reads are through rings';
+COMMENT ON COLUMN ebbpool_advice.reads IS 'pages read: what the server counted, times model_reads, divided by those of the row that has its policy and size (clock, or the policy that names victims); reads through rings are added as they are. Null before 10 reads of samples, and for other sizes where a tenth of the reads are through rings';
 COMMENT ON COLUMN ebbpool_advice.writes IS 'pages written, in the same way; what the server wrote beyond what model_writes stand for is added as it is';
 COMMENT ON COLUMN ebbpool_advice.bill IS 'reads + ebbpool.asymmetry x writes';
 COMMENT ON COLUMN ebbpool_advice.change IS 'of the bill against the server, in %';
-COMMENT ON COLUMN ebbpool_advice.model_reads IS 'what the samples alone say: for clock at the size of the server, compare them with the server; new pages are among them';
+COMMENT ON COLUMN ebbpool_advice.model_reads IS 'what the samples alone say: for the policy and size of the server, compare them with the server; new pages are among them';
 COMMENT ON COLUMN ebbpool_advice.model_writes IS 'the same for writes';
 COMMENT ON COLUMN ebbpool_advice.filled IS 'frames of the model in use, in %; while they become more, larger sizes read less than the row says';
 COMMENT ON VIEW ebbpool_advisor IS 'what the advisor does and costs';
-COMMENT ON COLUMN ebbpool_advisor.state IS 'off; starts (if for longer, the log of the server says why); works; paused while a policy of ebbpool names victims';
+COMMENT ON COLUMN ebbpool_advisor.state IS 'off; starts (if for longer, the log of the server says why); works; follows: a policy of ebbpool names victims, and the rows say what others would have done; paused: that policy has no row';
 COMMENT ON COLUMN ebbpool_advisor.one_of IS 'one page of this many is a sample';
 COMMENT ON COLUMN ebbpool_advisor.laps IS 'how often the clock hand has passed all buffers; smaller sizes have no rows of figures before the first';
 COMMENT ON COLUMN ebbpool_advisor.lost IS 'buffers that the hand passed again before the advisor looked: where these are many, distrust it';

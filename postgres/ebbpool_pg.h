@@ -146,6 +146,7 @@ typedef struct EbbShared
 	pg_atomic_uint64 failures;
 	pg_atomic_uint64 cleaner_named;
 	pg_atomic_uint64 redirected_gets;
+	pg_atomic_uint64 redirected_victims;
 
 	int			queue[EBB_QUEUE_SLOTS];
 	EbbEvent	ring[EBB_RING_SLOTS];
@@ -183,7 +184,7 @@ extern void ebb_queue_push(int buf_id);
 extern int	ebb_queue_pop(void);
 extern int	ebb_queue_peek(uint64 *position);
 extern void ebb_rescue(int buf_id);
-extern void ebb_not_taken(int buf_id);
+extern bool ebb_not_taken(int buf_id);
 
 /* ---- ring.c ---- */
 
@@ -204,6 +205,13 @@ extern void ebb_resync(void);
 extern void ebb_harvest_begin(void);
 extern uint32 ebb_take_hits_locked(int buf_id, uint32 *state, bool *written);
 extern void ebb_harvest_frames(int number);
+
+/* ---- follow.c: what the advisor is to see of it ---- */
+
+extern void ebb_followed_read(uint64 number, bool write);
+extern void ebb_followed_hit(uint64 number, uint32 hits, bool write);
+extern void ebb_followed_wrote(uint64 number);
+extern void ebb_followed_dropped(uint64 number);
 
 /* ---- combiner.c ---- */
 

@@ -155,6 +155,7 @@ collect_hit(int buf_id, uint32 usage, bool written)
 	hit_accesses[hits++] = written ? EBBPOOL_WRITE : EBBPOOL_READ;
 	more_hits += usage - 1;
 	ebb_rescue(buf_id);
+	ebb_followed_hit(ebb_page[buf_id], usage, written);
 }
 
 /* What has become of the page's dirty bit since the last look. */
@@ -170,6 +171,7 @@ note_writes(int buf_id, uint32 state, uint32 usage, bool written)
 		{
 			ebb_rescue(buf_id);
 			EBB_CALL(ebbpool_policy_wrote(ebb_shared->policy, buf_id));
+			ebb_followed_wrote(ebb_page[buf_id]);
 		}
 	}
 	else if ((ebb_state[buf_id] & EBB_DIRTY) && !(state & BM_DIRTY))

@@ -59,13 +59,16 @@ ebb_page_gone(int buf_id, bool evicted)
 	else
 	{
 		ebb_shared->counters.dropped++;
+		ebb_followed_dropped(ebb_page[buf_id]);
 		EBB_CALL(ebbpool_policy_dropped(ebb_shared->policy, buf_id));
 	}
 }
 
-/* Replaces the page of a frame in the order that the policy expects (7). */
+/*
+ * Replaces the page of a frame in the order that the policy expects (7). Pages that come through rings are none of the advisor's.
+ */
 static void
-replace(int buf_id, bool evicted, uint32 class, uint64 number, bool written)
+replace(int buf_id, bool evicted, uint32 class, uint64 number, bool written, bool by_ring)
 {
 	int32_t		evict_first;
 
@@ -77,6 +80,8 @@ replace(int buf_id, bool evicted, uint32 class, uint64 number, bool written)
 	EBB_CALL(ebbpool_policy_admit(ebb_shared->policy, buf_id));
 	ebb_state[buf_id] = EBB_KNOWN | (written ? EBB_DIRTY : 0);
 	ebb_page[buf_id] = number;
+	if (!by_ring)
+		ebb_followed_read(number, written);
 }
 
 /* A page has come into a buffer, where another one was or none. */
@@ -88,8 +93,8 @@ ebb_page_came(int buf_id, bool had_page, const BufferTag *tag)
 	uint32		usage;
 	bool		written;
 	bool		there;
+	bool		by_ring = !ebb_not_taken(buf_id) && had_page && !have_free_buffer();
 
-	ebb_not_taken(buf_id);
 	if ((ebb_state[buf_id] & EBB_KNOWN) && ebb_page[buf_id] == number)
 	{
 		/* From a comparison of frames. */
@@ -100,11 +105,12 @@ ebb_page_came(int buf_id, bool had_page, const BufferTag *tag)
 	/* Without hooks: the buffer turned out to be in use, or the page is not there yet and the harvest will find it (10). */
 	if (!there && ebb_shared->attach == EBB_REDIRECT)
 		return;
-	replace(buf_id, had_page, class, number, written);
+	replace(buf_id, had_page, class, number, written, by_ring);
 	/* The admission itself has raised the usage count to 1 (6). */
 	if (usage > 1 && ebb_works())
 	{
 		ebb_shared->counters.hits++;
+		ebb_followed_hit(number, usage - 1, false);
 		EBB_CALL(ebbpool_policy_hit(ebb_shared->policy, buf_id, EBBPOOL_READ));
 		if (usage > 2)
 		{

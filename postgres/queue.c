@@ -84,12 +84,12 @@ ebb_rescue(int buf_id)
 									__ATOMIC_RELAXED);
 }
 
-/* The process that took it has replaced its page, or could not. */
-void
+/* The process that took it has replaced its page, or could not. False if none took it from the queue. */
+bool
 ebb_not_taken(int buf_id)
 {
 	uint8		expected = EBB_TAKEN;
 
-	__atomic_compare_exchange_n(&ebb_mark[buf_id], &expected, EBB_NOT_QUEUED, false, __ATOMIC_ACQ_REL,
-								__ATOMIC_RELAXED);
+	return __atomic_compare_exchange_n(&ebb_mark[buf_id], &expected, EBB_NOT_QUEUED, false, __ATOMIC_ACQ_REL,
+									   __ATOMIC_RELAXED);
 }

@@ -60,6 +60,8 @@ take_victim(uint32 *buf_state)
 		if (BUF_STATE_GET_REFCOUNT(state) == 0 && BUF_STATE_GET_USAGECOUNT(state) == 0)
 		{
 			*buf_state = state;
+			/* The server does not count it as a buffer that it has given. */
+			pg_atomic_fetch_add_u64(&ebb_shared->redirected_victims, 1);
 			return buf;
 		}
 		UnlockBufHdr(buf, state);

@@ -15,7 +15,6 @@
  */
 #include "advise.h"
 
-#include "common/hashfn.h"
 #include "access/xlog.h"
 #include "utils/memutils.h"
 
@@ -45,7 +44,7 @@ static Sample *samples = NULL;
 static int	number_of_samples;
 static int	room;
 static int *sample_of = NULL;	/* by buffer; -1: none */
-static uint32 mask;
+static uint32 one_of;
 static uint64 hand;				/* position of the hand, which only grows */
 static uint64 before;			/* at the look before */
 static uint64 seen;				/* descriptors before it were looked at */
@@ -77,12 +76,6 @@ read_hand(EbbAdvice *advice)
 		hand = position;
 		passes = now;
 	}
-}
-
-static inline bool
-is_sampled(uint64 number)
-{
-	return ((murmurhash32((uint32) number) * 31 + murmurhash32((uint32) (number >> 32) + 1)) >> 7 & mask) == 0;
 }
 
 /* ---- samples that are there ---- */
@@ -215,7 +208,7 @@ look_at_buffer(int buf_id, EbbAdvice *advice, uint64 *found)
 	if (!(state & BM_TAG_VALID))
 		return false;
 	number = ebb_number_of(&buf->tag);
-	if (!is_sampled(number) || (at >= 0 && samples[at].number == number))
+	if (!ebb_is_sampled(number, one_of) || (at >= 0 && samples[at].number == number))
 		return true;
 	/* Its tag may just be changing. */
 	pg_read_barrier();
@@ -255,12 +248,21 @@ look_at_buffers(EbbAdvice *advice)
 
 /* ---- looks ---- */
 
+/* If a checkpoint has begun since the last look, it writes what is dirty. */
+void
+ebb_samples_checkpoint(void)
+{
+	XLogRecPtr	now = GetRedoRecPtr();
+
+	if (now != redo)
+		ebb_miniatures_checkpoint();
+	redo = now;
+}
+
 /* Looks at the descriptors. Returns the milliseconds until the next look. */
 double
 ebb_samples_look(EbbAdvice *advice)
 {
-	XLogRecPtr	now = GetRedoRecPtr();
-
 	read_hand(advice);
 	for (int at = 0; at < number_of_samples;)
 	{
@@ -269,10 +271,7 @@ ebb_samples_look(EbbAdvice *advice)
 			at++;
 	}
 	look_at_buffers(advice);
-	/* A checkpoint has begun. */
-	if (now != redo)
-		ebb_miniatures_checkpoint();
-	redo = now;
+	ebb_samples_checkpoint();
 	advice->looks++;
 	advice->resident += number_of_samples;
 	if (hand - before > NBuffers / 3)
@@ -287,7 +286,7 @@ void
 ebb_samples_begin(EbbAdvice *advice)
 {
 	Assert((advice->one_of & (advice->one_of - 1)) == 0);
-	mask = advice->one_of - 1;
+	one_of = advice->one_of;
 	room = Max(NBuffers / advice->one_of * 2, 64);
 	if (samples)
 		pfree(samples);

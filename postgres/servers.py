@@ -116,6 +116,20 @@ class Server(validate.Server):
         self.query("create extension if not exists ebbpool", "bench")
         return self.query(f"select {', '.join(columns)} from ebbpool_stat", "bench").split("|")
 
+    def private_kilobytes(self) -> int:
+        """Memory that only one of its processes has, of all of them together."""
+        main = self.pid()
+        children = Path(f"/proc/{main}/task/{main}/children").read_text().split()
+        total = 0
+        for process in [main, *map(int, children)]:
+            try:
+                text = Path(f"/proc/{process}/smaps_rollup").read_text()
+            except OSError:
+                # A process of autovacuum that has just ended.
+                continue
+            total += sum(int(line.split()[1]) for line in text.splitlines() if line.startswith("Private_Dirty:"))
+        return total
+
     def process(self, kind: str) -> int | None:
         """A process of the server: `postmaster`, `client backend`, `checkpointer` and so on."""
         if kind == "postmaster":

@@ -5,8 +5,9 @@
 
 Debian's unchanged server runs each workload of validate.py with the advisor, and answers for the clock sweep and ebb at several
 sizes. Then it runs the same workload at half and twice the size, and with ebb, redirected. Printed are the reads, the writes and the
-bill of each, in % of the first server, as the advisor says and as the other servers counted; and how much of the
-processor time of the first server the advisor took. DIRECTORY/advice.json stores the results.
+bill of each, in % of the first server, as the advisor says and as the other servers counted; what the advisor of the server with ebb
+says of the clock sweep; and how much of the processor time of the first server the advisor took. DIRECTORY/advice.json stores
+the results.
 """
 
 from __future__ import annotations
@@ -24,6 +25,8 @@ from documents import table, write_block
 from servers import Server, built, open_to_all
 from validate import ALWAYS, ASYMMETRY, QUIET, WORKLOADS, Session, Workload, run_benchmark
 
+#: The runs with the advisor, at the size of the server.
+ADVISED = ("advised", "ebb 1")
 TICKS = os.sysconf("SC_CLK_TCK")
 MODULE = ["shared_preload_libraries=ebbpool", f"ebbpool.asymmetry={ASYMMETRY}"]
 
@@ -104,7 +107,7 @@ def main() -> None:
                 "clock 1": (buffers, []),
                 "clock 1/2": (buffers // 2, []),
                 "clock 2": (buffers * 2, []),
-                "ebb 1": (buffers, redirect),
+                "ebb 1": (buffers, [*redirect, "ebbpool.advise=on"]),
                 "ebb 1/2": (buffers // 2, redirect),
                 "ebb 2": (buffers * 2, redirect),
             }
@@ -114,20 +117,20 @@ def main() -> None:
                     continue
                 if not server.template.exists():
                     server.make(known[name])
-                cells[key] = measure(server, known[name], size, settings, what == "advised")
-                shown = cells[key] if what != "advised" else {k: v for k, v in cells[key].items() if k not in ("advice", "table")}
+                cells[key] = measure(server, known[name], size, settings, what in ADVISED)
+                shown = cells[key] if what not in ADVISED else {k: v for k, v in cells[key].items() if k not in ("advice", "table")}
                 print(key, json.dumps(shown), cells[key].get("table", ""), sep="\n", file=sys.stderr, flush=True)
                 path.write_text(json.dumps(cells, indent=1))
             rows += compared(cells, name, buffers)
             shares.append(costs(cells, name, buffers))
     text = table(["workload", "buffers", "policy", "size", "reads", "counted", "writes", "counted", "bill", "counted"], rows)
-    text += "\n\n" + table(["workload", "buffers", "model's reads", "model's writes", "advisor's share of processor time"], shares)
+    text += "\n\n" + table(["workload", "buffers", "clock by ebb", "model's reads", "model's writes", "advisor's share of processor time"], shares)
     print(text)
     if arguments.write:
         first = cells[f"{arguments.workloads.split(',')[0]} {arguments.buffers.split(',')[0]} advised"]["table"].split("\n\n")[0]
         caption = f"{time.strftime('%Y-%m-%d')}, by `sudo bench-rivals/postgres/advice.py DIRECTORY --write docs/postgres.md`, R = {ASYMMETRY}: the change "
-        caption += "of the bill as the advisor says, and as servers counted that ran so; how far the advisor's own clock sweep "
-        caption += "is from the server; its share of the server's processor time. Bills differ by at most "
+        caption += "of the bill as the advisor says, and as servers counted that ran so; the same for the clock sweep, by a server "
+        caption += "with ebb; how far the advisor's own clock sweep is from the server; its share of the server's processor time. Bills differ by at most "
         caption += f"{max(abs(points(row[-2]) - points(row[-1])) for row in rows):.1f} points."
         write_block(arguments.write, "advice", f"```text\n{first}\n```\n\n{caption}\n\n{shortened(rows, shares)}")
 
@@ -143,7 +146,7 @@ def shortened(rows: list[list[str]], shares: list[list[str]]) -> str:
         bills = [f"{row[-2].removesuffix(' %')}, {row[-1]}" for row in rows if row[:2] == share[:2]]
         lines.append([*share[:2], *bills, *share[2:]])
     header = [f"{policy} x {size}" for policy, size in map(str.split, OTHERS)]
-    return table(["workload", "buffers", *header, "model's reads", "writes", "processor"], lines)
+    return table(["workload", "buffers", *header, "clock by ebb", "model's reads", "writes", "processor"], lines)
 
 
 #: What runs beside the advised server, with the number of its row in the view.
@@ -178,8 +181,11 @@ def costs(cells: dict, name: str, buffers: int) -> list[str]:
     """How far the advisor's own clock sweep is from the server, and its share of the processor time."""
     advised = cells[f"{name} {buffers} advised"]
     model = advised["advice"][3]
+    followed, stock = cells[f"{name} {buffers} ebb 1"], cells[f"{name} {buffers} clock 1"]
+    says, of_server = (float(followed["advice"][row][4]) for row in (3, 0))
+    clock = f"{change(says, of_server).removesuffix(' %')}, {change(figures(stock)[2], figures(followed)[2])}"
     reads, writes = change(float(model[6]), advised["reads"]), change(float(model[7]), advised["writes"])
-    return [name, f"{buffers:,}", reads, writes, f"{100 * advised['advisor_ms'] / advised['server_ms']:.2f} %"]
+    return [name, f"{buffers:,}", clock, reads, writes, f"{100 * advised['advisor_ms'] / advised['server_ms']:.2f} %"]
 
 
 if __name__ == "__main__":
