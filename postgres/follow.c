@@ -9,7 +9,7 @@
 
 #include "storage/shmem.h"
 
-#define SLOTS 4096
+#define SLOTS 2048
 
 typedef enum EbbSeenKind
 {

@@ -179,7 +179,7 @@ const SPECS: &[&str] = &[
     "ebb:pool=1,looks=1",
     "ebb:pool=64,looks=1024,trust_events=1000000,trust_pages=1",
     "ebb:pool=3,looks=5,long_gone=1,classes=3",
-    "ebb:looks=12,begin=lru",
+    "ebb:looks=12,begin=ebb",
     "ace:policy=cflru-e,batch=3",
     "ace:policy=(fab:block=4),batch=3",
     "ace:policy=(bplru:block=4,padding=true),batch=3",
@@ -608,7 +608,7 @@ fn sixty_four_frames() {
 /// The miniatures of ebb have at most 128 frames, and a sample of the pages if the pool has more.
 #[test]
 fn ebb_with_more_frames_than_its_miniatures() {
-    let specs = ["ebb", "ebb:begin=lru"];
+    let specs = ["ebb", "ebb:begin=ebb"];
     compare_each(specs.iter(), 200, 50..53, 6000, &[(true, true)]);
 }
 

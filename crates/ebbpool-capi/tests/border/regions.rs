@@ -25,7 +25,7 @@ const WITH_PARAMETERS: [&str; 15] = [
     "ace:policy=ebb",
     "ace:policy=lru,batch=8",
     "ebb:ghosts=0",
-    "ebb:begin=lru,classes=0",
+    "ebb:begin=ebb,classes=0",
     "lru-k:k=3",
     "innodb:max_dirty_pages_pct=100",
 ];

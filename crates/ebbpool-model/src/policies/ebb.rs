@@ -48,7 +48,7 @@ impl Parameters {
             },
             pool: spec.number("pool", 8) as usize,
             looks: spec.number("looks", 32) as usize,
-            lru_begins: match spec.text("begin", "ebb").as_str() {
+            lru_begins: match spec.text("begin", "lru").as_str() {
                 "ebb" => false,
                 "lru" => true,
                 other => panic!("`begin={other}` is no policy"),
