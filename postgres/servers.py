@@ -140,13 +140,24 @@ class Server(validate.Server):
         )
         return int(found) if found else None
 
+    def kill_one(self, kind: str) -> None:
+        """Kills a process of a kind, for which it waits: those of autovacuum come and go."""
+        end = time.monotonic() + 60
+        while time.monotonic() < end:
+            pid = self.process(kind)
+            if pid is not None:
+                try:
+                    os.kill(pid, signal.SIGKILL)
+                    return
+                except ProcessLookupError:
+                    pass
+            time.sleep(0.1)
+        sys.exit(f"the server has no process of the kind '{kind}'")
+
     def kill(self, kind: str) -> None:
         """Kills a process by SIGKILL, and waits until the server has recovered."""
-        pid = self.process(kind)
-        if pid is None:
-            return
-        children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split() if kind == "postmaster" else []
-        os.kill(pid, signal.SIGKILL)
+        children = Path(f"/proc/{self.pid()}/task/{self.pid()}/children").read_text().split() if kind == "postmaster" else []
+        self.kill_one(kind)
         if kind != "postmaster":
             time.sleep(0.5)
             self.wait_until_ready()
