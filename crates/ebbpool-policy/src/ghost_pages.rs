@@ -136,7 +136,9 @@ impl GhostPages {
             pages.reserve_exact(ghosts - pages.len());
             pages.resize(ghosts, 0);
         }
-        self.first = (0..ghosts.div_ceil(2) as u32).map(|chain| END | chain).collect();
+        self.first = (0..ghosts.div_ceil(2) as u32)
+            .map(|chain| END | chain)
+            .collect();
         for ghost in 0..ghosts as Ghost {
             if self.next[ghost as usize] == ghost {
                 continue;
