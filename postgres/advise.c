@@ -149,6 +149,8 @@ typedef struct DatabaseReads
 	Oid			database;
 	uint32		round;
 	Counter		reads;
+	PgStat_Counter fetched;
+	PgStat_Counter committed;
 } DatabaseReads;
 
 static HTAB *databases = NULL;
@@ -160,13 +162,19 @@ growth_of_database(Oid database)
 {
 	bool		found;
 	DatabaseReads *it = hash_search(databases, &database, HASH_ENTER, &found);
+	PgStat_StatDBEntry none = {0};
 	PgStat_StatDBEntry *entry = pgstat_fetch_stat_dbentry(database);
 
 	if (!found)
-		it->reads = (Counter) {0};
-	it->round = rounds;
+		*it = (DatabaseReads) {.database = database};
 	if (!entry)
-		return growth(&it->reads, 0, 0);
+		entry = &none;
+	it->round = rounds;
+	/* A reset of one table's counters sets the database's time of reset, too, and leaves the database's counters. */
+	if (entry->n_blocks_fetched >= it->fetched && entry->n_xact_commit >= it->committed)
+		it->reads.reset_at = entry->stat_reset_timestamp;
+	it->fetched = entry->n_blocks_fetched;
+	it->committed = entry->n_xact_commit;
 	return growth(&it->reads, entry->n_blocks_fetched - entry->n_blocks_hit, entry->stat_reset_timestamp);
 }
 
