@@ -81,9 +81,8 @@ put_miniature(ReturnSetInfo *result, const EbbAdvice *advice, int i)
 
 	values[0] = CStringGetTextDatum(ebb_pairs[i].policy);
 	values[1] = Int64GetDatum(buffers);
-	/* Smaller sizes: before the hand has passed all buffers, usage counts do not say which pages could go. */
-	nulls[3] = it->failed || base->reads < LEAST_READS ||
-		(!advice->follows && buffers < NBuffers && advice->hand < NBuffers);
+	/* Smaller sizes: before the hand has passed all buffers, usage counts do not say which pages could go, nor are they read. */
+	nulls[3] = it->failed || base->reads < LEAST_READS || (buffers < NBuffers && advice->hand < NBuffers);
 	nulls[2] = nulls[3] || (buffers != NBuffers && ring_share(advice) > MOST_RINGS);
 	values[2] = nulls[2] ? (Datum) 0 :
 		Float8GetDatum(Max(scaled(advice->server.allocated, it->reads, base->reads) + advice->server.rings -
@@ -151,6 +150,7 @@ ebbpool_advisor_state(PG_FUNCTION_ARGS)
 	values[at++] = Float8GetDatum((double) advice.hand / NBuffers);
 	values[at++] = Int64GetDatum(advice.lost);
 	values[at++] = Int64GetDatum(advice.looks);
+	nulls[at] = advice.follows;
 	values[at++] = Float8GetDatum(rint((double) advice.resident / Max(advice.looks, 1)));
 	values[at++] = Int64GetDatum(advice.samples);
 	values[at++] = Int64GetDatum(advice.found);

@@ -61,8 +61,9 @@ static shmem_startup_hook_type previous_startup;
 static EbbAdvice advice;
 static EbbAdvice at_reset;
 static uint32 resets;
-/* Of the settings that the policy had when the worker began. */
-static uint32 version;
+/* Of the policy when the worker began: its place among those that were made, and what it had named. */
+static uint32 made;
+static uint64 victims;
 
 /* Pages that came by the server's counters of reads and of new pages, and as many as these were the time before. */
 static uint64 counted;
@@ -385,12 +386,18 @@ static int
 pair_of_policy(void)
 {
 	char		name[EBB_MAX_SPEC];
+	char	   *rest;
+	char	   *policy;
 
 	LWLockAcquire(ebb_shared->lock, LW_SHARED);
 	strlcpy(name, ebb_shared->policy_name, sizeof name);
 	LWLockRelease(ebb_shared->lock);
+	/* The library takes " ebb:" for the same, too. */
+	policy = strtok_r(name, " :", &rest);
+	if (!policy || strtok_r(NULL, " :", &rest))
+		return -1;
 	for (int i = EBB_MINIATURE_OF_CLOCK + 1; i < EBB_MINIATURES; i++)
-		if (ebb_pairs[i].numerator == ebb_pairs[i].denominator && strcmp(ebb_pairs[i].policy, name) == 0)
+		if (ebb_pairs[i].numerator == ebb_pairs[i].denominator && strcmp(ebb_pairs[i].policy, policy) == 0)
 			return i;
 	return -1;
 }
@@ -401,7 +408,7 @@ server_has_changed(void)
 {
 	bool		follows = policy_is_at_work();
 
-	return follows != advice.follows || (follows && ebb_shared->version != version);
+	return follows != advice.follows || (follows && ebb_shared->made != made);
 }
 
 static void
@@ -414,7 +421,8 @@ begin(void)
 	counted = 0;
 	advice.one_of = one_of();
 	advice.follows = policy_is_at_work();
-	version = advice.follows ? ebb_shared->version : 0;
+	made = advice.follows ? ebb_shared->made : 0;
+	victims = advice.follows ? ebb_shared->counters.victims : 0;
 	advice.of_server = advice.follows ? pair_of_policy() : EBB_MINIATURE_OF_CLOCK;
 	/* First, so that no page comes between this and the look at all buffers. */
 	ebb_follow(advice.follows && advice.of_server >= 0 ? advice.one_of : 0);
@@ -463,6 +471,7 @@ follow(double ms)
 	ebb_samples_checkpoint();
 	share = ebb_follow_on(&advice);
 	advice.looks++;
+	advice.hand = ebb_shared->counters.victims - victims;
 	return share > 0.25 ? Max(ms / 2, 10) : Min(Max(ms, 10) * 1.5, 200);
 }
 

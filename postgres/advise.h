@@ -45,8 +45,8 @@ typedef struct EbbAdvice
 	EbbMiniatureCounts miniatures[EBB_MINIATURES];
 	uint64		looks;			/* times that the descriptors were looked at */
 	uint64		resident;		/* samples in the server's buffers, added up over the looks */
-	uint64		hand;			/* buffers that the clock hand has passed */
-	uint64		lost;			/* of these, buffers that it passed again before they were looked at; hits that found the ring full */
+	uint64		hand;			/* buffers that the clock hand has passed, or that the policy has named */
+	uint64		lost;			/* of these, buffers that it passed again before they were looked at; what the policy saw while the ring was full */
 	uint64		samples;		/* reads of sampled pages */
 	uint64		found;			/* of these, pages that had come otherwise than by hand or free list */
 	uint64		hits;			/* sampled pages that were hit between two looks */

@@ -69,6 +69,7 @@ ebb_make_policy(const char *spec)
 	strlcpy(ebb_shared->policy_name, spec, sizeof ebb_shared->policy_name);
 	ebb_shared->failure[0] = '\0';
 	ebb_shared->asymmetry = -1;
+	ebb_shared->made++;
 	memset(ebb_state, 0, ebb_shared->frames);
 	if (ebb_succeeded("ebbpool_policy_new_in",
 					  ebbpool_policy_new_in(spec, ebb_shared->frames, ebb_shared->region, ebb_shared->region_size,
@@ -224,6 +225,7 @@ has_failed(void)
 int
 ebb_victim(void)
 {
+	ebb_asked = true;
 	if (!pg_atomic_read_u32(&ebb_shared->enabled))
 		return -1;
 	for (int attempt = 0; attempt < 4 && !has_failed(); attempt++)

@@ -162,10 +162,10 @@ COMMENT ON COLUMN ebbpool_advice.filled IS 'frames of the model in use, in %; wh
 COMMENT ON VIEW ebbpool_advisor IS 'what the advisor does and costs';
 COMMENT ON COLUMN ebbpool_advisor.state IS 'off; starts (if for longer, the log of the server says why); works; follows: a policy of ebbpool names victims, and the rows say what others would have done; paused: that policy has no row';
 COMMENT ON COLUMN ebbpool_advisor.one_of IS 'one page of this many is a sample';
-COMMENT ON COLUMN ebbpool_advisor.laps IS 'how often the clock hand has passed all buffers; smaller sizes have no rows of figures before the first';
-COMMENT ON COLUMN ebbpool_advisor.lost IS 'buffers that the hand passed again before the advisor looked: where these are many, distrust it';
-COMMENT ON COLUMN ebbpool_advisor.looks IS 'times that the advisor looked at descriptors';
-COMMENT ON COLUMN ebbpool_advisor.resident IS 'samples in the buffers, on average';
+COMMENT ON COLUMN ebbpool_advisor.laps IS 'how often the clock hand has passed all buffers, or the policy named as many victims; smaller sizes have no figures before the first';
+COMMENT ON COLUMN ebbpool_advisor.lost IS 'buffers that the hand passed again before the advisor looked, or what the policy saw and had no room for: where these are many, distrust it';
+COMMENT ON COLUMN ebbpool_advisor.looks IS 'times that the advisor looked at descriptors, or at what the policy saw';
+COMMENT ON COLUMN ebbpool_advisor.resident IS 'samples in the buffers, on average; null while it follows';
 COMMENT ON COLUMN ebbpool_advisor.samples IS 'reads of sampled pages';
 COMMENT ON COLUMN ebbpool_advisor.found IS 'of these, pages that had come otherwise than by the hand';
 COMMENT ON COLUMN ebbpool_advisor.hits IS 'sampled pages that had been hit between two looks';

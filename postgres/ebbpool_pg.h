@@ -76,6 +76,7 @@ typedef struct EbbEvent
 	pg_atomic_uint64 published; /* position + 1 when the rest is valid (5) */
 	int			buf_id;
 	bool		had_page;
+	bool		by_ring;		/* the buffer may be one of a ring */
 	BufferTag	new_tag;
 } EbbEvent;
 
@@ -129,6 +130,7 @@ typedef struct EbbShared
 	/* Under the lock. */
 	ebbpool_policy *policy pg_attribute_aligned(128);
 	uint32		version;		/* of the settings that the policy has */
+	uint32		made;			/* policies, one after the other */
 	uint64		ask_again;		/* not before this number of events */
 	uint32		pause;			/* events to wait after the last refusal */
 	int			hand;			/* the next descriptor to look at */
@@ -188,6 +190,8 @@ extern bool ebb_not_taken(int buf_id);
 
 /* ---- ring.c ---- */
 
+extern bool ebb_asked;
+
 extern void ebb_ring_put(int buf_id, bool had_page, const BufferTag *new_tag);
 extern uint64 ebb_ring_length(void);
 extern uint64 ebb_ring_drain(void);
@@ -195,7 +199,7 @@ extern uint64 ebb_ring_drain(void);
 /* ---- pages.c ---- */
 
 extern uint64 ebb_number_of(const BufferTag *tag);
-extern void ebb_page_came(int buf_id, bool had_page, const BufferTag *tag);
+extern void ebb_page_came(int buf_id, bool had_page, const BufferTag *tag, bool by_ring);
 extern void ebb_page_gone(int buf_id, bool evicted);
 extern void ebb_compare_frame(int buf_id);
 extern void ebb_resync(void);

@@ -86,15 +86,17 @@ replace(int buf_id, bool evicted, uint32 class, uint64 number, bool written, boo
 
 /* A page has come into a buffer, where another one was or none. */
 void
-ebb_page_came(int buf_id, bool had_page, const BufferTag *tag)
+ebb_page_came(int buf_id, bool had_page, const BufferTag *tag, bool by_ring)
 {
 	uint32		class = class_of(tag);
 	uint64		number = number_of(class, tag);
 	uint32		usage;
 	bool		written;
 	bool		there;
-	bool		by_ring = !ebb_not_taken(buf_id) && had_page && !have_free_buffer();
 
+	/* From 16 on a process may have taken several for one question. */
+	if (ebb_not_taken(buf_id))
+		by_ring = false;
 	if ((ebb_state[buf_id] & EBB_KNOWN) && ebb_page[buf_id] == number)
 	{
 		/* From a comparison of frames. */
@@ -120,7 +122,7 @@ ebb_page_came(int buf_id, bool had_page, const BufferTag *tag)
 	}
 }
 
-/* Compares what the policy has in a frame with the descriptor. */
+/* Compares what the policy has in a frame with the descriptor. Nothing says whether a page that came was read through a ring. */
 void
 ebb_compare_frame(int buf_id)
 {
@@ -132,7 +134,7 @@ ebb_compare_frame(int buf_id)
 	if (!(state & BM_TAG_VALID))
 		ebb_page_gone(buf_id, false);
 	else
-		ebb_page_came(buf_id, true, &tag);
+		ebb_page_came(buf_id, true, &tag, true);
 }
 
 /* Events were lost: compares all frames. */

@@ -82,6 +82,7 @@ get_buffer(BufferAccessStrategy strategy, uint32 *buf_state)
 	/* The kind of a strategy is its first field. */
 	if (strategy != NULL && ebb_bypasses_ring(*(BufferAccessStrategyType *) strategy))
 		strategy = NULL;
+	ebb_asked = strategy == NULL;
 	/* A ring of a scan serves itself. */
 	if (strategy == NULL && !have_free_buffer())
 		buf = take_victim(buf_state);

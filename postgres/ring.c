@@ -5,6 +5,9 @@
  */
 #include "ebbpool_pg.h"
 
+/* This process needed a buffer of no ring for the page that comes next. */
+bool		ebb_asked = false;
+
 uint64
 ebb_ring_length(void)
 {
@@ -40,7 +43,9 @@ ebb_ring_put(int buf_id, bool had_page, const BufferTag *new_tag)
 {
 	uint64		position;
 	EbbEvent   *event;
+	bool		by_ring = had_page && !ebb_asked;
 
+	ebb_asked = false;
 	if (!pg_atomic_read_u32(&ebb_shared->active))
 		return;
 	if (!pg_atomic_read_u32(&ebb_shared->enabled))
@@ -66,6 +71,7 @@ ebb_ring_put(int buf_id, bool had_page, const BufferTag *new_tag)
 	event = &ebb_shared->ring[position % EBB_RING_SLOTS];
 	event->buf_id = buf_id;
 	event->had_page = had_page;
+	event->by_ring = by_ring;
 	event->new_tag = *new_tag;
 	pg_write_barrier();
 	pg_atomic_write_u64(&event->published, position + 1);
@@ -88,7 +94,7 @@ ebb_ring_drain(void)
 		if (pg_atomic_read_u64(&event->published) != at + 1)
 			break;
 		pg_read_barrier();
-		ebb_page_came(event->buf_id, event->had_page, &event->new_tag);
+		ebb_page_came(event->buf_id, event->had_page, &event->new_tag, event->by_ring);
 		/* From here on the slot may be used again. */
 		pg_memory_barrier();
 		pg_atomic_write_u64(&ebb_shared->ring_head, ++at);

@@ -27,12 +27,17 @@ static const struct config_enum_entry attaches[] = {
 	{NULL, 0, false}
 };
 
-/* Publishes policy and asymmetry. Only the postmaster, or the only process, does. */
+/*
+ * Publishes policy and asymmetry, if they are others: a reload assigns each setting again. Only the postmaster, or the only
+ * process, does.
+ */
 static void
 publish(const char *policy, double asymmetry)
 {
 	EbbPublished *published = &ebb_shared->published;
 
+	if (strcmp(published->policy, policy) == 0 && published->asymmetry == asymmetry)
+		return;
 	pg_atomic_fetch_add_u32(&published->version, 1);
 	pg_write_barrier();
 	strlcpy(published->policy, policy, sizeof published->policy);
@@ -166,7 +171,7 @@ ebb_define_settings(void)
 	define_policy();
 	define_details();
 	DefineCustomBoolVariable("ebbpool.advise", "Whether the advisor works: see the view ebbpool_advice.",
-							 "It watches the clock sweep, and pauses while a policy names victims.",
+							 "It watches the clock sweep, or what the policy sees that names victims.",
 							 &ebb_advise, false, PGC_SIGHUP, 0, NULL, NULL, NULL);
 	MarkGUCPrefixReserved("ebbpool");
 }

@@ -1,8 +1,9 @@
 """TPC-C for pgbench: nine tables, the five transactions as functions of PL/pgSQL, and the scripts that call them.
 
 Mix, skew and sizes are those of TPC-C 5.11: clauses 2.4 to 2.8 for the transactions, 4.3 for the tables, 2.1.6 for NURand.
-Left out are terminals, think times, the texts of answers, and the hundredth of new orders that are rolled back. A transaction draws
-from a seed that pgbench sends, so that two servers get the same transactions.
+A draw of another warehouse may give the own one, last names are drawn with one constant in the tables and in the load, and a new
+order reads no warehouse. Left out are columns of addresses, terminals, think times, the texts of answers, and the hundredth of new
+orders that are rolled back. A transaction draws from a seed that pgbench sends, so that two servers get the same transactions.
 """
 
 from __future__ import annotations
