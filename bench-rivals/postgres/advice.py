@@ -128,7 +128,8 @@ def main() -> None:
     print(text)
     if arguments.write:
         first = cells[f"{arguments.workloads.split(',')[0]} {arguments.buffers.split(',')[0]} advised"]["table"].split("\n\n")[0]
-        caption = f"{time.strftime('%Y-%m-%d')}, by `sudo bench-rivals/postgres/advice.py DIRECTORY --write docs/postgres.md`, R = {ASYMMETRY}: the change "
+        sizes = "" if arguments.buffers == parser.get_default("buffers") else f" --buffers {arguments.buffers}"
+        caption = f"{time.strftime('%Y-%m-%d')}, by `sudo bench-rivals/postgres/advice.py DIRECTORY{sizes} --write docs/postgres.md`, R = {ASYMMETRY}: the change "
         caption += "of the bill as the advisor says, and as servers counted that ran so; the same for the clock sweep, by a server "
         caption += "with ebb; how far the advisor's own clock sweep is from the server; its share of the server's processor time. Bills differ by at most "
         caption += f"{max(abs(points(row[-2]) - points(row[-1])) for row in rows):.1f} points."
