@@ -164,6 +164,8 @@ class Server:
         self.major = int(version.split()[2].split(".")[0])
         self.running = False
         atexit.register(self.stop_after_failure)
+        # SIGTERM ends the program as Ctrl-C does: the server is stopped.
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
 
     def stop_after_failure(self) -> None:
         if self.running:
@@ -179,9 +181,14 @@ class Server:
         options = [f"-c {setting}" for setting in settings]
         options += [f"-c port={PORT}", f"-c unix_socket_directories={self.directory}", "-c listen_addresses="]
         log = self.directory / "server.log"
-        # Its standard streams must not be ours: it lives on after pg_ctl.
-        self.as_owner(self.bin / "pg_ctl", "-D", self.data, "-l", log, "-w", "-o", " ".join(options), "start")
+        # Before it does, since Ctrl-C may come while pg_ctl waits.
         self.running = True
+        try:
+            # Its standard streams must not be ours: it lives on after pg_ctl.
+            self.as_owner(self.bin / "pg_ctl", "-D", self.data, "-l", log, "-w", "-o", " ".join(options), "start")
+        except SystemExit:
+            self.running = False
+            raise
 
     def stop(self) -> None:
         self.as_owner(self.bin / "pg_ctl", "-D", self.data, "-m", "fast", "-w", "stop")
@@ -200,8 +207,17 @@ class Server:
     def pid(self) -> int:
         return int((self.data / "postmaster.pid").read_text().split()[0])
 
+    def refuse_if_running(self) -> None:
+        """Ends the program if another one's server runs in the directory."""
+        if not (self.data / "postmaster.pid").exists():
+            return
+        pid = self.pid()
+        if Path(f"/proc/{pid}").exists():
+            sys.exit(f"a server (process {pid}) runs in {self.data}; stop it first: {self.bin}/pg_ctl -D {self.data} -m fast stop")
+
     def make(self, workload: Workload) -> None:
         """Makes the database of a workload, of which each run gets a copy."""
+        self.refuse_if_running()
         for old in (self.data, self.template):
             shutil.rmtree(old, ignore_errors=True)
         self.as_owner(self.bin / "initdb", "-D", self.data, "--locale=C", "-A", "trust", "-N")
@@ -218,6 +234,7 @@ class Server:
         self.data.rename(self.template)
 
     def restore(self) -> None:
+        self.refuse_if_running()
         shutil.rmtree(self.data, ignore_errors=True)
         subprocess.run(["cp", "-a", str(self.template), str(self.data)], check=True)
 
