@@ -668,16 +668,20 @@ mod tests {
 
     #[test]
     fn pages_used_often_stay_and_dirty_pages_stay_where_writes_cost_more() {
-        let mut player = Player::new(model("ebb", 3), "");
+        let mut player = Player::new(model("ebb:begin=ebb", 3), "");
         assert!(player.play("R1 R2 R3 R1 R1 R1 R3").is_empty());
         // All have the same guess, and 2 is the oldest.
         assert_eq!(player.play("R4"), [2]);
-        let mut player = Player::new(model("ebb", 2), "");
+        let mut player = Player::new(model("ebb:begin=ebb", 2), "");
         player.model.costs(100.0);
         assert_eq!(player.play("W1 R2 R2 R2 R3"), [2]);
-        let mut player = Player::new(model("ebb", 2), "");
+        let mut player = Player::new(model("ebb:begin=ebb", 2), "");
         player.model.costs(100.0);
         assert_eq!(player.play("W1 C1 R2 R2 R2 R3"), [1]);
+        // LRU begins.
+        let mut player = Player::new(model("ebb", 2), "");
+        player.model.costs(100.0);
+        assert_eq!(player.play("W1 R2 R2 R2 R3"), [1]);
     }
 
     #[test]
