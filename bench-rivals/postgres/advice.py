@@ -132,7 +132,8 @@ def main() -> None:
         caption = f"{time.strftime('%Y-%m-%d')}, by `sudo bench-rivals/postgres/advice.py DIRECTORY{sizes} --write docs/postgres.md`, R = {ASYMMETRY}: the change "
         caption += "of the bill as the advisor says, and as servers counted that ran so; the same for the clock sweep, by a server "
         caption += "with ebb; how far the advisor's own clock sweep is from the server; its share of the server's processor time. Bills differ by at most "
-        caption += f"{max(abs(points(row[-2]) - points(row[-1])) for row in rows):.1f} points."
+        pairs = [row[-2:] for row in rows] + [share[2].split(", ") for share in shares]
+        caption += f"{max(abs(points(says) - points(counted)) for says, counted in pairs):.1f} points."
         write_block(arguments.write, "advice", f"```text\n{first}\n```\n\n{caption}\n\n{shortened(rows, shares)}")
 
 
