@@ -166,6 +166,10 @@ impl Groups {
         }
     }
 
+    fn searched_all(&self) -> bool {
+        self.searched == self.all
+    }
+
     /// The first slot of the group to be searched next.
     fn next(&self) -> usize {
         8 * (self.n * self.step % self.all)
@@ -473,6 +477,9 @@ impl Ebb {
         if self.now >= self.all_due + (1 << 30) {
             self.make_all_due();
         }
+        if self.groups.searched_all() {
+            self.candidates.clear();
+        }
         let mut slots = Vec::new();
         for _ in 0..self.groups.searched {
             let first = self.groups.next();
@@ -516,6 +523,9 @@ impl Ebb {
         let excess = (value / limit - 1.0) / 2.0;
         let share = if excess > 0.0 { excess.min(1.0) } else { 0.0 };
         let mut wait = ((age as f32 * share) as u64).min(1 << 30);
+        if self.groups.searched_all() {
+            wait = 0;
+        }
         while wait > 0 {
             self.now = now + wait;
             let then = f32::from_bits(self.rank(slot).0);
@@ -623,12 +633,20 @@ impl Policy for Ebb {
             history: incoming.history,
             review: self.now,
         });
+        self.duel.resident(page, true);
         self.duel(empty, write);
     }
 
     fn evict(&mut self, page: u64) {
         let slot = self.place_of(page);
         let evicted = self.slots[slot].take().expect("a resident page");
+        self.duel.resident(page, false);
+        let mut duel = std::mem::replace(&mut self.duel, Duel::new(1, false));
+        let rank_of_ebb = |history: &History, dirty| self.rank_of_ebb(history, dirty);
+        duel.evict(rank_of_ebb, |history: &History, _| {
+            self.rank_of_lru(history)
+        });
+        self.duel = duel;
         if self.parameters.ghosts == 0 {
             return;
         }

@@ -160,7 +160,7 @@ impl RegisteredPolicy for Ebb {
         aliases: &[],
         params: EbbConfig::PARAMS,
         summary: "Learns how soon pages of a given history are used and written again, and keeps those that save most by staying.",
-        how: "The record of a page, resident or a ghost, has the times of its last reference and write and the counts of both. Pages are divided into classes: those that the caller reports at misses, and where it reports none, regions of page numbers, the size of which is a power of 2. For every 32 frames, but at most for 11 classes (`classes`), one class has a slot of its own: those with most misses (a frequency count after Misra and Gries). The others share one. There are at most as many regions. For each class ebb learns how long pages waited for their next reference, by number of references up to 128, and in tables of their own for their next write, by number of writes up to 16, by how far references outnumber them, and by whether the page was, when it was missed, among the three highest of its class so far, where rows are appended. It learns in 32 buckets of half a doubling of the wait, of which the first one ends with the half doubling in which a wait is a reference for 1,024 frames; pages whose ghost was forgotten count as observed up to then, and pages that have a ghost as observed up to their eviction (the age of which is rounded down to the youngest of its half doubling), until the ghost is referenced or forgotten. Where there are few observations, the usual ones of such counts in all classes are taken, times the ratio of the class's events to the usual ones; of references, the first pages of a row are taken to be like those of the next lower number of references in the class, from which they come. From this follows the density at each age: the highest rate of events per reference that keeping the page can yield, if it is evicted at the best moment; it is stored with 8 significant bits. The value of a page is its density of references plus, if it is dirty, R times its density of writes. The victim is the page of least value of 8 candidates and those of the next 32 frames that are due for review, of equals the longest unreferenced; the 8 least stay candidates, in fewer than 16 frames half as many as these. A page that was found to be worth three times the weakest candidate is not due until its age has doubled, but for at most four references for each frame, one that was worth less for a proportionally shorter time, and for half that time, and so on, if it will be worth less than the weakest candidate by then; all are due after half as many searches as there are frames, and after 2^30 references, when ages beyond these lose three quarters of the excess; hits that are left out move the clock by at most 2^30 between two misses. Of the candidates only values that would be the least, and those of frames that are due, are computed anew. Frames are visited in groups of 8 neighbours, each 0.618 of all groups after the one before, rounded down and then up to a number without a common divisor with that of all groups, since neighbours hold pages of about one age. Half of the ghosts are for pages evicted dirty. Reference counts of pages without a ghost are stored in 4 bytes each, found by hashing the page's number at a miss without a ghost and when a ghost is forgotten, never at a hit. The rows of the tables are learned anew at misses, all of them in a round: of 64 misses at first, then of a quarter of all misses so far, and later of half a miss per frame or of eight per row, if that is more. Observations fade to 1/e in 100 misses per frame. A duel decides whether victims are chosen so, or as LRU does, by the least value of 1 / (1 + age): two miniatures of 128 frames, or of all if there are fewer, serve the pages whose hash (SplitMix64) is among the lowest, in their frames' share of all pages; one evicts the page of least value, the other one the longest unreferenced. They take each page's history from the pool. A miniature's bill is its misses, and R for each page that becomes dirty; at each event that costs one of them, bills and the sum of the squares of the events' differences fade by one part of 4 per frame of a miniature, but of 64 at least. LRU leads at first (`begin`), and once ebb's bill is higher by more than 2 % of LRU's and 2 roots of the squares, until ebb's bill is the lower one. Nothing is random.",
+        how: "The record of a page, resident or a ghost, has the times of its last reference and write and the counts of both. Pages are divided into classes: those that the caller reports at misses, and where it reports none, regions of page numbers, the size of which is a power of 2. For every 32 frames, but at most for 11 classes (`classes`), one class has a slot of its own: those with most misses (a frequency count after Misra and Gries). The others share one. There are at most as many regions. For each class ebb learns how long pages waited for their next reference, by number of references up to 128, and in tables of their own for their next write, by number of writes up to 16, by how far references outnumber them, and by whether the page was, when it was missed, among the three highest of its class so far, where rows are appended. It learns in 32 buckets of half a doubling of the wait, of which the first one ends with the half doubling in which a wait is a reference for 1,024 frames; pages whose ghost was forgotten count as observed up to then, and pages that have a ghost as observed up to their eviction (the age of which is rounded down to the youngest of its half doubling), until the ghost is referenced or forgotten. Where there are few observations, the usual ones of such counts in all classes are taken, times the ratio of the class's events to the usual ones; of references, the first pages of a row are taken to be like those of the next lower number of references in the class, from which they come. From this follows the density at each age: the highest rate of events per reference that keeping the page can yield, if it is evicted at the best moment; it is stored with 8 significant bits. The value of a page is its density of references plus, if it is dirty, R times its density of writes. The victim is the page of least value of 8 candidates and those of the next 32 frames that are due for review, of equals the longest unreferenced; the 8 least stay candidates; in at most 32 frames each search compares all anew. A page that was found to be worth three times the weakest candidate is not due until its age has doubled, but for at most four references for each frame, one that was worth less for a proportionally shorter time, and for half that time, and so on, if it will be worth less than the weakest candidate by then; all are due after half as many searches as there are frames, and after 2^30 references, when ages beyond these lose three quarters of the excess; hits that are left out move the clock by at most 2^30 between two misses. Of the candidates only values that would be the least, and those of frames that are due, are computed anew. Frames are visited in groups of 8 neighbours, each 0.618 of all groups after the one before, rounded down and then up to a number without a common divisor with that of all groups, since neighbours hold pages of about one age. Half of the ghosts are for pages evicted dirty. Reference counts of pages without a ghost are stored in 4 bytes each, found by hashing the page's number at a miss without a ghost and when a ghost is forgotten, never at a hit. The rows of the tables are learned anew at misses, all of them in a round: of 64 misses at first, then of a quarter of all misses so far, and later of half a miss per frame or of eight per row, if that is more. Observations fade to 1/e in 100 misses per frame. A duel decides whether victims are chosen so, or as LRU does, by the least value of 1 / (1 + age): two miniatures serve the pages whose hash (SplitMix64) is among the lowest: of F frames the 128 / F lowest, or all of at most 128. They have as many frames as the pool has such pages, but at most 192; one evicts the page of least value, the other one the longest unreferenced. They take each page's history from the pool. A miniature's bill is its misses, and R for each page that becomes dirty; at each event that costs one of them, bills and the sum of the squares of the events' differences lose one part of 512. LRU leads at first (`begin`), and once ebb's bill is higher by more than 2 % of LRU's and 2 roots of the squares, until it is lower by half a root. Nothing is random.",
         when: "Use it where no policy is known to suit the workload: it learns the workload and follows R, and on most workloads it costs no more than the best other online policy. Report the classes of pages if you know them (relations, or the leaves and inner pages of an index): on TPC-C that saves most. Take another policy where a page's neighbours predict its use better than its own past and its class do (policies by blocks, such as bplru), where writes cost much more than reads and go to the pages that are read most (h-arc), and where computing time counts, since a miss takes more of it than with other policies. It needs some thousand misses to learn. It chooses victims as LRU does until it is found to be cheaper; with `begin=ebb` it does so only once LRU is found to be cheaper: take that if the first minutes count and pages are read in loops.",
         capabilities: Self::CAPABILITIES,
         memory: MemoryUse::new(24).with_ghosts(49),
@@ -176,18 +176,19 @@ impl RegisteredPolicy for Ebb {
             events: f64::from(config.trust_events),
             pages: f64::from(config.trust_pages),
         };
+        let hand = Hand::new(frames, config.looks);
         Ebb {
             residents: vec![
                 PageRecord::default();
                 (frames as usize).next_multiple_of(GROUP as usize)
             ],
-            reviews: Reviews::new(frames),
+            reviews: Reviews::new(frames, !hand.visits_all()),
             ghosts: Ghosts::new(most_ghosts, share_of(config.gmin, most_ghosts)),
             forgotten_counts: ForgottenCounts::new(config.long_gone * u64::from(frames), frames),
             learned: WaitStatistics::new(prior, frames, config.classes),
             // The values of candidates that are not the least may be old: others have to be compared with them.
             candidates: Candidates::new(config.pool.min(frames as usize / 2)),
-            hand: Hand::new(frames, config.looks),
+            hand,
             duel: Duel::new(frames, config.begin),
             class: UNKNOWN_CLASS,
             incoming: None,
@@ -272,6 +273,17 @@ impl Ebb {
                 return Some(frame);
             }
             self.candidates.revalue(at, value);
+        }
+    }
+
+    /// Where a search compares all frames, no candidate is needed from the one before: it could replace a better one by its
+    /// value of then.
+    #[cold]
+    fn forget_candidates(&mut self) {
+        while self.candidates.len() > 0 {
+            let frame = self.candidates.frame(0);
+            self.history(frame).set(CANDIDATE, false);
+            self.candidates.remove(0);
         }
     }
 
@@ -461,6 +473,9 @@ impl Policy for Ebb {
         _incoming: Option<(Page, Access)>,
         may_evict: F,
     ) -> Option<Frame> {
+        if self.hand.visits_all() {
+            self.forget_candidates();
+        }
         let hand = self.hand;
         let candidates = self.candidates.len();
         self.search(&may_evict);
@@ -501,6 +516,7 @@ impl Policy for Ebb {
         history.set(CANDIDATE, candidate);
         self.residents[frame as usize] = PageRecord { page, history };
         self.reviews.admit(frame, self.now);
+        self.duel.admit(page);
         self.referenced(frame, access);
     }
 
@@ -532,6 +548,13 @@ impl Policy for Ebb {
 
     #[inline]
     fn evicted(&mut self, frame: Frame) {
+        let record = &self.residents[frame as usize];
+        if record.history.has(RESIDENT) {
+            let values = self
+                .learned
+                .values(self.now, self.shortened_at, self.asymmetry);
+            self.duel.evict(record.page, values);
+        }
         let history = self.history(frame);
         let candidate = history.has(CANDIDATE);
         *history = History::default();

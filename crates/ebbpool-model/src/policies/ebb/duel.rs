@@ -1,17 +1,22 @@
 //! The duel of ebb and LRU: which of them chooses the victims.
 
+use std::collections::BTreeSet;
+
 use super::{History, Rank};
 
-/// Frames of a miniature, at most.
-const FRAMES: usize = 128;
+/// Pages in the sample on average, and frames of a miniature at most.
+const SAMPLED: usize = 128;
+const FRAMES: usize = 192;
+/// What an event leaves of the sums before it.
+const KEEP: f64 = 1.0 - 1.0 / 512.0;
 
 pub(super) struct Duel {
     /// Of `share.1` pages, `share.0` are in the sample.
     share: (u64, u64),
+    /// The pages of the sample in the pool.
+    resident: BTreeSet<u64>,
     ebb: Pool,
     lru: Pool,
-    /// What an event leaves of the sums before it: 1 - 1 / (4 events per frame, but at least 64).
-    keep: f64,
     bill_of_ebb: f64,
     bill_of_lru: f64,
     squares: f64,
@@ -25,24 +30,19 @@ struct Sampled {
     dirty: bool,
 }
 
-/// A miniature: its pages, and the most it can have.
+/// A miniature: its pages.
 struct Pool {
     pages: Vec<Sampled>,
-    most: usize,
 }
 
 impl Duel {
     pub(super) fn new(m: usize, lru_leads: bool) -> Duel {
-        let most = m.min(FRAMES);
-        let pool = || Pool {
-            pages: Vec::new(),
-            most,
-        };
+        let pool = || Pool { pages: Vec::new() };
         Duel {
-            share: (most as u64, m as u64),
+            share: (m.min(SAMPLED) as u64, m as u64),
+            resident: BTreeSet::new(),
             ebb: pool(),
             lru: pool(),
-            keep: 1.0 - 1.0 / (4 * most).max(64) as f64,
             bill_of_ebb: 0.0,
             bill_of_lru: 0.0,
             squares: 0.0,
@@ -54,6 +54,31 @@ impl Duel {
     fn samples(&self, page: u64) -> bool {
         let (sampled, all) = self.share;
         sampled == all || hash(page) <= u64::MAX / all * sampled
+    }
+
+    /// The pool has a page from now on, or no longer.
+    pub(super) fn resident(&mut self, page: u64, is_resident: bool) {
+        if !is_resident {
+            self.resident.remove(&page);
+        } else if self.samples(page) {
+            self.resident.insert(page);
+        }
+    }
+
+    /// Frames of a miniature: as many as the pool has pages of the sample.
+    fn frames(&self) -> usize {
+        self.resident.len().clamp(1, FRAMES)
+    }
+
+    /// The pool has evicted a page.
+    pub(super) fn evict(
+        &mut self,
+        rank_of_ebb: impl Fn(&History, bool) -> Rank,
+        rank_of_lru: impl Fn(&History, bool) -> Rank,
+    ) {
+        let frames = self.frames();
+        self.ebb.shrink(frames, rank_of_ebb);
+        self.lru.shrink(frames, rank_of_lru);
     }
 
     /// A page was referenced; ranks are those of ebb and of LRU for a history, and whether the page is dirty.
@@ -71,18 +96,20 @@ impl Duel {
         let cost = |(read, dirtied): (bool, bool)| {
             f64::from(u8::from(read)) + if dirtied { asymmetry } else { 0.0 }
         };
-        let ebb = cost(self.ebb.reference(page, write, history, rank_of_ebb));
-        let lru = cost(self.lru.reference(page, write, history, rank_of_lru));
+        let frames = self.frames();
+        let referenced = (page, write, history);
+        let ebb = cost(self.ebb.reference(referenced, frames, rank_of_ebb));
+        let lru = cost(self.lru.reference(referenced, frames, rank_of_lru));
         if ebb == 0.0 && lru == 0.0 {
             return;
         }
         let difference = ebb - lru;
-        self.bill_of_ebb = self.keep * self.bill_of_ebb + ebb;
-        self.bill_of_lru = self.keep * self.bill_of_lru + lru;
-        self.squares = self.keep * self.squares + difference * difference;
+        self.bill_of_ebb = KEEP * self.bill_of_ebb + ebb;
+        self.bill_of_lru = KEEP * self.bill_of_lru + lru;
+        self.squares = KEEP * self.squares + difference * difference;
         let more = self.bill_of_ebb - self.bill_of_lru;
         if self.lru_leads {
-            self.lru_leads = more >= 0.0;
+            self.lru_leads = more >= -0.5 * self.squares.sqrt();
         } else {
             self.lru_leads = more > 0.02 * self.bill_of_lru + 2.0 * self.squares.sqrt();
         }
@@ -93,9 +120,8 @@ impl Pool {
     /// Whether the page was read, and whether it became dirty.
     fn reference(
         &mut self,
-        page: u64,
-        write: bool,
-        history: History,
+        (page, write, history): (u64, bool, History),
+        frames: usize,
         rank: impl Fn(&History, bool) -> Rank,
     ) -> (bool, bool) {
         let resident = self.pages.iter_mut().find(|it| it.page == page);
@@ -105,17 +131,22 @@ impl Pool {
             resident.dirty |= write;
             return (false, dirtied);
         }
-        if self.pages.len() == self.most {
-            let ranks = self.pages.iter().map(|it| rank(&it.history, it.dirty));
-            let least = ranks.enumerate().min_by_key(|(_, rank)| *rank);
-            self.pages.remove(least.expect("a miniature has a frame").0);
-        }
+        self.shrink(frames - 1, rank);
         self.pages.push(Sampled {
             page,
             history,
             dirty: write,
         });
         (true, write)
+    }
+
+    /// Evicts the pages of least rank that are more than so many.
+    fn shrink(&mut self, most: usize, rank: impl Fn(&History, bool) -> Rank) {
+        while self.pages.len() > most {
+            let ranks = self.pages.iter().map(|it| rank(&it.history, it.dirty));
+            let least = ranks.enumerate().min_by_key(|(_, rank)| *rank);
+            self.pages.remove(least.expect("a page").0);
+        }
     }
 }
 

@@ -10,15 +10,18 @@ use super::learned::PageValues;
 use crate::parameters::words;
 use crate::policy::{Access, Page};
 
-/// The most frames of a miniature.
-const MOST_FRAMES: u32 = 128;
-/// Bills fade to 1/e in this number of events per frame of a miniature, and in no fewer than the least.
-const MEMORY: f64 = 4.0;
-const LEAST_MEMORY: f64 = 64.0;
+/// The pages of the sample that a pool has on average, or all its frames if these are fewer.
+const SAMPLED: u32 = 128;
+/// The most frames of a miniature. Of 128 pages on average a pool hardly has more.
+const MOST_FRAMES: u32 = 192;
+/// The events in which bills fade to 1/e.
+const MEMORY: f64 = 512.0;
 /// LRU leads when ebb costs more by this share of LRU's bill, and by this number of standard deviations of the difference. With
 /// 1 % and 1.5, LRU led by chance where a loop nearly fills the pool, and cost 14 times as much as others.
 const MARGIN: f64 = 0.02;
 const DEVIATIONS: f64 = 2.0;
+/// ebb leads when it costs less by this number of standard deviations of the difference.
+const DEVIATIONS_BACK: f64 = 0.5;
 /// Chains of records by their pages' hashes.
 const CHAINS: usize = 256;
 /// The end of a chain.
@@ -36,8 +39,10 @@ pub enum Leader {
 
 words!(Leader { "ebb" => Leader::Ebb, "lru" => Leader::Lru });
 
-/// Two miniatures of the pool, one served by ebb and one by LRU, over the pages whose hash falls into a sample. The
-/// sample's share of all pages is that of a miniature's frames among those of the pool.
+/// Two miniatures of the pool, one served by ebb and one by LRU, over the pages whose hash falls into a sample.
+///
+/// A miniature has as many frames as the pool has pages of the sample. With a fixed number, a set of pages that just fits into
+/// the pool would not fit in a miniature if chance has sampled more of it, and there LRU would miss each of its pages.
 ///
 /// A bill has a miniature's misses, and R times the pages that became dirty: these are written some time, and are known
 /// earlier than the writes.
@@ -48,28 +53,29 @@ pub(super) struct Duel {
     lru: MiniaturePool,
     ebb_bill: f64,
     lru_bill: f64,
+    /// The pages of the sample in the pool.
+    resident: usize,
     /// The squares of the differences, added up and faded as the bills are.
     squares: f64,
-    /// The share of a bill that an event leaves.
-    fading: f64,
     leader: Leader,
 }
 
 impl Duel {
     /// A duel over a pool of `frames` frames, with the leader until the bills differ.
     pub(super) fn new(frames: u32, leader: Leader) -> Self {
-        let sampled = frames.clamp(1, MOST_FRAMES);
+        let sampled = frames.clamp(1, SAMPLED);
+        let most_frames = frames.clamp(1, MOST_FRAMES);
         Duel {
             highest: match sampled < frames {
                 true => u64::MAX / u64::from(frames) * u64::from(sampled),
                 false => u64::MAX,
             },
-            ebb: MiniaturePool::new(sampled),
-            lru: MiniaturePool::new(sampled),
+            ebb: MiniaturePool::new(most_frames),
+            lru: MiniaturePool::new(most_frames),
             ebb_bill: 0.0,
             lru_bill: 0.0,
+            resident: 0,
             squares: 0.0,
-            fading: 1.0 - 1.0 / (MEMORY * f64::from(sampled)).max(LEAST_MEMORY),
             leader,
         }
     }
@@ -84,6 +90,35 @@ impl Duel {
         for pool in [&mut self.ebb, &mut self.lru] {
             let records = pool.records.iter_mut();
             records.for_each(|record| record.history.advance(now, then, most));
+        }
+    }
+
+    /// The pool has admitted a page for the reference that follows.
+    #[inline]
+    pub(super) fn admit(&mut self, page: Page) {
+        if hash(page) <= self.highest {
+            self.resident += 1;
+            self.resize();
+        }
+    }
+
+    /// The pool has evicted a page: the miniatures evict one each, unless they have a frame less than it.
+    #[inline]
+    pub(super) fn evict(&mut self, page: Page, values: PageValues<'_>) {
+        if hash(page) > self.highest {
+            return;
+        }
+        self.resident = self.resident.saturating_sub(1);
+        self.resize();
+        self.ebb
+            .evict_excess(|records| least_valuable(records, values));
+        self.lru
+            .evict_excess(|records| longest_unreferenced(records, values.now()));
+    }
+
+    fn resize(&mut self) {
+        for pool in [&mut self.ebb, &mut self.lru] {
+            pool.frames = self.resident.clamp(1, pool.most_frames);
         }
     }
 
@@ -138,14 +173,16 @@ impl Duel {
 
     /// Adds the costs of an event to the bills, and compares them.
     fn charge(&mut self, ebb: f64, lru: f64) {
-        self.ebb_bill = self.ebb_bill * self.fading + ebb;
-        self.lru_bill = self.lru_bill * self.fading + lru;
-        self.squares = self.squares * self.fading + (ebb - lru) * (ebb - lru);
+        const LEFT: f64 = 1.0 - 1.0 / MEMORY;
+        self.ebb_bill = self.ebb_bill * LEFT + ebb;
+        self.lru_bill = self.lru_bill * LEFT + lru;
+        self.squares = self.squares * LEFT + (ebb - lru) * (ebb - lru);
         let excess = self.ebb_bill - self.lru_bill;
-        let noise = DEVIATIONS * self.squares.sqrt();
+        let deviation = self.squares.sqrt();
+        let most = MARGIN * self.lru_bill + DEVIATIONS * deviation;
         match self.leader {
-            Leader::Ebb if excess > MARGIN * self.lru_bill + noise => self.leader = Leader::Lru,
-            Leader::Lru if excess < 0.0 => self.leader = Leader::Ebb,
+            Leader::Ebb if excess > most => self.leader = Leader::Lru,
+            Leader::Lru if excess < -DEVIATIONS_BACK * deviation => self.leader = Leader::Ebb,
             _ => {}
         }
     }
@@ -167,7 +204,9 @@ impl ServedReference {
 
 /// A pool of few frames: copies of the histories of the pages that would be resident, found by chains.
 struct MiniaturePool {
+    /// From 1 to the most.
     frames: usize,
+    most_frames: usize,
     records: Vec<PageRecord>,
     /// The first record of each chain.
     first: [u8; CHAINS],
@@ -176,9 +215,11 @@ struct MiniaturePool {
 }
 
 impl MiniaturePool {
+    /// A miniature of at most that many frames, with as many.
     fn new(frames: u32) -> Self {
         MiniaturePool {
             frames: frames as usize,
+            most_frames: frames as usize,
             records: Vec::with_capacity(frames as usize),
             first: [NONE; CHAINS],
             next: [NONE; MOST_FRAMES as usize],
@@ -244,10 +285,29 @@ impl MiniaturePool {
                 victim
             }
         };
+        self.link(at, hash);
+        at
+    }
+
+    /// Evicts pages beyond the frames.
+    fn evict_excess(&mut self, victim: impl Fn(&[PageRecord]) -> usize) {
+        while self.records.len() > self.frames {
+            let victim = victim(&self.records);
+            let last = self.records.len() - 1;
+            self.unlink(victim);
+            if victim != last {
+                self.unlink(last);
+                self.link(victim, hash(self.records[last].page));
+            }
+            self.records.swap_remove(victim);
+        }
+    }
+
+    /// Adds a record to the chain of its page's hash.
+    fn link(&mut self, at: usize, hash: u64) {
         let first = &mut self.first[chain(hash)];
         self.next[at] = *first;
         *first = at as u8;
-        at
     }
 
     /// Removes a record from its chain.

@@ -41,6 +41,12 @@ impl Hand {
         self.per_victim
     }
 
+    /// Whether all groups are visited for each victim.
+    #[inline]
+    pub(super) fn visits_all(&self) -> bool {
+        self.per_victim == self.groups
+    }
+
     /// The groups that are visited for some victims, each once.
     pub(super) fn for_victims(&self, victims: usize) -> u32 {
         let groups = u64::from(self.per_victim).saturating_mul(victims as u64);

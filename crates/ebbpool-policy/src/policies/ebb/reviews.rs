@@ -58,13 +58,18 @@ impl Iterator for DueFrames {
 struct GroupReviews([u32; GROUP as usize]);
 
 impl Reviews {
-    pub(super) fn new(frames: u32) -> Self {
+    /// Reviews of `frames` frames, of which all remain due unless they may be put off.
+    pub(super) fn new(frames: u32, may_put_off: bool) -> Self {
+        let longest = match may_put_off {
+            true => (REFERENCES_PER_FRAME * u64::from(frames)).min(LONGEST),
+            false => 0,
+        };
         let group = GroupReviews([0; GROUP as usize]);
         Reviews {
             groups: vec![group; frames.div_ceil(GROUP) as usize],
             searches: 0,
             most_searches: frames / 2,
-            longest: (REFERENCES_PER_FRAME * u64::from(frames)).min(LONGEST),
+            longest,
         }
     }
 
@@ -162,7 +167,7 @@ mod tests {
 
     #[test]
     fn pages_are_reviewed_the_sooner_the_nearer_their_values_are_to_the_limit() {
-        let mut reviews = Reviews::new(200);
+        let mut reviews = Reviews::new(200, true);
         let limits = [f32::INFINITY, 6.0, 5.0, 4.0, 3.0, 2.0, 1.0, 0.0];
         for frame in 0..43 {
             put(
@@ -186,7 +191,7 @@ mod tests {
 
     #[test]
     fn the_next_groups_are_those_of_the_hand() {
-        let mut reviews = Reviews::new(80);
+        let mut reviews = Reviews::new(80, true);
         (0..80).for_each(|frame| reviews.put_off(frame, 200));
         [3, 8, 77, 79]
             .into_iter()
@@ -211,7 +216,7 @@ mod tests {
 
     #[test]
     fn no_page_is_passed_over_for_more_than_four_references_for_each_frame() {
-        let mut reviews = Reviews::new(50);
+        let mut reviews = Reviews::new(50, true);
         put(&mut reviews, 0, (6.0, 1.0, 1_000_000), 1000);
         put(&mut reviews, 1, (6.0, 4.0, 1_000_000), 1000);
         let due = [1000, 1049, 1050, 1199, 1200].map(|now| reviews.due(0, now) & 3);
@@ -220,7 +225,7 @@ mod tests {
 
     #[test]
     fn reviews_outlive_the_wrapping_of_the_clock() {
-        let mut reviews = Reviews::new(16);
+        let mut reviews = Reviews::new(16, true);
         let now = u64::from(u32::MAX) - 5;
         put(&mut reviews, 0, (3.0, 1.0, 10), now);
         reviews.admit(1, now);
@@ -230,7 +235,7 @@ mod tests {
 
     #[test]
     fn all_are_due_after_half_as_many_searches_as_there_are_frames() {
-        let mut reviews = Reviews::new(8);
+        let mut reviews = Reviews::new(8, true);
         for at in 0..20 {
             put(&mut reviews, 3, (3.0, 1.0, 1000), 100);
             reviews.end_search(100);
