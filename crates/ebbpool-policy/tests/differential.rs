@@ -605,11 +605,38 @@ fn sixty_four_frames() {
     compare_each(SPECS.iter(), 64, 40..44, 3000, DISTURBANCES);
 }
 
-/// The miniatures of ebb have at most 128 frames, and a sample of the pages if the pool has more.
+/// The miniatures of ebb have a sample of the pages if the pool has more than 128 frames.
 #[test]
 fn ebb_with_more_frames_than_its_miniatures() {
     let specs = ["ebb", "ebb:begin=ebb"];
     compare_each(specs.iter(), 200, 50..53, 6000, &[(true, true)]);
+}
+
+/// Sets of pages that nearly fill the pool, each left for good after a few rounds. A sample of such a set may have more pages
+/// than its share of the pool has frames.
+#[test]
+fn ebb_costs_no_more_than_lru_where_sets_of_pages_nearly_fill_the_pool() {
+    for frames in [3, 16, 700, 2500] {
+        for rounds in [2, 20] {
+            let set = (frames as u64 * 19 / 20).max(2);
+            let misses = |spec| {
+                let mut buffer = Buffer::new(spec, frames);
+                let missed = |page| {
+                    let unknown = FutureUse::default();
+                    let events = buffer.reference(page, false, None, unknown, &BTreeSet::new());
+                    !events.is_empty()
+                };
+                let page = |at: u64| at / (set * rounds) * set + at % set;
+                let pages = (0..24 * set.max(200)).map(page);
+                pages.map(missed).filter(|missed| *missed).count()
+            };
+            let (ebb, lru) = (misses("ebb"), misses("lru"));
+            assert!(
+                50 * ebb <= 51 * lru,
+                "{frames} frames, {rounds} rounds: {ebb}, {lru}"
+            );
+        }
+    }
 }
 
 /// Where all frames are candidates none is compared with another.
