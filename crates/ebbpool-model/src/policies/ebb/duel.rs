@@ -140,7 +140,7 @@ impl Pool {
         (true, write)
     }
 
-    /// Evicts the pages of least rank that are more than so many.
+    /// Evicts the pages of least rank beyond that number.
     fn shrink(&mut self, most: usize, rank: impl Fn(&History, bool) -> Rank) {
         while self.pages.len() > most {
             let ranks = self.pages.iter().map(|it| rank(&it.history, it.dirty));
