@@ -267,7 +267,8 @@ pub trait Policy: Send {
         None
     }
 
-    /// `page` was read into `frame`, which was empty.
+    /// `page` was read into `frame`, which was empty. Without a `miss` of the page before it if the driver takes an eviction
+    /// back, since the page could not be written: it is dirty in its frame again.
     fn admit(&mut self, frame: Frame, page: Page, access: Access);
 
     /// The page missed last cannot be admitted, because every frame is pinned. Returns the ghost
@@ -282,7 +283,8 @@ pub trait Policy: Send {
         None
     }
 
-    /// The page was evicted from `frame`; the driver has written it if it was dirty.
+    /// The page was evicted from `frame`; the driver has written it if it was dirty. Without `remember` before it the page
+    /// no longer exists.
     fn evicted(&mut self, frame: Frame);
 
     /// The dirty page in `frame` was written back and stays resident.

@@ -66,6 +66,13 @@ impl Histories {
         self.of_mut(entry).copy_from_slice(from.of(its));
     }
 
+    /// The first entry is a page without a reference.
+    #[inline]
+    fn begin(&mut self, page: Page) {
+        self.pages[0] = page;
+        self.of_mut(0).fill(0);
+    }
+
     #[inline]
     fn prefetch(&self, entry: u32) {
         black_box((self.pages[entry as usize], self.of(entry).first()));
@@ -155,10 +162,7 @@ impl Policy for LruK {
         match self.missed_ghost {
             // Making room for the page may overwrite its history.
             Some(ghost) => self.missed.copy(0, &self.evicted, ghost),
-            None => {
-                self.missed.pages[0] = page;
-                self.missed.of_mut(0).fill(0);
-            }
+            None => self.missed.begin(page),
         }
     }
 
@@ -183,7 +187,11 @@ impl Policy for LruK {
     }
 
     #[inline]
-    fn admit(&mut self, frame: Frame, _page: Page, _access: Access) {
+    fn admit(&mut self, frame: Frame, page: Page, _access: Access) {
+        // A page that returns to its frame was not missed.
+        if self.missed.pages[0] != page {
+            self.missed.begin(page);
+        }
         self.resident.copy(frame, &self.missed, 0);
         self.refer(frame);
     }

@@ -21,6 +21,10 @@ pub enum Event {
     Refuse(u64),
     /// The policy named it to the background writer as the next victim.
     Named(u64),
+    /// It no longer exists.
+    Drop(u64),
+    /// It could not be written when it was evicted, and is back in its frame.
+    Return(u64),
 }
 
 /// What the driver does with ghosts.
@@ -72,6 +76,10 @@ pub struct Driver {
     misses: u64,
     hand: usize,
     evictions: Vec<Frame>,
+    /// The frames that the reference has evicted, the victim first, and their pages.
+    evicted: Vec<(Frame, usize)>,
+    /// The next eviction is undone, since its page cannot be written.
+    write_fails: bool,
     together: Vec<Frame>,
     background: Vec<BackgroundWrite>,
     events: Vec<Event>,
@@ -122,6 +130,8 @@ impl Driver {
             misses: 0,
             hand: 0,
             evictions: Vec::with_capacity(frames as usize),
+            evicted: Vec::with_capacity(frames as usize),
+            write_fails: false,
             together: Vec::with_capacity(frames as usize),
             background: Vec::with_capacity(frames as usize),
             events: Vec::with_capacity(2 * frames as usize + 2),
@@ -207,6 +217,45 @@ impl Driver {
                 self.policy.hit(frame as Frame, Access::Write);
             }
         }
+    }
+
+    /// The page in the frame that `which` chooses no longer exists.
+    pub fn drop_page(&mut self, which: &Index) -> Result<(), TestCaseError> {
+        let frame = which.index(self.occupants.len());
+        if let Some((page, _)) = self.occupants[frame] {
+            self.store(page, None)?;
+            self.leave(frame as Frame, page);
+            self.events.push(Event::Drop(self.pages[page]));
+        }
+        self.check_gauges()
+    }
+
+    /// The next eviction is undone, as the pool does if the page cannot be written.
+    pub fn fail_next_write(&mut self) {
+        self.write_fails = true;
+    }
+
+    /// The page leaves its frame, and the policy does not remember it.
+    fn leave(&mut self, frame: Frame, page: usize) {
+        self.policy.evicted(frame);
+        self.occupants[frame as usize] = None;
+        self.frame_of[page] = None;
+    }
+
+    /// Takes back the admission of a page, and the evictions before it: their pages are dirty in their frames again.
+    fn undo_evictions(&mut self, frame: Frame, admitted: usize) -> Result<(), TestCaseError> {
+        self.leave(frame, admitted);
+        let evicted = std::mem::take(&mut self.evicted);
+        for &(frame, page) in &evicted {
+            self.store(page, None)?;
+            let number = self.pages[page];
+            self.policy.admit(frame, number, Access::Write);
+            self.occupants[frame as usize] = Some((page, true));
+            self.frame_of[page] = Some(frame);
+            self.events.push(Event::Return(number));
+        }
+        self.evicted = evicted;
+        Ok(())
     }
 
     /// Checks what the policy says that it would evict next.
@@ -326,6 +375,7 @@ impl Driver {
         if early {
             self.has_done(Capabilities::EVICTS_EARLY)?;
         }
+        self.evicted.clear();
         let free = self.occupants.iter().position(Option::is_none);
         let victim = match free {
             Some(_) if !early => None,
@@ -351,6 +401,9 @@ impl Driver {
         self.policy.admit(frame, number, access);
         self.occupants[frame as usize] = Some((page, write));
         self.frame_of[page] = Some(frame);
+        if !self.evicted.is_empty() && std::mem::take(&mut self.write_fails) {
+            self.undo_evictions(frame, page)?;
+        }
         self.check_gauges()
     }
 
@@ -483,13 +536,13 @@ impl Driver {
     }
 
     fn evict(&mut self, frame: Frame) -> Result<(), TestCaseError> {
-        if let Some((page, dirty)) = self.occupants[frame as usize].take() {
+        if let Some((page, dirty)) = self.occupants[frame as usize] {
             let stored = self.policy.page(frame);
             prop_assert!(stored.is_none_or(|stored| stored == self.pages[page]));
             let ghost = self.policy.remember(frame);
             self.store(page, ghost)?;
-            self.policy.evicted(frame);
-            self.frame_of[page] = None;
+            self.leave(frame, page);
+            self.evicted.push((frame, page));
             if dirty {
                 self.events.push(Event::Write(self.pages[page]));
             }
