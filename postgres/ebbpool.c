@@ -80,8 +80,8 @@ shared_size(void)
 }
 
 /*
- * Bytes for the policy of the configuration, and for the default, to which a reload may change. As at the first start, also
- * when the postmaster makes shared memory anew.
+ * Bytes for the policy of the configuration, and for the default with either beginning, to which a reload may change. As at the
+ * first start, also when the postmaster makes shared memory anew.
  */
 static Size
 region_size(void)
@@ -94,7 +94,7 @@ region_size(void)
 
 		if (of_policy == 0)
 			ereport(FATAL, (errmsg("ebbpool: no policy \"%s\" for %d buffers: %s", ebb_policy, NBuffers, ebbpool_error_message())));
-		size = Max(of_policy, ebb_policy_size("ebb"));
+		size = Max(of_policy, Max(ebb_policy_size("ebb"), ebb_policy_size("ebb:begin=ebb")));
 	}
 	return size;
 }

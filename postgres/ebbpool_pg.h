@@ -201,7 +201,7 @@ extern uint64 ebb_ring_drain(void);
 extern uint64 ebb_number_of(const BufferTag *tag);
 extern void ebb_page_came(int buf_id, bool had_page, const BufferTag *tag, bool by_ring);
 extern void ebb_page_gone(int buf_id, bool evicted);
-extern void ebb_compare_frame(int buf_id);
+extern void ebb_compare_frame(int buf_id, bool by_ring);
 extern void ebb_resync(void);
 
 /* ---- harvest.c ---- */

@@ -117,10 +117,10 @@ is_other_page(int buf_id, uint32 state)
 	if (ebb_state[buf_id] & EBB_SUSPECT)
 	{
 		uint64		before = ebb_page[buf_id];
+		bool		taken = ebb_not_taken(buf_id);
 
 		ebb_state[buf_id] &= ~EBB_SUSPECT;
-		ebb_not_taken(buf_id);
-		ebb_compare_frame(buf_id);
+		ebb_compare_frame(buf_id, !taken);
 		if (!known || ebb_page[buf_id] != before)
 			ebb_shared->counters.found++;
 	}

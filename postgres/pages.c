@@ -80,6 +80,8 @@ replace(int buf_id, bool evicted, uint32 class, uint64 number, bool written, boo
 	EBB_CALL(ebbpool_policy_admit(ebb_shared->policy, buf_id));
 	ebb_state[buf_id] = EBB_KNOWN | (written ? EBB_DIRTY : 0);
 	ebb_page[buf_id] = number;
+	/* By the free list or a ring: the victim in the queue was the page before. */
+	ebb_rescue(buf_id);
 	if (!by_ring)
 		ebb_followed_read(number, written);
 }
@@ -122,9 +124,9 @@ ebb_page_came(int buf_id, bool had_page, const BufferTag *tag, bool by_ring)
 	}
 }
 
-/* Compares what the policy has in a frame with the descriptor. Nothing says whether a page that came was read through a ring. */
+/* Compares what the policy has in a frame with the descriptor. */
 void
-ebb_compare_frame(int buf_id)
+ebb_compare_frame(int buf_id, bool by_ring)
 {
 	BufferDesc *buf = GetBufferDescriptor(buf_id);
 	uint32		state = LockBufHdr(buf);
@@ -134,14 +136,14 @@ ebb_compare_frame(int buf_id)
 	if (!(state & BM_TAG_VALID))
 		ebb_page_gone(buf_id, false);
 	else
-		ebb_page_came(buf_id, true, &tag, true);
+		ebb_page_came(buf_id, true, &tag, by_ring);
 }
 
-/* Events were lost: compares all frames. */
+/* Events were lost: compares all frames. Nothing says whether a page that came was read through a ring. */
 void
 ebb_resync(void)
 {
 	ebb_shared->counters.resyncs++;
 	for (int buf_id = 0; buf_id < ebb_shared->frames && ebb_works(); buf_id++)
-		ebb_compare_frame(buf_id);
+		ebb_compare_frame(buf_id, true);
 }

@@ -83,12 +83,14 @@ ebb_ring_drain(void)
 {
 	uint64		first = pg_atomic_read_u64(&ebb_shared->ring_head);
 	uint64		at = first;
+	/* An event that waits while the harvest looks at its frame twice is a page that no event has named (10). */
+	uint64		lag = Min(ebb_lag, Max(ebb_shared->frames / ebb_harvest, 1) - 1);
 
 	while (ebb_works())
 	{
 		EbbEvent   *event = &ebb_shared->ring[at % EBB_RING_SLOTS];
 
-		if (at + ebb_lag >= pg_atomic_read_u64(&ebb_shared->ring_tail))
+		if (at + lag >= pg_atomic_read_u64(&ebb_shared->ring_tail))
 			break;
 		/* Its process has reserved the position, and not published the event yet. */
 		if (pg_atomic_read_u64(&event->published) != at + 1)
