@@ -373,13 +373,27 @@ impl<'a> Advisor<'a> {
         }
     }
 
-    /// The present policy, and those that are best by the curves with the recommended memory.
+    /// The present policy, those that are best by the curves with the recommended memory, and the best one with the present
+    /// memory: the advice has that size's exact counts, and another one there might hide it.
     fn finalists(&self, study: &CurveStudy, recommended: u64) -> Vec<String> {
+        let mut finalists = vec![self.now.to_string()];
+        for (frames, most) in [(recommended, FINALISTS), (self.present, 1)] {
+            for policy in self.best_by_curves(study, frames).into_iter().take(most) {
+                if !finalists.contains(&policy) {
+                    finalists.push(policy);
+                }
+            }
+        }
+        finalists
+    }
+
+    /// The policies other than the present one, the least bill by the curves first.
+    fn best_by_curves(&self, study: &CurveStudy, frames: u64) -> Vec<String> {
         let nearest = study
             .sizes
             .iter()
             .enumerate()
-            .min_by_key(|(_, frames)| frames.abs_diff(recommended));
+            .min_by_key(|(_, size)| size.abs_diff(frames));
         let size = nearest.map_or(0, |(size, _)| size);
         let bill = |estimates: &Vec<_>| {
             let estimate: Option<&ebbpool_sim::Estimate> = estimates.get(size);
@@ -390,8 +404,7 @@ impl<'a> Advisor<'a> {
         bills.sort_by(|(_, a), (_, b)| a.total_cmp(b));
         let now = self.now.to_string();
         let best = bills.iter().map(|(policy, _)| policy.to_string());
-        let best = best.filter(|policy| *policy != now).take(FINALISTS);
-        std::iter::once(now.clone()).chain(best).collect()
+        best.filter(|policy| *policy != now).collect()
     }
 
     /// What turns counts into figures in time. Daily writes are those of the present system.
