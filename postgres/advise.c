@@ -43,6 +43,11 @@
 #define ONE_OF 16
 #define FRAMES 512
 #define LEAST_FRAMES 128
+/* Milliseconds between two times that it reads what a policy sees. */
+#define SHORTEST 10.0
+#define LONGEST 200.0
+/* What it takes hits for, it does not do again for so many times as long. */
+#define MOST_SHARE 100
 
 typedef struct EbbAdviseShared
 {
@@ -64,6 +69,10 @@ static uint32 resets;
 /* Of the policy when the worker began: its place among those that were made, and what it had named. */
 static uint32 made;
 static uint64 victims;
+
+/* Milliseconds between two times that it takes hits out of the descriptors, and when it is to do so again. */
+static double between;
+static TimestampTz due;
 
 /* Pages that came by the server's counters of reads and of new pages, and as many as these were the time before. */
 static uint64 counted;
@@ -421,6 +430,8 @@ begin(void)
 	counted = 0;
 	advice.one_of = one_of();
 	advice.follows = policy_is_at_work();
+	between = SHORTEST;
+	due = 0;
 	made = advice.follows ? ebb_shared->made : 0;
 	victims = advice.follows ? ebb_shared->counters.victims : 0;
 	advice.of_server = advice.follows ? pair_of_policy() : EBB_MINIATURE_OF_CLOCK;
@@ -460,6 +471,26 @@ at_exit(int code, Datum argument)
 	publish_end();
 }
 
+/*
+ * Takes the hits of sampled pages, if they are due: before the smallest miniature has replaced more than a part of its pages, and
+ * so seldom that it takes a hundredth of the time.
+ */
+static double
+follow_hits(void)
+{
+	TimestampTz now = GetCurrentTimestamp();
+	double		before = cpu_ms();
+	double		share;
+
+	if (now < due)
+		return 0;
+	ebb_follow_hits(advice.one_of);
+	share = ebb_follow_on(&advice);
+	between = ebb_miniatures_turnover() > 0.25 ? Max(between / 2, SHORTEST) : Min(between * 1.5, LONGEST);
+	due = TimestampTzPlusMilliseconds(now, Max(between, MOST_SHARE * (cpu_ms() - before)));
+	return share;
+}
+
 /* Reads what the policy saw, often enough that it finds room to write. Returns the milliseconds until the next time. */
 static double
 follow(double ms)
@@ -470,9 +501,11 @@ follow(double ms)
 		return PUBLISH_EVERY;
 	ebb_samples_checkpoint();
 	share = ebb_follow_on(&advice);
+	share = Max(share, follow_hits());
 	advice.looks++;
 	advice.hand = ebb_shared->counters.victims - victims;
-	return share > 0.25 ? Max(ms / 2, 10) : Min(Max(ms, 10) * 1.5, 200);
+	ms = share > 0.25 ? Max(ms / 2, SHORTEST) : Min(Max(ms, SHORTEST) * 1.5, LONGEST);
+	return Min(ms, between);
 }
 
 /* For some milliseconds, or, while the advisor is off, until the latch is set. */

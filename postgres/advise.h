@@ -92,6 +92,7 @@ extern void ebb_samples_checkpoint(void);
 extern Size ebb_followed_size(void);
 extern void ebb_followed_startup(void);
 extern void ebb_follow(uint32 one_of);
+extern void ebb_follow_hits(uint32 one_of);
 extern double ebb_follow_on(EbbAdvice *advice);
 
 /* ---- miniatures.c ---- */
@@ -104,6 +105,7 @@ extern void ebb_miniatures_wrote(uint64 number);
 extern void ebb_miniatures_dropped(uint64 number);
 extern void ebb_miniatures_checkpoint(void);
 extern void ebb_miniatures_serve(void);
+extern double ebb_miniatures_turnover(void);
 extern void ebb_miniatures_counts(EbbMiniatureCounts *counts);
 
 #endif							/* EBBPOOL_ADVISE_H */

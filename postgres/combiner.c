@@ -118,7 +118,7 @@ may_evict(void *context, uint32_t buf_id)
 	uint32		state = pg_atomic_read_u32(&GetBufferDescriptor(buf_id)->state);
 
 	return BUF_STATE_GET_REFCOUNT(state) == 0 && BUF_STATE_GET_USAGECOUNT(state) == 0 &&
-		(state & (BM_TAG_VALID | BM_IO_ERROR)) == BM_TAG_VALID &&
+		(state & (BM_TAG_VALID | BM_IO_ERROR)) == BM_TAG_VALID && EBB_OWED_HITS(ebb_state[buf_id]) == 0 &&
 		__atomic_load_n(&ebb_mark[buf_id], __ATOMIC_RELAXED) == EBB_NOT_QUEUED;
 }
 

@@ -9,7 +9,8 @@
  *
  *	1. A hit runs the server's code only. The combiner reads hits from usage counts and writes from BM_JUST_DIRTIED, in
  *	   `ebbpool.harvest` descriptors for each miss. So it sees each frame once while a 32nd of the frames is replaced, which
- *	   is what policies without EBBPOOL_POLICY_EVERY_HIT ask for. It changes a descriptor by one compare-and-swap, and only
+ *	   is what policies without EBBPOOL_POLICY_EVERY_HIT ask for. The advisor takes hits of sampled pages more often; the frame owes
+ *	   them to the policy until the combiner sees it. It changes a descriptor by one compare-and-swap, and only
  *	   while BM_LOCKED is off: who holds the header's lock stores the whole state, and the change would be lost. The
  *	   policy's pointers are valid in each process, because all of them inherit the memory and the library from the
  *	   postmaster at the same addresses.

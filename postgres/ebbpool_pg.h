@@ -158,6 +158,9 @@ typedef struct EbbShared
 #define EBB_KNOWN 1				/* the policy has a page there */
 #define EBB_DIRTY 2				/* and takes it for dirty */
 #define EBB_SUSPECT 4			/* the last look found another page there, or a victim that was taken and stayed */
+#define EBB_OWED_WRITE 8		/* the advisor has seen a write that the policy is to learn of at the next harvest */
+#define EBB_OWED_HIT 16			/* the same of hits: one, and so on up to 15 */
+#define EBB_OWED_HITS(state) ((uint32) (state) / EBB_OWED_HIT)
 
 /* Of a frame, atomic (3). */
 #define EBB_NOT_QUEUED 0
@@ -209,6 +212,7 @@ extern void ebb_resync(void);
 extern void ebb_harvest_begin(void);
 extern uint32 ebb_take_hits_locked(int buf_id, uint32 *state, bool *written);
 extern void ebb_harvest_frames(int number);
+extern void ebb_harvest_samples(uint32 one_of, int first, int number);
 
 /* ---- follow.c: what the advisor is to see of it ---- */
 

@@ -7,9 +7,13 @@
  */
 #include "advise.h"
 
+#include "miscadmin.h"
+#include "storage/latch.h"
 #include "storage/shmem.h"
 
 #define SLOTS 2048
+/* Frames that are looked at under one lock. */
+#define FRAMES_AT_ONCE 4096
 
 typedef enum EbbSeenKind
 {
@@ -33,6 +37,7 @@ typedef struct EbbFollowed
 	pg_atomic_uint64 written;	/* positions grow for ever */
 	pg_atomic_uint64 read;
 	pg_atomic_uint64 lost;
+	Latch	   *latch;			/* of the advisor's process, or of one that has its place now */
 	EbbSeen		ring[SLOTS];
 } EbbFollowed;
 
@@ -67,11 +72,13 @@ put(uint64 number, EbbSeenKind kind, uint32 hits, bool write)
 {
 	uint32		one_of = followed ? pg_atomic_read_u32(&followed->one_of) : 0;
 	uint64		at;
+	uint64		read;
 
 	if (one_of == 0 || !ebb_is_sampled(number, one_of))
 		return;
 	at = pg_atomic_read_u64(&followed->written);
-	if (at - pg_atomic_read_u64(&followed->read) >= SLOTS)
+	read = pg_atomic_read_u64(&followed->read);
+	if (at - read >= SLOTS)
 	{
 		pg_atomic_fetch_add_u64(&followed->lost, 1);
 		return;
@@ -79,6 +86,9 @@ put(uint64 number, EbbSeenKind kind, uint32 hits, bool write)
 	followed->ring[at % SLOTS] = (EbbSeen) {.number = number, .kind = kind, .hits = hits, .write = write};
 	pg_write_barrier();
 	pg_atomic_write_u64(&followed->written, at + 1);
+	/* It may rest for longer than the other half lasts. */
+	if (at + 1 - read == SLOTS / 2)
+		SetLatch(followed->latch);
 }
 
 /* The page came into the buffers. */
@@ -119,7 +129,26 @@ ebb_follow(uint32 one_of)
 	/* What was written before belongs to what the advisor has ended. */
 	pg_atomic_write_u64(&followed->read, pg_atomic_read_u64(&followed->written));
 	pg_atomic_write_u64(&followed->lost, 0);
+	followed->latch = MyLatch;
+	pg_memory_barrier();
 	pg_atomic_write_u32(&followed->one_of, one_of);
+}
+
+/*
+ * Writes the hits of sampled pages into the ring: a page's hits of the time between two calls are one, and fewer buffers
+ * might have lost the page meanwhile. In parts, so that no miss waits.
+ */
+void
+ebb_follow_hits(uint32 one_of)
+{
+	for (int first = 0; first < NBuffers; first += FRAMES_AT_ONCE)
+	{
+		LWLockAcquire(ebb_shared->lock, LW_EXCLUSIVE);
+		ebb_harvest_begin();
+		if (ebb_works())
+			ebb_harvest_samples(one_of, first, Min(FRAMES_AT_ONCE, NBuffers - first));
+		LWLockRelease(ebb_shared->lock);
+	}
 }
 
 /* Gives the miniatures what was written. Returns the share of the ring that it took. */

@@ -1,7 +1,7 @@
 /*
  * harvest.c -- hits and writes, read from the descriptors of the buffers (1, 2). All under the lock.
  */
-#include "ebbpool_pg.h"
+#include "advise.h"
 
 #include "access/xlog.h"
 
@@ -32,7 +32,7 @@ take_write(int buf_id, uint32 *state)
 	if (!(*state & BM_JUST_DIRTIED) || !(*state & BM_DIRTY) || (*state & BM_IO_IN_PROGRESS))
 		return false;
 	if (redo != 0 && (*state & BM_PERMANENT) && ebb_lsn_of(buf_id) <= redo)
-		return !(ebb_state[buf_id] & EBB_DIRTY);
+		return !(ebb_state[buf_id] & (EBB_DIRTY | EBB_OWED_WRITE));
 	*state &= ~BM_JUST_DIRTIED;
 	return true;
 }
@@ -155,7 +155,6 @@ collect_hit(int buf_id, uint32 usage, bool written)
 	hit_accesses[hits++] = written ? EBBPOOL_WRITE : EBBPOOL_READ;
 	more_hits += usage - 1;
 	ebb_rescue(buf_id);
-	ebb_followed_hit(ebb_page[buf_id], usage, written);
 }
 
 /* What has become of the page's dirty bit since the last look. */
@@ -171,7 +170,6 @@ note_writes(int buf_id, uint32 state, uint32 usage, bool written)
 		{
 			ebb_rescue(buf_id);
 			EBB_CALL(ebbpool_policy_wrote(ebb_shared->policy, buf_id));
-			ebb_followed_wrote(ebb_page[buf_id]);
 		}
 	}
 	else if ((ebb_state[buf_id] & EBB_DIRTY) && !(state & BM_DIRTY))
@@ -180,6 +178,15 @@ note_writes(int buf_id, uint32 state, uint32 usage, bool written)
 		ebb_shared->counters.cleaned++;
 		EBB_CALL(ebbpool_policy_cleaned(ebb_shared->policy, buf_id));
 	}
+}
+
+static inline void
+show_advisor(int buf_id, uint32 usage, bool written)
+{
+	if (usage > 0)
+		ebb_followed_hit(ebb_page[buf_id], usage, written);
+	else if (written)
+		ebb_followed_wrote(ebb_page[buf_id]);
 }
 
 static void
@@ -205,6 +212,10 @@ harvest_frame(int buf_id)
 			ebb_page_gone(buf_id, false);
 		return;
 	}
+	show_advisor(buf_id, usage, written);
+	usage += EBB_OWED_HITS(ebb_state[buf_id]);
+	written |= (ebb_state[buf_id] & EBB_OWED_WRITE) != 0;
+	ebb_state[buf_id] &= EBB_OWED_WRITE - 1;
 	if (usage > 0)
 		collect_hit(buf_id, usage, written);
 	note_writes(buf_id, state, usage, written);
@@ -226,4 +237,36 @@ ebb_harvest_frames(int number)
 	hits = 0;
 	more_hits = 0;
 	ebb_shared->counters.harvested += number;
+}
+
+/*
+ * The advisor needs the hits of its pages more often, to tell what fewer buffers would have read. They are taken out of the
+ * descriptors here, and the policy learns of them when it would have: it does not depend on whether the advisor works.
+ */
+static void
+harvest_sample(int buf_id)
+{
+	BufferDesc *buf = GetBufferDescriptor(buf_id);
+	uint32		state;
+	uint32		usage;
+	bool		written;
+
+	/* Anything else than hits is for the harvest. */
+	if (ebb_page[buf_id] != ebb_number_of(&buf->tag) || __atomic_load_n(&ebb_mark[buf_id], __ATOMIC_RELAXED) == EBB_TAKEN ||
+		!(pg_atomic_read_u32(&buf->state) & BM_TAG_VALID) || !take_hits(buf_id, &state, &usage, &written))
+		return;
+	if (usage > 0 || written)
+		ebb_rescue(buf_id);
+	show_advisor(buf_id, usage, written);
+	usage = Min(usage + EBB_OWED_HITS(ebb_state[buf_id]), 255 / EBB_OWED_HIT);
+	ebb_state[buf_id] = (ebb_state[buf_id] & (EBB_OWED_HIT - 1)) | usage * EBB_OWED_HIT | (written ? EBB_OWED_WRITE : 0);
+}
+
+/* Looks at the sampled pages in some frames. */
+void
+ebb_harvest_samples(uint32 one_of, int first, int number)
+{
+	for (int buf_id = first; buf_id < first + number; buf_id++)
+		if ((ebb_state[buf_id] & EBB_KNOWN) && ebb_is_sampled(ebb_page[buf_id], one_of))
+			harvest_sample(buf_id);
 }

@@ -46,6 +46,7 @@ typedef struct Miniature
 	uint32		hit_accesses[MOST_HITS];
 	uint64		reads;
 	uint64		writes;
+	uint64		reads_before;	/* at the last call of ebb_miniatures_turnover */
 } Miniature;
 
 enum
@@ -403,6 +404,22 @@ ebb_miniatures_counts(EbbMiniatureCounts *counts)
 		counts[i].reads = miniatures[i].reads;
 		counts[i].writes = miniatures[i].writes;
 	}
+}
+
+/* The part of its frames that a miniature has replaced since the last call; of the one where this is the largest. */
+double
+ebb_miniatures_turnover(void)
+{
+	double		largest = 0;
+
+	for (int i = 0; i < EBB_MINIATURES; i++)
+	{
+		Miniature  *it = &miniatures[i];
+
+		largest = Max(largest, (double) (it->reads - it->reads_before) / it->frames);
+		it->reads_before = it->reads;
+	}
+	return largest;
 }
 
 static void

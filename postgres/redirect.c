@@ -14,9 +14,6 @@
 
 #include "utils/guc.h"
 
-/* Of the server, not in its headers. */
-extern bool have_free_buffer(void);
-
 typedef BufferDesc *(*GetFunction) (BufferAccessStrategy strategy, uint32 *buf_state);
 typedef int (*InsertFunction) (BufferTag *tag, uint32 hash, int buf_id);
 

@@ -1,6 +1,6 @@
 /*
- * A slow device for `run --device`: with LD_PRELOAD, each read and write of one page of a database takes longer by
- * SLOW_READ_US and SLOW_WRITE_US microseconds. Pages of other files, such as the log, take as long as before.
+ * A slow device for `run --device`: with LD_PRELOAD, each read and write of pages of a database takes longer by SLOW_READ_US and
+ * SLOW_WRITE_US microseconds for each page. Pages of other files, such as the log, take as long as before.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/types.h>
+#include <sys/uio.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -20,9 +21,9 @@ wait_for(int fd, size_t size, const char *microseconds)
 	char		path[512];
 	ssize_t		length;
 	const char *text = getenv(microseconds);
-	long		longer = text ? atol(text) : 0;
+	long		longer = text ? atol(text) * (long) (size / PAGE) : 0;
 
-	if (size != PAGE || longer <= 0)
+	if (size % PAGE != 0 || longer <= 0)
 		return;
 	snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
 	length = readlink(link, path, sizeof(path) - 1);
@@ -33,20 +34,34 @@ wait_for(int fd, size_t size, const char *microseconds)
 		nanosleep(&(struct timespec) {longer / 1000000, longer % 1000000 * 1000}, NULL);
 }
 
-/* Both names are in use: with and without large files. */
-#define SLOWER(name, buffer, microseconds) \
+static size_t
+size_of(const struct iovec *parts, int number)
+{
+	size_t		size = 0;
+
+	for (int i = 0; i < number; i++)
+		size += parts[i].iov_len;
+	return size;
+}
+
+/* Two names are in use for each, with and without large files; those with parts from 17 on. */
+#define SLOWER(name, buffer, count, size, microseconds) \
 	ssize_t \
-	name(int fd, buffer bytes, size_t size, off_t at) \
+	name(int fd, buffer bytes, count number, off_t at) \
 	{ \
-		static ssize_t (*next) (int, buffer, size_t, off_t); \
+		static ssize_t (*next) (int, buffer, count, off_t); \
 \
 		if (!next) \
 			*(void **) &next = dlsym(RTLD_NEXT, #name); \
 		wait_for(fd, size, microseconds); \
-		return next(fd, bytes, size, at); \
+		return next(fd, bytes, number, at); \
 	}
 
-SLOWER(pread, void *, "SLOW_READ_US")
-SLOWER(pread64, void *, "SLOW_READ_US")
-SLOWER(pwrite, const void *, "SLOW_WRITE_US")
-SLOWER(pwrite64, const void *, "SLOW_WRITE_US")
+SLOWER(pread, void *, size_t, number, "SLOW_READ_US")
+SLOWER(pread64, void *, size_t, number, "SLOW_READ_US")
+SLOWER(pwrite, const void *, size_t, number, "SLOW_WRITE_US")
+SLOWER(pwrite64, const void *, size_t, number, "SLOW_WRITE_US")
+SLOWER(preadv, const struct iovec *, int, size_of(bytes, number), "SLOW_READ_US")
+SLOWER(preadv64, const struct iovec *, int, size_of(bytes, number), "SLOW_READ_US")
+SLOWER(pwritev, const struct iovec *, int, size_of(bytes, number), "SLOW_WRITE_US")
+SLOWER(pwritev64, const struct iovec *, int, size_of(bytes, number), "SLOW_WRITE_US")
