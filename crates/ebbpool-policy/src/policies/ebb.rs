@@ -632,6 +632,81 @@ mod tests {
         }
     }
 
+    /// Pages are dropped, evictions undone, refused and made without being remembered, as the pool and the callers of the C
+    /// interface do; the duel still knows how many pages of its sample are resident.
+    #[test]
+    fn the_duel_counts_the_pages_of_its_sample_whatever_the_driver_does() {
+        for frames in [1, 2, 7, 40, 128, 129, 300, 2000] {
+            let mut ebb = Ebb::new(EbbConfig::default(), frames);
+            let mut pages: Vec<Option<Page>> = vec![None; frames as usize];
+            let mut ghosts = BTreeMap::new();
+            let allocated = ebb.duel.allocated();
+            for at in 0..20_000u64 {
+                let mixed = ebbpool_cost::mixed(at);
+                let page = mixed % (3 * u64::from(frames)) * (1 + at / 10_000);
+                let access = Access::from_write(mixed >> 40 & 3 == 0);
+                let pinned = |frame: Frame| u64::from(frame) % 5 != mixed >> 20 & 7;
+                if let Some(frame) = pages.iter().position(|&it| it == Some(page)) {
+                    ebb.hit(frame as Frame, access);
+                    if mixed >> 32 & 15 == 0 {
+                        ebb.evicted(frame as Frame);
+                        pages[frame] = None;
+                    }
+                } else {
+                    let mut evict = |ebb: &mut Ebb, pages: &mut Vec<Option<Page>>| {
+                        let frame = ebb.victim(Some((page, access)), pinned)?;
+                        let evicted = pages[frame as usize].take().expect("a page");
+                        if mixed >> 44 & 1 == 0 {
+                            ghosts.insert(evicted, ebb.remember(frame));
+                        }
+                        ebb.evicted(frame);
+                        Some((frame, evicted))
+                    };
+                    if mixed >> 36 & 7 == 0 {
+                        // A background writer evicts, or an eviction is undone.
+                        let evicted = evict(&mut ebb, &mut pages);
+                        if let (Some((frame, evicted)), 0) = (evicted, mixed >> 48 & 1) {
+                            ebb.admit(frame, evicted, Access::Write);
+                            pages[frame as usize] = Some(evicted);
+                        }
+                        continue;
+                    }
+                    let ghost = ghosts.get(&page).copied().flatten();
+                    ebb.miss(page, ghost, access);
+                    let empty = pages.iter().position(Option::is_none);
+                    let frame = match empty {
+                        Some(frame) => Some(frame as Frame),
+                        None => {
+                            let evicted = {
+                                let frame = ebb.victim(Some((page, access)), pinned);
+                                frame.map(|frame| (frame, pages[frame as usize].take()))
+                            };
+                            if let Some((frame, evicted)) = evicted {
+                                let evicted = evicted.expect("a page");
+                                ghosts.insert(evicted, ebb.remember(frame));
+                                ebb.evicted(frame);
+                            }
+                            evicted.map(|(frame, _)| frame)
+                        }
+                    };
+                    match frame {
+                        Some(frame) => {
+                            ebb.admit(frame, page, access);
+                            pages[frame as usize] = Some(page);
+                        }
+                        None => {
+                            ghosts.insert(page, ebb.not_admitted());
+                        }
+                    }
+                }
+                let resident = pages.iter().flatten();
+                let sampled = resident.filter(|&&page| ebb.duel.samples(page)).count();
+                assert_eq!(ebb.duel.counted(), sampled, "{frames} frames, {at}");
+            }
+            assert_eq!(ebb.duel.allocated(), allocated);
+        }
+    }
+
     /// A page that is written under the pin that admitted it is learned as one that is admitted for writing.
     #[test]
     fn a_write_without_a_reference_counts_as_that_of_an_admission() {

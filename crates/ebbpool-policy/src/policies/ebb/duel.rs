@@ -80,6 +80,23 @@ impl Duel {
         }
     }
 
+    #[cfg(test)]
+    pub(super) fn samples(&self, page: Page) -> bool {
+        hash(page) <= self.highest
+    }
+
+    /// The pages of the sample that are resident, as the duel has counted them.
+    #[cfg(test)]
+    pub(super) fn counted(&self) -> usize {
+        self.resident
+    }
+
+    /// Where the miniatures have their records, and for how many they have memory.
+    #[cfg(test)]
+    pub(super) fn allocated(&self) -> [(*const PageRecord, usize); 2] {
+        [&self.ebb, &self.lru].map(|pool| (pool.records.as_ptr(), pool.records.capacity()))
+    }
+
     #[inline]
     pub(super) fn leader(&self) -> Leader {
         self.leader
