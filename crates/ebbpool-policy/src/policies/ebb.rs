@@ -9,7 +9,8 @@
 //! in that comparison and nowhere else, so it may change with every operation.
 //!
 //! What was learned is wrong for a while where a workload changes at once. So ebb compares what it costs with what
-//! LRU costs, over a sample of the pages, and evicts by age at first and while LRU costs less.
+//! LRU costs, over a sample of the pages, and at first and while LRU costs less it evicts the oldest of the pages that it compares,
+//! which in more than 32 frames need not be the oldest of all.
 //!
 //! *Where it comes from.* The value of waiting is the index of Gittins (1979) with the hazard of
 //! Kaplan and Meier (1958): pages evicted or forgotten before their next reference count as observed up to
@@ -160,7 +161,7 @@ impl RegisteredPolicy for Ebb {
         aliases: &[],
         params: EbbConfig::PARAMS,
         summary: "Learns how soon pages of a given history are used and written again, and keeps those that save most by staying.",
-        how: "The record of a page, resident or a ghost, has the times of its last reference and write and the counts of both. Pages are divided into classes: those that the caller reports at misses, and where it reports none, regions of page numbers, the size of which is a power of 2. For every 32 frames, but at most for 11 classes (`classes`), one class has a slot of its own: those with most misses (a frequency count after Misra and Gries). The others share one. There are at most as many regions. For each class ebb learns how long pages waited for their next reference, by number of references up to 128, and in tables of their own for their next write, by number of writes up to 16, by how far references outnumber them, and by whether the page was, when it was missed, among the three highest of its class so far, where rows are appended. It learns in 32 buckets of half a doubling of the wait, of which the first one ends with the half doubling in which a wait is a reference for 1,024 frames; pages whose ghost was forgotten count as observed up to then, and pages that have a ghost as observed up to their eviction (the age of which is rounded down to the youngest of its half doubling), until the ghost is referenced or forgotten. Where there are few observations, the usual ones of such counts in all classes are taken, times the ratio of the class's events to the usual ones; of references, the first pages of a row are taken to be like those of the next lower number of references in the class, from which they come. From this follows the density at each age: the highest rate of events per reference that keeping the page can yield, if it is evicted at the best moment; it is stored with 8 significant bits. The value of a page is its density of references plus, if it is dirty, R times its density of writes. The victim is the page of least value of 8 candidates and those of the next 32 frames that are due for review, of equals the longest unreferenced; the 8 least stay candidates; in at most 32 frames each search compares all anew. A page that was found to be worth three times the weakest candidate is not due until its age has doubled, but for at most four references for each frame, one that was worth less for a proportionally shorter time, and for half that time, and so on, if it will be worth less than the weakest candidate by then; all are due after half as many searches as there are frames, and after 2^30 references, when ages beyond these lose three quarters of the excess; hits that are left out move the clock by at most 2^30 between two misses. Of the candidates only values that would be the least, and those of frames that are due, are computed anew. Frames are visited in groups of 8 neighbours, each 0.618 of all groups after the one before, rounded down and then up to a number without a common divisor with that of all groups, since neighbours hold pages of about one age. Half of the ghosts are for pages evicted dirty. Reference counts of pages without a ghost are stored in 4 bytes each, found by hashing the page's number at a miss without a ghost and when a ghost is forgotten, never at a hit. The rows of the tables are learned anew at misses, all of them in a round: of 64 misses at first, then of a quarter of all misses so far, and later of half a miss per frame or of eight per row, if that is more. Observations fade to 1/e in 100 misses per frame. A duel decides whether victims are chosen so, or as LRU does, by the least value of 1 / (1 + age): two miniatures serve the pages whose hash (SplitMix64) is among the lowest: of F frames the 128 / F lowest, or all of at most 128. They have as many frames as the pool has such pages, but at most 192; one evicts the page of least value, the other one the longest unreferenced. They take each page's history from the pool. A miniature's bill is its misses, and R for each page that becomes dirty; at each event that costs one of them, bills and the sum of the squares of the events' differences lose one part of 512. LRU leads at first (`begin`), and once ebb's bill is higher by more than 2 % of LRU's and 2 roots of the squares, until it is lower by half a root. Nothing is random.",
+        how: "The record of a page, resident or a ghost, has the times of its last reference and write and the counts of both. Pages are divided into classes: those that the caller reports at misses, and where it reports none, regions of page numbers, the size of which is a power of 2. For every 32 frames, but at most for 11 classes (`classes`), one class has a slot of its own: those with most misses (a frequency count after Misra and Gries). The others share one. There are at most as many regions. For each class ebb learns how long pages waited for their next reference, by number of references up to 128, and in tables of their own for their next write, by number of writes up to 16, by how far references outnumber them, and by whether the page was, when it was missed, among the three highest of its class so far, where rows are appended. It learns in 32 buckets of half a doubling of the wait, of which the first one ends with the half doubling in which a wait is a reference for 1,024 frames; pages whose ghost was forgotten count as observed up to then, and pages that have a ghost as observed up to their eviction (the age of which is rounded down to the youngest of its half doubling), until the ghost is referenced or forgotten. Where there are few observations, the usual ones of such counts in all classes are taken, times the ratio of the class's events to the usual ones; of references, the first pages of a row are taken to be like those of the next lower number of references in the class, from which they come. From this follows the density at each age: the highest rate of events per reference that keeping the page can yield, if it is evicted at the best moment; it is stored with 8 significant bits. The value of a page is its density of references plus, if it is dirty, R times its density of writes. The victim is the page of least value of 8 candidates and those of the next 32 frames that are due for review, of equals the longest unreferenced; the 8 least stay candidates; in at most 32 frames each search compares all anew and forgets the candidates. A page that was found to be worth three times the weakest candidate is not due until its age has doubled, but for at most four references for each frame, one that was worth less for a proportionally shorter time, and for half that time, and so on, if it will be worth less than the weakest candidate by then; all are due after half as many searches as there are frames, and after 2^30 references, when ages beyond these lose three quarters of the excess; hits that are left out move the clock by at most 2^30 between two misses. Of the candidates only values that would be the least, and those of frames that are due, are computed anew. Frames are visited in groups of 8 neighbours, each 0.618 of all groups after the one before, rounded down and then up to a number without a common divisor with that of all groups, since neighbours hold pages of about one age. Half of the ghosts are for pages evicted dirty. Reference counts of pages without a ghost are stored in 4 bytes each, found by hashing the page's number at a miss without a ghost and when a ghost is forgotten, never at a hit. The rows of the tables are learned anew at misses, all of them in a round: of 64 misses at first, then of a quarter of all misses so far, and later of half a miss per frame or of eight per row, if that is more. Observations fade to 1/e in 100 misses per frame. A duel decides whether victims are chosen so, or nearly as LRU does: of the same frames, by the least value of 1 / (1 + age). Two miniatures serve the pages whose hash (SplitMix64) is among the lowest: of F frames the 128 / F lowest, or all of at most 128. They have as many frames as the pool has such pages, but at least 1 and at most 192, and evict what is beyond when the pool evicts such a page, before it admits another; one evicts the page of least value, the other one the longest unreferenced. They take each page's history from the pool at its references, and at a write without one if they have the page, and remember themselves whether it is dirty. A miniature's bill is its misses, and R for each page that becomes dirty; at each event that costs one of them, bills and the sum of the squares of the events' differences lose one part of 512 before its costs are added. LRU leads at first (`begin`), and once ebb's bill is higher by more than 2 % of LRU's and 2 roots of the squares, until it is lower by half a root. Nothing is random.",
         when: "Use it where no policy is known to suit the workload: it learns the workload and follows R, and on most workloads it costs no more than the best other online policy. Report the classes of pages if you know them (relations, or the leaves and inner pages of an index): on TPC-C that saves most. Take another policy where a page's neighbours predict its use better than its own past and its class do (policies by blocks, such as bplru), where writes cost much more than reads and go to the pages that are read most (h-arc), and where computing time counts, since a miss takes more of it than with other policies. It needs some thousand misses to learn. It chooses victims as LRU does until it is found to be cheaper; with `begin=ebb` it does so only once LRU is found to be cheaper: take that if the first minutes count and pages are read in loops.",
         capabilities: Self::CAPABILITIES,
         memory: MemoryUse::new(24).with_ghosts(49),
@@ -629,6 +630,81 @@ mod tests {
             assert!(from_zero.len() > 1000, "{}", from_zero.len());
             // A multiple of the unit of time of stored counts.
             assert!(victims((1 << 32) - 10_240, begin) == from_zero);
+        }
+    }
+
+    /// Pages are dropped, evictions undone, refused and made without being remembered, as the pool and the callers of the C
+    /// interface do; the duel still knows how many pages of its sample are resident.
+    #[test]
+    fn the_duel_counts_the_pages_of_its_sample_whatever_the_driver_does() {
+        for frames in [1, 2, 7, 40, 128, 129, 300, 2000] {
+            let mut ebb = Ebb::new(EbbConfig::default(), frames);
+            let mut pages: Vec<Option<Page>> = vec![None; frames as usize];
+            let mut ghosts = BTreeMap::new();
+            let allocated = ebb.duel.allocated();
+            for at in 0..20_000u64 {
+                let mixed = ebbpool_cost::mixed(at);
+                let page = mixed % (3 * u64::from(frames)) * (1 + at / 10_000);
+                let access = Access::from_write(mixed >> 40 & 3 == 0);
+                let pinned = |frame: Frame| u64::from(frame) % 5 != mixed >> 20 & 7;
+                if let Some(frame) = pages.iter().position(|&it| it == Some(page)) {
+                    ebb.hit(frame as Frame, access);
+                    if mixed >> 32 & 15 == 0 {
+                        ebb.evicted(frame as Frame);
+                        pages[frame] = None;
+                    }
+                } else {
+                    let mut evict = |ebb: &mut Ebb, pages: &mut Vec<Option<Page>>| {
+                        let frame = ebb.victim(Some((page, access)), pinned)?;
+                        let evicted = pages[frame as usize].take().expect("a page");
+                        if mixed >> 44 & 1 == 0 {
+                            ghosts.insert(evicted, ebb.remember(frame));
+                        }
+                        ebb.evicted(frame);
+                        Some((frame, evicted))
+                    };
+                    if mixed >> 36 & 7 == 0 {
+                        // A background writer evicts, or an eviction is undone.
+                        let evicted = evict(&mut ebb, &mut pages);
+                        if let (Some((frame, evicted)), 0) = (evicted, mixed >> 48 & 1) {
+                            ebb.admit(frame, evicted, Access::Write);
+                            pages[frame as usize] = Some(evicted);
+                        }
+                        continue;
+                    }
+                    let ghost = ghosts.get(&page).copied().flatten();
+                    ebb.miss(page, ghost, access);
+                    let empty = pages.iter().position(Option::is_none);
+                    let frame = match empty {
+                        Some(frame) => Some(frame as Frame),
+                        None => {
+                            let evicted = {
+                                let frame = ebb.victim(Some((page, access)), pinned);
+                                frame.map(|frame| (frame, pages[frame as usize].take()))
+                            };
+                            if let Some((frame, evicted)) = evicted {
+                                let evicted = evicted.expect("a page");
+                                ghosts.insert(evicted, ebb.remember(frame));
+                                ebb.evicted(frame);
+                            }
+                            evicted.map(|(frame, _)| frame)
+                        }
+                    };
+                    match frame {
+                        Some(frame) => {
+                            ebb.admit(frame, page, access);
+                            pages[frame as usize] = Some(page);
+                        }
+                        None => {
+                            ghosts.insert(page, ebb.not_admitted());
+                        }
+                    }
+                }
+                let resident = pages.iter().flatten();
+                let sampled = resident.filter(|&&page| ebb.duel.samples(page)).count();
+                assert_eq!(ebb.duel.counted(), sampled, "{frames} frames, {at}");
+            }
+            assert_eq!(ebb.duel.allocated(), allocated);
         }
     }
 

@@ -33,7 +33,7 @@ const _: () = assert!(MOST_FRAMES <= NONE as u32);
 pub enum Leader {
     /// The page of least value is evicted.
     Ebb,
-    /// The page referenced longest ago is evicted.
+    /// Of the pages that a search compares the one referenced longest ago is evicted.
     Lru,
 }
 
@@ -78,6 +78,23 @@ impl Duel {
             squares: 0.0,
             leader,
         }
+    }
+
+    #[cfg(test)]
+    pub(super) fn samples(&self, page: Page) -> bool {
+        hash(page) <= self.highest
+    }
+
+    /// The pages of the sample that are resident, as the duel has counted them.
+    #[cfg(test)]
+    pub(super) fn counted(&self) -> usize {
+        self.resident
+    }
+
+    /// Where the miniatures have their records, and for how many they have memory.
+    #[cfg(test)]
+    pub(super) fn allocated(&self) -> [(*const PageRecord, usize); 2] {
+        [&self.ebb, &self.lru].map(|pool| (pool.records.as_ptr(), pool.records.capacity()))
     }
 
     #[inline]
