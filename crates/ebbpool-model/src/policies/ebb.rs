@@ -5,6 +5,7 @@
 mod classes;
 mod counts;
 mod duel;
+mod oldest;
 mod tables;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -12,6 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use self::classes::Classes;
 use self::counts::{doublings, quarter};
 use self::duel::Duel;
+use self::oldest::Oldest;
 use self::tables::{Table, Trust, rounded_down};
 use crate::buffer::Policy;
 use crate::spec::Spec;
@@ -130,6 +132,7 @@ pub(crate) struct Ebb {
     candidates: Vec<(usize, Rank)>,
     groups: Groups,
     duel: Duel,
+    oldest: Oldest,
     now: u64,
     /// When a search last made all slots due, and the searches since then.
     all_due: u64,
@@ -210,6 +213,7 @@ impl Ebb {
             candidates: Vec::new(),
             groups: Groups::new(m, parameters.looks),
             duel: Duel::new(m, parameters.lru_begins),
+            oldest: Oldest::new(m),
             now: 0,
             all_due: 0,
             searches: 0,
@@ -472,6 +476,51 @@ impl Ebb {
         }
     }
 
+    /// The slot of the victim. Where LRU leads and no search compares all, the oldest slots that were found come first.
+    fn victim_slot(&mut self, pinned: &BTreeSet<u64>) -> usize {
+        if !self.duel.lru_leads || self.groups.searched_all() {
+            self.oldest = Oldest::new(self.m);
+            return self.least_of_some(pinned);
+        }
+        let mut oldest = std::mem::replace(&mut self.oldest, Oldest::new(self.m));
+        let referenced_at = |it: &Ebb, slot: usize| {
+            let resident = it.slots[slot].as_ref();
+            resident.map(|resident| resident.history.referenced_at)
+        };
+        let is_still = |(at, slot)| referenced_at(self, slot) == Some(at);
+        let slot = oldest.first(is_still, |slot| self.may_evict(slot, pinned));
+        let slot = slot.unwrap_or_else(|| self.least_of_some(pinned));
+        oldest.pass(self.now, |slot| referenced_at(self, slot));
+        self.oldest = oldest;
+        slot
+    }
+
+    /// The slot of least rank of the candidates and of those that a search compares.
+    fn least_of_some(&mut self, pinned: &BTreeSet<u64>) -> usize {
+        self.search(pinned);
+        // Only values that would be the least are found anew. Found twice they are the same.
+        loop {
+            let least = (0..self.candidates.len()).min_by_key(|at| self.candidates[*at].1);
+            let Some(least) = least else {
+                let first = self.groups.next();
+                let mut in_turn = (0..self.m).map(|n| (first + n) % self.m);
+                return in_turn
+                    .find(|slot| self.may_evict(*slot, pinned))
+                    .expect("an unpinned page");
+            };
+            let (slot, known) = self.candidates[least];
+            if !self.may_evict(slot, pinned) {
+                self.candidates.remove(least);
+                continue;
+            }
+            let found = self.rank(slot);
+            if found == known {
+                return slot;
+            }
+            self.candidates[least].1 = found;
+        }
+    }
+
     /// Compares the next groups of slots with the candidates.
     fn search(&mut self, pinned: &BTreeSet<u64>) {
         if self.now >= self.all_due + (1 << 30) {
@@ -584,28 +633,7 @@ impl Policy for Ebb {
     }
 
     fn victim(&mut self, _write: bool, pinned: &BTreeSet<u64>) -> u64 {
-        self.search(pinned);
-        // Only values that would be the least are found anew. Found twice they are the same.
-        let slot = loop {
-            let least = (0..self.candidates.len()).min_by_key(|at| self.candidates[*at].1);
-            let Some(least) = least else {
-                let first = self.groups.next();
-                let mut in_turn = (0..self.m).map(|n| (first + n) % self.m);
-                break in_turn
-                    .find(|slot| self.may_evict(*slot, pinned))
-                    .expect("an unpinned page");
-            };
-            let (slot, known) = self.candidates[least];
-            if !self.may_evict(slot, pinned) {
-                self.candidates.remove(least);
-                continue;
-            }
-            let found = self.rank(slot);
-            if found == known {
-                break slot;
-            }
-            self.candidates[least].1 = found;
-        };
+        let slot = self.victim_slot(pinned);
         self.searches += 1;
         if self.searches > self.m / 2 {
             self.make_all_due();

@@ -41,6 +41,7 @@ mod hand;
 mod history;
 mod learned;
 mod least;
+mod oldest;
 mod reviews;
 
 use ebbpool_cost::Decimal;
@@ -56,6 +57,7 @@ use self::hand::Hand;
 use self::history::{CANDIDATE, DIRTY, History, PageRecord, RESIDENT};
 use self::learned::WaitStatistics;
 use self::least::LeastFrames;
+use self::oldest::OldestFrames;
 use self::reviews::{GROUP, Reviews};
 use crate::parameters::{one_of, parameters, share_of, whole};
 use crate::policy::{
@@ -79,6 +81,7 @@ pub struct Ebb {
     /// The frames to compare next.
     hand: Hand,
     duel: Duel,
+    oldest: OldestFrames,
     /// The class of the page about to be missed.
     class: PageClass,
     /// The page missed last, and whether it had a ghost.
@@ -153,6 +156,23 @@ parameters! {
     }
 }
 
+/// A time modulo 2^32, such that it does not wrap before ages are shortened: then no age reaches half of all numbers, nor
+/// does it until the next time.
+#[inline]
+fn stamp(time: u32, shortened_at: u64) -> u32 {
+    time.wrapping_sub((shortened_at as u32).wrapping_sub(1 << 31))
+}
+
+/// The time of the last reference to the page in a frame, if there is one.
+#[inline]
+fn referenced_at(residents: &[PageRecord], shortened_at: u64) -> impl Fn(Frame) -> Option<u32> {
+    move |frame| {
+        let history = &residents[frame as usize].history;
+        let at = stamp(history.referenced_at(), shortened_at);
+        history.has(RESIDENT).then_some(at)
+    }
+}
+
 impl RegisteredPolicy for Ebb {
     type Config = EbbConfig;
 
@@ -191,6 +211,7 @@ impl RegisteredPolicy for Ebb {
             candidates: Candidates::new(config.pool.min(frames as usize / 2)),
             hand,
             duel: Duel::new(frames, config.begin),
+            oldest: OldestFrames::new(frames),
             class: UNKNOWN_CLASS,
             incoming: None,
             now: 0,
@@ -249,6 +270,7 @@ impl Ebb {
             record.history.advance(self.now, then, LONGEST_AGE);
         }
         self.duel.advance(self.now, then, LONGEST_AGE);
+        self.oldest.clear();
         self.reviews.make_all_due(then);
         (self.now, self.shortened_at) = (then, then);
     }
@@ -275,6 +297,37 @@ impl Ebb {
             }
             self.candidates.revalue(at, value);
         }
+    }
+
+    /// Whether LRU leads, and the oldest frames have to be found, since no search compares all.
+    #[inline]
+    fn evicts_oldest(&self) -> bool {
+        self.duel.leader() == Leader::Lru && !self.hand.visits_all()
+    }
+
+    /// The frame of the page referenced longest ago, if it was found.
+    #[inline]
+    fn oldest(&mut self, may_evict: impl Fn(Frame) -> bool) -> Option<Frame> {
+        let referenced_at = referenced_at(&self.residents, self.shortened_at);
+        let is_still = |(at, frame)| referenced_at(frame) == Some(at);
+        self.oldest.first(is_still, may_evict)
+    }
+
+    /// The frame of least value of the candidates and of those that a search looks at, or else any that may be evicted.
+    #[inline]
+    fn least_of_some(&mut self, may_evict: impl Fn(Frame) -> bool) -> Option<Frame> {
+        if self.hand.visits_all() {
+            self.forget_candidates();
+        }
+        let hand = self.hand;
+        let candidates = self.candidates.len();
+        self.search(&may_evict);
+        let victim = self.least(&may_evict);
+        let victim = victim.or_else(|| self.first_evictable(may_evict));
+        if victim.is_none() {
+            self.resume(candidates, hand);
+        }
+        victim
     }
 
     /// Where a search compares all frames, no candidate is needed from the one before: it could replace a better one by its
@@ -406,6 +459,20 @@ impl Policy for Ebb {
         let values = values.led_by(self.duel.leader());
         let history = |frame: Frame| &self.residents[frame as usize].history;
         let is_evictable = |frame: Frame| history(frame).has(RESIDENT) && may_evict(frame);
+        if self.evicts_oldest() {
+            let referenced_at = referenced_at(&self.residents, self.shortened_at);
+            let found = self.oldest.found();
+            let found =
+                found.filter(|&(at, frame)| referenced_at(frame) == Some(at) && may_evict(frame));
+            let mut named = 0;
+            for (place, (_, frame)) in coming.iter_mut().zip(found) {
+                *place = frame;
+                named += 1;
+            }
+            if named > 0 {
+                return Some(named);
+            }
+        }
         let mut least = LeastFrames::new(coming, |frame| values.ranked(history(frame)));
         let candidates = (0..self.candidates.len()).map(|at| self.candidates.frame(at));
         candidates
@@ -474,17 +541,20 @@ impl Policy for Ebb {
         _incoming: Option<(Page, Access)>,
         may_evict: F,
     ) -> Option<Frame> {
-        if self.hand.visits_all() {
-            self.forget_candidates();
+        let by_age = self.evicts_oldest();
+        if !by_age {
+            self.oldest.clear();
         }
-        let hand = self.hand;
-        let candidates = self.candidates.len();
-        self.search(&may_evict);
-        let victim = self.least(&may_evict);
-        let victim = victim.or_else(|| self.first_evictable(may_evict));
-        match victim {
-            Some(_) => self.reviews.end_search(self.now),
-            None => self.resume(candidates, hand),
+        let victim = self.oldest(&may_evict);
+        let victim = victim.or_else(|| self.least_of_some(may_evict));
+        if victim.is_some() {
+            self.reviews.end_search(self.now);
+        }
+        if victim.is_some() && by_age {
+            let frames = self.residents.len() as Frame;
+            let referenced_at = referenced_at(&self.residents, self.shortened_at);
+            let now = stamp(self.now as u32, self.shortened_at);
+            self.oldest.pass(frames, now, referenced_at);
         }
         victim
     }
