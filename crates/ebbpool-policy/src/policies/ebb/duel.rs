@@ -33,7 +33,7 @@ const _: () = assert!(MOST_FRAMES <= NONE as u32);
 pub enum Leader {
     /// The page of least value is evicted.
     Ebb,
-    /// Of the pages that a search compares the one referenced longest ago is evicted.
+    /// The page referenced longest ago is evicted.
     Lru,
 }
 
