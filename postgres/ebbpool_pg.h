@@ -159,7 +159,7 @@ typedef struct EbbShared
 #define EBB_DIRTY 2				/* and takes it for dirty */
 #define EBB_SUSPECT 4			/* the last look found another page there, or a victim that was taken and stayed */
 #define EBB_OWED_WRITE 8		/* the advisor has seen a write that the policy is to learn of at the next harvest */
-#define EBB_OWED_HIT 16			/* the same of hits: one, and so on up to 15 */
+#define EBB_OWED_HIT 16			/* the same of hits: one, and so on up to BM_MAX_USAGE_COUNT */
 #define EBB_OWED_HITS(state) ((uint32) (state) / EBB_OWED_HIT)
 
 /* Of a frame, atomic (3). */

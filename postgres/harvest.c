@@ -213,8 +213,9 @@ harvest_frame(int buf_id)
 		return;
 	}
 	show_advisor(buf_id, usage, written);
-	usage += EBB_OWED_HITS(ebb_state[buf_id]);
-	written |= (ebb_state[buf_id] & EBB_OWED_WRITE) != 0;
+	/* As the descriptor would have them: it counts no more hits, and has no write of a page that is clean again. */
+	usage = Min(usage + EBB_OWED_HITS(ebb_state[buf_id]), BM_MAX_USAGE_COUNT);
+	written |= (ebb_state[buf_id] & EBB_OWED_WRITE) && (state & BM_DIRTY);
 	ebb_state[buf_id] &= EBB_OWED_WRITE - 1;
 	if (usage > 0)
 		collect_hit(buf_id, usage, written);
@@ -258,7 +259,7 @@ harvest_sample(int buf_id)
 	if (usage > 0 || written)
 		ebb_rescue(buf_id);
 	show_advisor(buf_id, usage, written);
-	usage = Min(usage + EBB_OWED_HITS(ebb_state[buf_id]), 255 / EBB_OWED_HIT);
+	usage = Min(usage + EBB_OWED_HITS(ebb_state[buf_id]), BM_MAX_USAGE_COUNT);
 	ebb_state[buf_id] = (ebb_state[buf_id] & (EBB_OWED_HIT - 1)) | usage * EBB_OWED_HIT | (written ? EBB_OWED_WRITE : 0);
 }
 
