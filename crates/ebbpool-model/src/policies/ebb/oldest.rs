@@ -37,7 +37,7 @@ impl Oldest {
     ) -> Option<usize> {
         let first = self.found.iter().position(|it| is_still(*it));
         self.found.drain(..first.unwrap_or(self.found.len()));
-        let mut found = self.found.iter();
+        let mut found = self.found.iter().take(8);
         let first = found.find(|it| is_still(**it) && may_evict(it.1));
         first.map(|(_, slot)| *slot)
     }

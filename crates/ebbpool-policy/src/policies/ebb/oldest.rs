@@ -8,6 +8,8 @@ use crate::policy::Frame;
 const PASSED: u32 = 128;
 /// A round finds a frame for each victim that it lasts for, and at least this number.
 const LEAST_FOUND: u32 = 64;
+/// The frames found that are tried for a victim. A driver that has named more in advance may evict none of many.
+const TRIED: usize = 8;
 
 /// When the page in a frame was referenced last, by a clock that does not wrap, and the frame.
 type Referenced = (u32, Frame);
@@ -66,7 +68,7 @@ impl OldestFrames {
         self.found.iter().rev().copied()
     }
 
-    /// The oldest frame that was found, was not referenced since then, and may be evicted.
+    /// The oldest frame that was found, was not referenced since then, and may be evicted, among the first of them.
     #[inline]
     pub(super) fn first(
         &mut self,
@@ -76,7 +78,7 @@ impl OldestFrames {
         while self.found.last().is_some_and(|&oldest| !is_still(oldest)) {
             self.found.pop();
         }
-        let mut found = self.found();
+        let mut found = self.found().take(TRIED);
         let first = found.find(|&oldest| may_evict(oldest.1) && is_still(oldest));
         first.map(|(_, frame)| frame)
     }
