@@ -488,9 +488,13 @@ impl Ebb {
             resident.map(|resident| resident.history.referenced_at)
         };
         let is_still = |(at, slot)| referenced_at(self, slot) == Some(at);
-        let slot = oldest.first(is_still, |slot| self.may_evict(slot, pinned));
+        let slot = oldest.take_first(is_still, |slot| self.may_evict(slot, pinned));
         let slot = slot.unwrap_or_else(|| self.least_of_some(pinned));
-        oldest.pass(self.now, |slot| referenced_at(self, slot));
+        oldest.pass(
+            self.now,
+            |slot| referenced_at(self, slot),
+            |slot| self.may_evict(slot, pinned),
+        );
         self.oldest = oldest;
         slot
     }

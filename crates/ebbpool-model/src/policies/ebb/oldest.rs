@@ -29,21 +29,26 @@ impl Oldest {
         }
     }
 
-    /// The oldest slot that was found, was not referenced since, and may be evicted.
-    pub(super) fn first(
+    /// The oldest slot that was found, was not referenced since, and may be evicted. It and those before it are found no longer.
+    pub(super) fn take_first(
         &mut self,
         is_still: impl Fn(Referenced) -> bool,
         may_evict: impl Fn(usize) -> bool,
     ) -> Option<usize> {
-        let first = self.found.iter().position(|it| is_still(*it));
-        self.found.drain(..first.unwrap_or(self.found.len()));
-        let mut found = self.found.iter().take(8);
-        let first = found.find(|it| is_still(**it) && may_evict(it.1));
-        first.map(|(_, slot)| *slot)
+        let found = std::mem::take(&mut self.found);
+        let mut found = found.into_iter();
+        let first = found.find(|it| is_still(*it) && may_evict(it.1));
+        self.found = found.collect();
+        first.map(|(_, slot)| slot)
     }
 
-    pub(super) fn pass(&mut self, now: u64, referenced_at: impl Fn(usize) -> Option<u64>) {
-        if self.next == 0 && self.found.len() > self.victims {
+    pub(super) fn pass(
+        &mut self,
+        now: u64,
+        referenced_at: impl Fn(usize) -> Option<u64>,
+        may_evict: impl Fn(usize) -> bool,
+    ) {
+        if self.next == 0 && self.found.len() >= self.victims {
             return;
         }
         if self.next == 0 {
@@ -57,7 +62,7 @@ impl Oldest {
             let was_found = self
                 .times
                 .is_some_and(|(since, until)| at > since && at <= until);
-            if !was_found && at <= self.begun {
+            if !was_found && at <= self.begun && may_evict(slot) {
                 self.passed.push((at, slot));
             }
         }
