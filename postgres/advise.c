@@ -70,9 +70,9 @@ static uint32 resets;
 static uint32 made;
 static uint64 victims;
 
-/* Milliseconds between two times that it takes hits out of the descriptors, and when it is to do so again. */
+/* Milliseconds between two times that it takes hits out of the descriptors, and when it is to do so again, by clock_ms. */
 static double between;
-static TimestampTz due;
+static double due;
 
 /* Pages that came by the server's counters of reads and of new pages, and as many as these were the time before. */
 static uint64 counted;
@@ -297,6 +297,16 @@ cpu_ms(void)
 	return (used.ru_utime.tv_sec + used.ru_stime.tv_sec) * 1e3 + (used.ru_utime.tv_usec + used.ru_stime.tv_usec) / 1e3;
 }
 
+/* Milliseconds of a clock that an administrator does not set. */
+static double
+clock_ms(void)
+{
+	instr_time	now;
+
+	INSTR_TIME_SET_CURRENT(now);
+	return INSTR_TIME_GET_MILLISEC(now);
+}
+
 static void
 read_counters(void)
 {
@@ -478,7 +488,7 @@ at_exit(int code, Datum argument)
 static double
 follow_hits(void)
 {
-	TimestampTz now = GetCurrentTimestamp();
+	double		now = clock_ms();
 	double		before = cpu_ms();
 	double		share;
 
@@ -487,7 +497,7 @@ follow_hits(void)
 	ebb_follow_hits(advice.one_of);
 	share = ebb_follow_on(&advice);
 	between = ebb_miniatures_turnover() > 0.25 ? Max(between / 2, SHORTEST) : Min(between * 1.5, LONGEST);
-	due = TimestampTzPlusMilliseconds(now, Max(between, MOST_SHARE * (cpu_ms() - before)));
+	due = now + Max(between, MOST_SHARE * (cpu_ms() - before));
 	return share;
 }
 
@@ -530,7 +540,7 @@ ebbpool_advise_main(Datum argument)
 {
 	bool		works = false;
 	double		ms = 0;
-	TimestampTz published = 0;
+	double		published = 0;
 
 	pqsignal(SIGHUP, SignalHandlerForConfigReload);
 	pqsignal(SIGTERM, die);
@@ -565,10 +575,10 @@ ebbpool_advise_main(Datum argument)
 		}
 		if (works)
 			ms = advice.follows ? follow(ms) : ebb_samples_look(&advice);
-		if (works && TimestampDifferenceExceeds(published, GetCurrentTimestamp(), PUBLISH_EVERY))
+		if (works && clock_ms() - published >= PUBLISH_EVERY)
 		{
 			publish();
-			published = GetCurrentTimestamp();
+			published = clock_ms();
 		}
 		rest(works, ms);
 	}
