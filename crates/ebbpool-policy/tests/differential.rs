@@ -639,6 +639,30 @@ fn ebb_costs_no_more_than_lru_where_sets_of_pages_nearly_fill_the_pool() {
     }
 }
 
+/// The worst case known beside LRU: a working set nearly as large as the pool drifts, and there are few references a frame to learn
+/// from.
+#[test]
+fn ebb_costs_little_more_than_lru_where_a_large_working_set_drifts() {
+    let misses = |spec, frames: u32, seed| {
+        let mut buffer = Buffer::new(spec, frames);
+        let mut random = workload::RandomWorkload::new(seed);
+        let set = u64::from(frames) * 97 / 100;
+        let pages = (0..24 * u64::from(frames)).map(|at| at / 20 + random.below(set));
+        let missed = |page| {
+            let unknown = FutureUse::default();
+            let events = buffer.reference(page, false, None, unknown, &BTreeSet::new());
+            !events.is_empty()
+        };
+        pages.map(missed).filter(|missed| *missed).count() as f64
+    };
+    for frames in [128, 700] {
+        let ratios = (1..=8).map(|seed| misses("ebb", frames, seed) / misses("lru", frames, seed));
+        let ratios: Vec<f64> = ratios.collect();
+        println!("{frames} frames: {ratios:.3?}");
+        assert!(ratios.iter().all(|ratio| *ratio < 1.12));
+    }
+}
+
 /// Where all frames are candidates none is compared with another.
 #[test]
 fn ebb_in_few_frames_follows_pages_that_change() {
