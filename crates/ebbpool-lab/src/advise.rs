@@ -145,7 +145,7 @@ pub struct Advice {
     pub curve: Vec<MemoryPoint>,
     /// The size from which more memory is hardly worth while; `None` if the curve does not reach it.
     pub knee: Option<Knee>,
-    /// The R from which the recommended policy costs least with its memory; `None` if it does so at every R.
+    /// The R from which up to the present one the recommended policy costs least with its memory; `None` if no such R is known.
     #[schemars(with = "Option<f64>")]
     pub asymmetry_breakeven: Option<Number>,
     /// The same for each of the other policies.

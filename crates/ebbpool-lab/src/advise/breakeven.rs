@@ -27,7 +27,8 @@ const BETWEEN: i32 = 3;
 pub struct BreakEven {
     /// The other policy.
     pub against: String,
-    /// The recommended policy costs less from this R on; `None` if it does so at every R from `lowest` on.
+    /// The recommended policy costs less from this R on, by simulation up to the present one; `None` if it does so from `lowest`
+    /// on.
     pub holds_from: Option<f64>,
     /// It costs less up to this R; `None` if no such R is known.
     pub holds_to: Option<f64>,

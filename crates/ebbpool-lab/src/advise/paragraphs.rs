@@ -4,7 +4,7 @@ use ebbpool_cost::one_line;
 
 use super::load::life_of;
 use super::notes::duration;
-use super::{Advice, BreakEven, ClockSource, Knob, MeasuredDay, SystemLoad};
+use super::{Advice, BreakEven, ClockSource, Knob, MeasuredDay, MemoryPoint, SystemLoad};
 use crate::checkpoints::CheckpointSchedule;
 use crate::knee::{self, WORTH_DOUBLING};
 use crate::lifetime::DeviceLife;
@@ -212,7 +212,7 @@ fn answer(advice: &Advice) -> Vec<String> {
     let costs = change(then.cost, now.cost);
     sentences.push(match (same_policy, then.frames == now.frames) {
         (true, true) => format!(
-            "Stay with {} and {with}: no policy costs less with this memory",
+            "Stay with {} and {with}: no policy tried costs less with this memory",
             now.policy
         ),
         (true, false) => format!(
@@ -224,16 +224,37 @@ fn answer(advice: &Advice) -> Vec<String> {
             then.policy
         ),
     });
-    if !same_policy && then.frames != now.frames {
-        sentences.push(format!(
-            "With the present {} {} alone costs {}",
-            memory(advice, now.frames),
-            then.policy,
-            change(same_memory.cost, now.cost)
-        ));
+    if then.frames != now.frames {
+        let alone = (!same_policy).then(|| {
+            let change = change(same_memory.cost, now.cost);
+            format!("{} alone costs {change}", then.policy)
+        });
+        let better = better_in_present_memory(advice).map(|it| {
+            let change = change(it.cost, now.cost);
+            format!("{} costs {change}", it.policy)
+        });
+        let costs: Vec<String> = alone.into_iter().chain(better).collect();
+        if !costs.is_empty() {
+            sentences.push(format!(
+                "With the present {} {}",
+                memory(advice, now.frames),
+                costs.join(", and ")
+            ));
+        }
     }
     sentences.extend(assumed(advice));
     sentences
+}
+
+/// The best policy with the present memory, by runs over the whole trace, unless it is the recommended or the present one.
+fn better_in_present_memory(advice: &Advice) -> Option<&MemoryPoint> {
+    let now = &advice.now;
+    let mut points = advice.curve.iter();
+    let best = points.find(|point| point.frames == now.frames)?;
+    // A simulated device bills what the curve leaves out: its present bill is another one there.
+    let is_exact = best.error == Some(0.0) && best.cost_now == now.cost;
+    let is_better = best.cost < advice.same_memory.cost.min(now.cost);
+    (is_exact && is_better).then_some(best)
 }
 
 fn rates(advice: &Advice) -> Vec<String> {
@@ -442,16 +463,19 @@ fn asymmetry(advice: &Advice) -> Vec<String> {
     let best = &advice.then.policy;
     let sentence = |it: &BreakEven| {
         let against = &it.against;
-        let how = match it.simulated {
-            true => ", by simulation",
-            false => "",
-        };
         match (it.holds_from, it.holds_to) {
-            (Some(from), _) => format!("from R = {} on than {against}{how}", rounded(from)),
-            (None, Some(to)) => format!("up to R = {} than {against}{how}", rounded(to)),
+            // Above the present R nothing was simulated.
+            (Some(from), _) if it.simulated => {
+                format!(
+                    "down to R = {} than {against}, by simulation",
+                    rounded(from)
+                )
+            }
+            (Some(from), _) => format!("from R = {} on than {against}", rounded(from)),
+            (None, Some(to)) => format!("up to R = {} than {against}", rounded(to)),
             (None, None) if it.simulated => {
                 format!(
-                    "from R = {} on, the lowest simulated, than {against}",
+                    "down to R = {}, the lowest simulated, than {against}",
                     rounded(it.lowest)
                 )
             }

@@ -424,6 +424,58 @@ fn the_recommendation_costs_at_most_as_much_as_now() {
     }
 }
 
+/// At R = 400 ebb costs a fifth less than the policy that is best at R = 1.
+#[test]
+fn above_the_present_asymmetry_the_answer_promises_only_what_it_has_solved() {
+    let trace = source("zipf:pages=2000,refs=20000,read-alpha=0.9,write=0.05");
+    let mut request = AdviseRequest::new(r("1"));
+    request.now = Some(policy("ebb"));
+    let size = MemorySize::frames(500);
+    request.frames = Some(size.clone());
+    let advice = advised(&trace, &request);
+    let cost = |name: &str| {
+        let run = RunRequest::new(policy(name), size.clone(), r("400"));
+        let lab = Lab::new(Settings::default(), &Silent);
+        lab.run(&trace, &run).expect("a run").result.cost
+    };
+    let best = advice.then.policy.as_str();
+    assert!(advice.then.cost < advice.now.cost && cost("ebb") < 0.82 * cost(best));
+    let paragraphs = advice.paragraphs();
+    let sentences = paragraphs.iter().flat_map(|it| &it.sentences);
+    let mut of_r = sentences.filter(|it| it.contains(" costs no more "));
+    let sentence = of_r.next().expect("a sentence");
+    let against_ebb = "costs no more down to R = 0.125, the lowest simulated, than ebb";
+    assert!(sentence.contains(against_ebb), "{sentence}");
+}
+
+#[test]
+fn the_best_policy_with_the_present_memory_is_named_beside_the_recommended_one() {
+    let trace = paged("zipf:pages=500,refs=10000,read-alpha=0.9,write=0.3", 4096);
+    let answer = |now: &str, budget: u64| {
+        let mut request = AdviseRequest::new(r("3"));
+        request.now = Some(policy(now));
+        request.frames = Some(MemorySize::frames(100));
+        request.budget = Some(bytes(budget * 4096));
+        let mut paragraphs = advised(&trace, &request).paragraphs();
+        paragraphs.swap_remove(0).sentences
+    };
+    for (now, budget, costs) in [
+        (
+            "lru",
+            400,
+            "ccf-lru alone costs 19 % less, and ebb costs 25 % less",
+        ),
+        // More memory is all that the answer gives.
+        ("lru", 800, "ebb costs 25 % less"),
+        ("ebb", 400, "ccf-lru alone costs 8 % more"),
+    ] {
+        let sentences = answer(now, budget);
+        let present = "With the present 100 frames, 400 KiB ";
+        let found = sentences.iter().find_map(|it| it.strip_prefix(present));
+        assert_eq!(found, Some(costs), "{sentences:?}");
+    }
+}
+
 #[test]
 fn a_small_saving_is_not_no_less() {
     let mut request = AdviseRequest::new(r("2"));
