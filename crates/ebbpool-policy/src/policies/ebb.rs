@@ -537,7 +537,7 @@ impl Policy for Ebb {
     #[inline]
     fn victim<F: Fn(Frame) -> bool>(
         &mut self,
-        _incoming: Option<(Page, Access)>,
+        incoming: Option<(Page, Access)>,
         may_evict: F,
     ) -> Option<Frame> {
         let by_age = self.evicts_oldest();
@@ -549,7 +549,8 @@ impl Policy for Ebb {
         if victim.is_some() {
             self.reviews.end_search(self.now);
         }
-        if victim.is_some() && by_age {
+        // A background writer only asks, and may refuse what the next miss evicts.
+        if victim.is_some() && by_age && incoming.is_some() {
             let frames = self.residents.len() as Frame;
             let referenced_at = referenced_at(&self.residents, self.shortened_at);
             let now = stamp(self.now as u32, self.shortened_at);
@@ -803,6 +804,36 @@ mod tests {
         at_once.costs(Costs::asymmetric(8.0));
         apart.costs(Costs::asymmetric(8.0));
         assert_eq!(at_once.victim(None, |_| true), apart.victim(None, |_| true));
+    }
+
+    /// The oldest frame is evicted also where a background writer asks for dirty pages in between.
+    #[test]
+    fn questions_hide_no_oldest_frame_while_lru_leads() {
+        const FRAMES: u32 = 200;
+        let mut ebb = Ebb::new(EbbConfig::default(), FRAMES);
+        for page in 0..FRAMES * 4 {
+            ebb.duel = Duel::new(FRAMES, Leader::Lru);
+            let access = Access::from_write(page % 3 == 0);
+            ebb.miss(page.into(), None, access);
+            let mut frame = page;
+            if page >= FRAMES {
+                for _ in 0..3 {
+                    let is_dirty: Vec<bool> = ebb
+                        .residents
+                        .iter()
+                        .map(|it| it.history.has(DIRTY))
+                        .collect();
+                    assert!(ebb.victim(None, |frame| is_dirty[frame as usize]).is_some());
+                }
+                frame = ebb
+                    .victim(Some((page.into(), access)), |_| true)
+                    .expect("a victim");
+                let oldest = (0..FRAMES).min_by_key(|&frame| ebb.residents[frame as usize].page);
+                assert!(Some(frame) == oldest || page < FRAMES + 2, "{page}");
+                ebb.evicted(frame);
+            }
+            ebb.admit(frame, page.into(), access);
+        }
     }
 
     #[test]
