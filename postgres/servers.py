@@ -68,6 +68,13 @@ def at_least(least: int) -> Callable[[str], int]:
     return check
 
 
+def expect_taken(settings: list[str], query: Callable[[str], str]) -> None:
+    """Ends the program unless a server has the module's settings that it was started with: of wrong ones it warns, and has defaults."""
+    for name, value in (setting.split("=", 1) for setting in settings if setting.startswith("ebbpool.")):
+        if (found := query(f"show {name}")) != value:
+            sys.exit(f"the server does not take {name} = {value}, and has {found}; its log says why")
+
+
 class Server(validate.Server):
     """A server that may have the module, and whose processes are killed."""
 
