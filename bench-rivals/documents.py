@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import argparse
 import re
+import shlex
 import sys
 from pathlib import Path
 
@@ -11,6 +13,20 @@ def table(header: list[str], rows: list[list[str]]) -> str:
     """A table of Markdown; all columns but the first are numbers."""
     lines = ["| " + " | ".join(header) + " |", "| --- |" + " ---: |" * (len(header) - 1)]
     return "\n".join(lines + ["| " + " | ".join(row) + " |" for row in rows])
+
+
+def has_block(page: Path, name: str) -> bool:
+    return page.exists() and f"<!-- figures: {name} -->" in page.read_text()
+
+
+def command(program: str, parser: argparse.ArgumentParser, arguments: argparse.Namespace, names: tuple[str, ...]) -> str:
+    """The command that makes a block again: a program of bench-rivals, with those arguments of these names that are not the default."""
+    words = ["sudo", f"bench-rivals/{program}", "DIRECTORY"]
+    for name in names:
+        value = getattr(arguments, name)
+        if value != parser.get_default(name):
+            words += [f"--{name.replace('_', '-')}", *([] if value is True else [str(value)])]
+    return shlex.join([*words, "--write", str(arguments.write)])
 
 
 def write_block(page: Path, name: str, text: str) -> None:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import argparse
 import os
+import re
 import shutil
 import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -43,6 +46,33 @@ def open_to_all(directory: Path) -> None:
     command = ["runuser", "-u", "postgres", "--", "test", "-w", str(directory)]
     if subprocess.run(command, check=False).returncode:
         sys.exit(f"the user postgres, as which servers run, may not enter {directory}; name a directory that all users can enter")
+
+
+def policy(text: str) -> str:
+    """A type of arguments: a policy, with parameters or without."""
+    page = (ROOT / "docs/generated/policies.md").read_text()
+    if text.split(":")[0] not in re.findall(r"^(?:## |`)([\w-]+)(?:$|` is an alias)", page, re.MULTILINE):
+        raise argparse.ArgumentTypeError(f"there is no policy {text}; docs/generated/policies.md has all")
+    return text
+
+
+def at_least(least: int) -> Callable[[str], int]:
+    """A type of arguments: whole numbers from that one on."""
+
+    def check(text: str) -> int:
+        if int(text) < least:
+            raise ValueError(text)
+        return int(text)
+
+    check.__name__ = f"number of at least {least}"
+    return check
+
+
+def expect_taken(settings: list[str], query: Callable[[str], str]) -> None:
+    """Ends the program unless a server has the module's settings that it was started with: of wrong ones it warns, and has defaults."""
+    for name, value in (setting.split("=", 1) for setting in settings if setting.startswith("ebbpool.")):
+        if (found := query(f"show {name}")) != value:
+            sys.exit(f"the server does not take {name} = {value}, and has {found}; its log says why")
 
 
 class Server(validate.Server):

@@ -213,7 +213,7 @@ class Server:
             return
         pid = self.pid()
         if Path(f"/proc/{pid}").exists():
-            sys.exit(f"a server (process {pid}) runs in {self.data}; stop it first: {self.bin}/pg_ctl -D {self.data} -m fast stop")
+            sys.exit(f"a server (process {pid}) runs in {self.data}; stop it first: kill -INT {pid}")
 
     def make(self, workload: Workload) -> None:
         """Makes the database of a workload, of which each run gets a copy."""
