@@ -45,7 +45,7 @@ pub use spec::{
 
 /// The version of this crate, which is part of the keys of stored results. The number after the plus sign rises when a
 /// policy's name stands for another policy than before, as after a change of a parameter's default.
-pub const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), "+4");
+pub const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), "+5");
 
 /// Compiles the example of the package's page.
 #[cfg(doctest)]

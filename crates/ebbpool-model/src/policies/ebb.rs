@@ -476,27 +476,19 @@ impl Ebb {
         }
     }
 
-    /// The slot of the victim. Where LRU leads and no search compares all, the oldest slots that were found come first.
+    /// The slot of the victim: the oldest one, where LRU leads and no search compares all.
     fn victim_slot(&mut self, pinned: &BTreeSet<u64>) -> usize {
         if !self.duel.lru_leads || self.groups.searched_all() {
-            self.oldest = Oldest::new(self.m);
             return self.least_of_some(pinned);
         }
-        let mut oldest = std::mem::replace(&mut self.oldest, Oldest::new(self.m));
-        let referenced_at = |it: &Ebb, slot: usize| {
-            let resident = it.slots[slot].as_ref();
-            resident.map(|resident| resident.history.referenced_at)
-        };
-        let is_still = |(at, slot)| referenced_at(self, slot) == Some(at);
-        let slot = oldest.take_first(is_still, |slot| self.may_evict(slot, pinned));
-        let slot = slot.unwrap_or_else(|| self.least_of_some(pinned));
-        oldest.pass(
+        let mut oldest = std::mem::replace(&mut self.oldest, Oldest::new(0));
+        let slot = oldest.first(
             self.now,
-            |slot| referenced_at(self, slot),
+            |slot| Some(self.slots[slot].as_ref()?.history.referenced_at),
             |slot| self.may_evict(slot, pinned),
         );
         self.oldest = oldest;
-        slot
+        slot.unwrap_or_else(|| self.least_of_some(pinned))
     }
 
     /// The slot of least rank of the candidates and of those that a search compares.

@@ -180,7 +180,7 @@ impl RegisteredPolicy for Ebb {
         aliases: &[],
         params: EbbConfig::PARAMS,
         summary: "Learns how soon pages of a given history are used and written again, and keeps those that save most by staying.",
-        how: "The record of a page, resident or a ghost, has the times of its last reference and write and the counts of both. Pages are divided into classes: those that the caller reports at misses, and where it reports none, regions of page numbers, the size of which is a power of 2. For every 32 frames, but at most for 11 classes (`classes`), one class has a slot of its own: those with most misses (a frequency count after Misra and Gries). The others share one. There are at most as many regions. For each class ebb learns how long pages waited for their next reference, by number of references up to 128, and in tables of their own for their next write, by number of writes up to 16, by how far references outnumber them, and by whether the page was, when it was missed, among the three highest of its class so far, where rows are appended. It learns in 32 buckets of half a doubling of the wait, of which the first one ends with the half doubling in which a wait is a reference for 1,024 frames; pages whose ghost was forgotten count as observed up to then, and pages that have a ghost as observed up to their eviction (the age of which is rounded down to the youngest of its half doubling), until the ghost is referenced or forgotten. Where there are few observations, the usual ones of such counts in all classes are taken, times the ratio of the class's events to the usual ones; of references, the first pages of a row are taken to be like those of the next lower number of references in the class, from which they come. From this follows the density at each age: the highest rate of events per reference that keeping the page can yield, if it is evicted at the best moment; it is stored with 8 significant bits. The value of a page is its density of references plus, if it is dirty, R times its density of writes. The victim is the page of least value of 8 candidates and those of the next 32 frames that are due for review, of equals the longest unreferenced; the 8 least stay candidates; in at most 32 frames each search compares all anew and forgets the candidates. A page that was found to be worth three times the weakest candidate is not due until its age has doubled, but for at most four references for each frame, one that was worth less for a proportionally shorter time, and for half that time, and so on, if it will be worth less than the weakest candidate by then; all are due after half as many searches as there are frames, and after 2^30 references, when ages beyond these lose three quarters of the excess; hits that are left out move the clock by at most 2^30 between two misses. Of the candidates only values that would be the least, and those of frames that are due, are computed anew. Frames are visited in groups of 8 neighbours, each 0.618 of all groups after the one before, rounded down and then up to a number without a common divisor with that of all groups, since neighbours hold pages of about one age. Half of the ghosts are for pages evicted dirty. Reference counts of pages without a ghost are stored in 4 bytes each, found by hashing the page's number at a miss without a ghost and when a ghost is forgotten, never at a hit. The rows of the tables are learned anew at misses, all of them in a round: of 64 misses at first, then of a quarter of all misses so far, and later of half a miss per frame or of eight per row, if that is more. Observations fade to 1/e in 100 misses per frame. A duel decides whether victims are chosen so, or as LRU does: by the least value of 1 / (1 + age), and in more than 32 frames the oldest that the last round has found and that may be evicted, if there is one; it and those before it are found no longer. A round passes the frames in order, 128 at each victim, after which it goes on, and begins if fewer of the last one's frames are left than the victims that it lasts for. It finds as many frames, but at least 64: the longest unreferenced of those that may be evicted, were referenced before it began and, by the time of that, not between the youngest of the last round and the youngest of the one before. A frame that is referenced again is found no longer. Two miniatures serve the pages whose hash (SplitMix64) is among the lowest: of F frames the 128 / F lowest, or all of at most 128. They have as many frames as the pool has such pages, but at least 1 and at most 192, and evict what is beyond when the pool evicts such a page, before it admits another; one evicts the page of least value, the other one the longest unreferenced. They take each page's history from the pool at its references, and at a write without one if they have the page, and remember themselves whether it is dirty. A miniature's bill is its misses, and R for each page that becomes dirty; at each event that costs one of them, bills and the sum of the squares of the events' differences lose one part of 512 before its costs are added. LRU leads at first (`begin`), and once ebb's bill is higher by more than 2 % of LRU's and 2 roots of the squares, until it is lower by half a root. Nothing is random.",
+        how: "The record of a page, resident or a ghost, has the times of its last reference and write and the counts of both. Pages are divided into classes: those that the caller reports at misses, and where it reports none, regions of page numbers, the size of which is a power of 2. For every 32 frames, but at most for 11 classes (`classes`), one class has a slot of its own: those with most misses (a frequency count after Misra and Gries). The others share one. There are at most as many regions. For each class ebb learns how long pages waited for their next reference, by number of references up to 128, and in tables of their own for their next write, by number of writes up to 16, by how far references outnumber them, and by whether the page was, when it was missed, among the three highest of its class so far, where rows are appended. It learns in 32 buckets of half a doubling of the wait, of which the first one ends with the half doubling in which a wait is a reference for 1,024 frames; pages whose ghost was forgotten count as observed up to then, and pages that have a ghost as observed up to their eviction (the age of which is rounded down to the youngest of its half doubling), until the ghost is referenced or forgotten. Where there are few observations, the usual ones of such counts in all classes are taken, times the ratio of the class's events to the usual ones; of references, the first pages of a row are taken to be like those of the next lower number of references in the class, from which they come. From this follows the density at each age: the highest rate of events per reference that keeping the page can yield, if it is evicted at the best moment; it is stored with 8 significant bits. The value of a page is its density of references plus, if it is dirty, R times its density of writes. The victim is the page of least value of 8 candidates and those of the next 32 frames that are due for review, of equals the longest unreferenced; the 8 least stay candidates; in at most 32 frames each search compares all anew and forgets the candidates. A page that was found to be worth three times the weakest candidate is not due until its age has doubled, but for at most four references for each frame, one that was worth less for a proportionally shorter time, and for half that time, and so on, if it will be worth less than the weakest candidate by then; all are due after half as many searches as there are frames, and after 2^30 references, when ages beyond these lose three quarters of the excess; hits that are left out move the clock by at most 2^30 between two misses. Of the candidates only values that would be the least, and those of frames that are due, are computed anew. Frames are visited in groups of 8 neighbours, each 0.618 of all groups after the one before, rounded down and then up to a number without a common divisor with that of all groups, since neighbours hold pages of about one age. Half of the ghosts are for pages evicted dirty. Reference counts of pages without a ghost are stored in 4 bytes each, found by hashing the page's number at a miss without a ghost and when a ghost is forgotten, never at a hit. The rows of the tables are learned anew at misses, all of them in a round: of 64 misses at first, then of a quarter of all misses so far, and later of half a miss per frame or of eight per row, if that is more. Observations fade to 1/e in 100 misses per frame. A duel decides whether victims are chosen so, or as LRU does: by the least value of 1 / (1 + age), and in more than 32 frames the longest unreferenced of all, found by groups of 64 frames: each group has the time of its longest unreferenced frame that could be evicted when the policy looked at it last, and the policy looks at that of the earliest time until the time is right. Two miniatures serve the pages whose hash (SplitMix64) is among the lowest: of F frames the 128 / F lowest, or all of at most 128. They have as many frames as the pool has such pages, but at least 1 and at most 192, and evict what is beyond when the pool evicts such a page, before it admits another; one evicts the page of least value, the other one the longest unreferenced. They take each page's history from the pool at its references, and at a write without one if they have the page, and remember themselves whether it is dirty. A miniature's bill is its misses, and R for each page that becomes dirty; at each event that costs one of them, bills and the sum of the squares of the events' differences lose one part of 512 before its costs are added. LRU leads at first (`begin`), and once ebb's bill is higher by more than 2 % of LRU's and 2 roots of the squares, until it is lower by half a root. Nothing is random.",
         when: "Use it where no policy is known to suit the workload: it learns the workload and follows R, and on most workloads it costs no more than the best other online policy. Report the classes of pages if you know them (relations, or the leaves and inner pages of an index): on TPC-C that saves most. Take another policy where a page's neighbours predict its use better than its own past and its class do (policies by blocks, such as bplru), where writes cost much more than reads and go to the pages that are read most (h-arc), and where computing time counts, since a miss takes more of it than with other policies. It needs some thousand misses to learn. It chooses victims as LRU does until it is found to be cheaper; with `begin=ebb` it does so only once LRU is found to be cheaper: take that if the first minutes count and pages are read in loops.",
         capabilities: Self::CAPABILITIES,
         memory: MemoryUse::new(24).with_ghosts(49),
@@ -304,12 +304,21 @@ impl Ebb {
         self.duel.leader() == Leader::Lru && !self.hand.visits_all()
     }
 
-    /// The frame of the page referenced longest ago, if it was found, and how many were found after it.
+    /// The frame of the page referenced longest ago. A background writer, which has no page to come, only asks: it may refuse what
+    /// the next miss evicts.
     #[inline]
-    fn oldest(&self, may_evict: impl Fn(Frame) -> bool) -> Option<(Frame, usize)> {
+    fn oldest(&mut self, is_question: bool, may_evict: impl Fn(Frame) -> bool) -> Option<Frame> {
+        if is_question {
+            let mut oldest = [0];
+            let found = self.coming_victims(&may_evict, &mut oldest);
+            return oldest[..found.unwrap_or(0)].first().copied();
+        }
+        let frames = self.residents.len() as Frame;
         let referenced_at = referenced_at(&self.residents, self.shortened_at);
-        let is_still = |(at, frame)| referenced_at(frame) == Some(at);
-        self.oldest.first(is_still, may_evict)
+        let referenced_at = |frame| (frame < frames).then(|| referenced_at(frame)).flatten();
+        let now = stamp(self.now as u32, self.shortened_at);
+        let may_any = || (0..frames).any(|it| referenced_at(it).is_some() && may_evict(it));
+        self.oldest.first(now, referenced_at, &may_evict, may_any)
     }
 
     /// The frame of least value of the candidates and of those that a search looks at, or else any that may be evicted.
@@ -446,7 +455,8 @@ impl Policy for Ebb {
         true
     }
 
-    /// The frames of least value among the candidates and those that as many searches would look at, as of now.
+    /// The frames of least value among the candidates and those that as many searches would look at, as of now; or, where LRU
+    /// leads, of all frames.
     fn coming_victims(
         &self,
         may_evict: &dyn Fn(Frame) -> bool,
@@ -458,21 +468,21 @@ impl Policy for Ebb {
         let values = values.led_by(self.duel.leader());
         let history = |frame: Frame| &self.residents[frame as usize].history;
         let is_evictable = |frame: Frame| history(frame).has(RESIDENT) && may_evict(frame);
+        let mut least = LeastFrames::new(coming, |frame| values.ranked(history(frame)));
         if self.evicts_oldest() {
             let referenced_at = referenced_at(&self.residents, self.shortened_at);
-            let found = self.oldest.found();
-            let found =
-                found.filter(|&(at, frame)| referenced_at(frame) == Some(at) && may_evict(frame));
-            let mut named = 0;
-            for (place, (_, frame)) in coming.iter_mut().zip(found) {
-                *place = frame;
-                named += 1;
+            let all = self.residents.len() as Frame;
+            for (earliest, frames) in self.oldest.groups() {
+                let youngest = least.most_valuable().and_then(&referenced_at);
+                if youngest.is_none_or(|youngest| earliest <= youngest) {
+                    let frames = frames.start..frames.end.min(all);
+                    frames
+                        .filter(|&frame| is_evictable(frame))
+                        .for_each(|frame| least.offer(frame));
+                }
             }
-            if named > 0 {
-                return Some(named);
-            }
+            return Some(least.into_sorted());
         }
-        let mut least = LeastFrames::new(coming, |frame| values.ranked(history(frame)));
         let candidates = (0..self.candidates.len()).map(|at| self.candidates.frame(at));
         candidates
             .filter(|&frame| is_evictable(frame))
@@ -540,22 +550,13 @@ impl Policy for Ebb {
         incoming: Option<(Page, Access)>,
         may_evict: F,
     ) -> Option<Frame> {
-        let by_age = self.evicts_oldest();
-        if !by_age {
-            self.oldest.clear();
-        }
-        let (oldest, left) = self.oldest(&may_evict).unzip();
-        let victim = oldest.or_else(|| self.least_of_some(&may_evict));
+        let oldest = match self.evicts_oldest() {
+            true => self.oldest(incoming.is_none(), &may_evict),
+            false => None,
+        };
+        let victim = oldest.or_else(|| self.least_of_some(may_evict));
         if victim.is_some() {
             self.reviews.end_search(self.now);
-        }
-        // A background writer only asks, and may refuse what the next miss evicts.
-        if victim.is_some() && by_age && incoming.is_some() {
-            let frames = self.residents.len() as Frame;
-            let referenced_at = referenced_at(&self.residents, self.shortened_at);
-            let now = stamp(self.now as u32, self.shortened_at);
-            self.oldest.leave(left.unwrap_or(0));
-            self.oldest.pass(frames, now, referenced_at, may_evict);
         }
         victim
     }
@@ -829,7 +830,7 @@ mod tests {
                     .victim(Some((page.into(), access)), |_| true)
                     .expect("a victim");
                 let oldest = (0..FRAMES).min_by_key(|&frame| ebb.residents[frame as usize].page);
-                assert!(Some(frame) == oldest || page < FRAMES + 2, "{page}");
+                assert_eq!(Some(frame), oldest, "{page}");
                 ebb.evicted(frame);
             }
             ebb.admit(frame, page.into(), access);

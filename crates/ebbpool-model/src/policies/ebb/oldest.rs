@@ -1,79 +1,44 @@
-//! Which slots have the pages referenced longest ago, found by passing 128 slots for each victim.
-
-/// When a page was referenced, and its slot.
-type Referenced = (u64, usize);
+//! Which slot has the page referenced longest ago, by groups of 64 slots.
 
 pub(super) struct Oldest {
     slots: usize,
-    /// The victims of a round over all slots.
-    victims: usize,
-    /// What the last round found, the oldest first: up to the last time, and after the time before.
-    found: Vec<Referenced>,
-    times: Option<(u64, u64)>,
-    /// What this round has passed that was referenced before it began, and not found before.
-    passed: Vec<Referenced>,
-    begun: u64,
-    next: usize,
+    /// When the oldest page of each group was referenced, as it was found last.
+    times: Vec<u64>,
 }
 
 impl Oldest {
     pub(super) fn new(slots: usize) -> Oldest {
         Oldest {
             slots,
-            victims: slots.div_ceil(128),
-            found: Vec::new(),
-            times: None,
-            passed: Vec::new(),
-            begun: 0,
-            next: 0,
+            times: vec![0; slots.div_ceil(64)],
         }
     }
 
-    /// The oldest slot that was found, was not referenced since, and may be evicted. It and those before it are found no longer.
-    pub(super) fn take_first(
-        &mut self,
-        is_still: impl Fn(Referenced) -> bool,
-        may_evict: impl Fn(usize) -> bool,
-    ) -> Option<usize> {
-        let found = std::mem::take(&mut self.found);
-        let mut found = found.into_iter();
-        let first = found.find(|it| is_still(*it) && may_evict(it.1));
-        self.found = found.collect();
-        first.map(|(_, slot)| slot)
-    }
-
-    pub(super) fn pass(
+    /// The oldest slot that may be evicted. Only the group of the earliest time is looked at, until it was right. Of those in which
+    /// no slot may be evicted, the first 16 keep their times.
+    pub(super) fn first(
         &mut self,
         now: u64,
         referenced_at: impl Fn(usize) -> Option<u64>,
         may_evict: impl Fn(usize) -> bool,
-    ) {
-        if self.next == 0 && self.found.len() >= self.victims {
-            return;
-        }
-        if self.next == 0 {
-            self.begun = now;
-        }
-        for slot in (self.next..self.slots).take(128) {
-            self.next = slot + 1;
-            let Some(at) = referenced_at(slot) else {
+    ) -> Option<usize> {
+        let mut aside = Vec::new();
+        loop {
+            let groups = (0..self.times.len()).filter(|group| !aside.contains(group));
+            let group = groups.min_by_key(|group| self.times[*group])?;
+            let slots = (0..self.slots).filter(|slot| slot / 64 == group && may_evict(*slot));
+            let oldest = slots
+                .filter_map(|slot| Some((referenced_at(slot)?, slot)))
+                .min();
+            if oldest.is_none() && self.times[group] < now && aside.len() < 16 {
+                aside.push(group);
                 continue;
-            };
-            let was_found = self
-                .times
-                .is_some_and(|(since, until)| at > since && at <= until);
-            if !was_found && at <= self.begun && may_evict(slot) {
-                self.passed.push((at, slot));
             }
-        }
-        if self.next == self.slots {
-            self.passed.sort();
-            self.passed.truncate(self.victims.max(64));
-            self.found = std::mem::take(&mut self.passed);
-            let until = self.times.map_or(0, |(_, until)| until);
-            let youngest = self.found.last().map_or(0, |(at, _)| *at);
-            self.times = Some((until, until.max(youngest)));
-            self.next = 0;
+            let at = oldest.map_or(now, |(at, _)| at);
+            if self.times[group] == at {
+                return oldest.map(|(_, slot)| slot);
+            }
+            self.times[group] = at;
         }
     }
 }

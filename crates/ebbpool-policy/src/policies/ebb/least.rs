@@ -26,6 +26,12 @@ impl<'f, V: Fn(Frame) -> PageValue> LeastFrames<'f, V> {
         self.frames.len()
     }
 
+    /// The most valuable of the frames, if there is no room for more.
+    pub(super) fn most_valuable(&self) -> Option<Frame> {
+        let is_full = self.len == self.frames.len();
+        self.frames.first().copied().filter(|_| is_full)
+    }
+
     fn value(&self, at: usize) -> PageValue {
         (self.value)(self.frames[at])
     }

@@ -1,247 +1,236 @@
-//! The frames whose pages were referenced longest ago, for the time in which LRU leads.
+//! The frame whose page was referenced longest ago, for the time in which LRU leads.
 
+use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+use std::collections::binary_heap::PeekMut;
+use std::ops::Range;
 
 use crate::policy::Frame;
 
-/// The frames that a round passes for a victim.
-const PASSED: u32 = 128;
-/// A round finds a frame for each victim that it lasts for, and at least this number.
-const LEAST_FOUND: u32 = 64;
+/// The frames of a group.
+const GROUP: u32 = 64;
+/// The groups without a frame that may be evicted that keep their times. Others are looked at again once all older frames have left.
+const MOST_ASIDE: usize = 16;
 
-/// When the page in a frame was referenced last, by a clock that does not wrap, and the frame.
-type Referenced = (u32, Frame);
+/// When the oldest page of a group was referenced, by a clock that does not wrap, and the group.
+type OldestOfGroup = (u32, u32);
 
-/// Finds the frames referenced longest ago, in rounds over all frames, of which each victim takes the next part. What a round
-/// finds are the victims during the next one. They were referenced before the round began: so no frame that it has passed and left
-/// out becomes older than they are. Frames that are referenced meanwhile are no victims, nor are those that may not be evicted when
-/// their turn comes, as where a driver has named them in advance: they are found again in the round after the next one.
+/// Finds the frame referenced longest ago, in a heap of groups of neighbours. A group's time is that of its oldest frame when it was
+/// looked at last: since then its frames can only have become younger. So the group of the earliest time is looked at anew, until
+/// its time proves right: then no other frame is older.
 ///
-/// A list of all frames would take 8 bytes for each, and work at each hit.
+/// A list of all frames would take 8 bytes for each, and work at each hit; this takes an eighth of a byte, and no work at a hit.
 pub(super) struct OldestFrames {
-    /// What the last round found, the oldest last.
-    found: Vec<Referenced>,
-    /// The last round found what was referenced after the first of these times and not after the second one, besides what
-    /// earlier rounds had found and was not evicted.
-    since: u32,
-    until: u32,
-    /// The oldest frames that this round has passed, but those found before, the youngest on top.
-    coming: BinaryHeap<Referenced>,
-    /// When the round began.
-    begun: u32,
-    /// The frame that the round passes next.
-    next: Frame,
-    /// The victims that a round lasts for, and the most frames that it finds.
-    victims: usize,
-    most: usize,
+    /// The earliest time on top.
+    groups: BinaryHeap<Reverse<OldestOfGroup>>,
 }
 
 impl OldestFrames {
-    /// For a pool of `frames` frames.
+    /// For that many frames.
     pub(super) fn new(frames: u32) -> Self {
-        let victims = frames.div_ceil(PASSED);
-        let most = victims.max(LEAST_FOUND) as usize;
+        let groups = 0..frames.div_ceil(GROUP);
         OldestFrames {
-            found: Vec::with_capacity(most),
-            since: 0,
-            until: 0,
-            coming: BinaryHeap::with_capacity(most),
-            begun: 0,
-            next: 0,
-            victims: victims as usize,
-            most,
+            groups: groups.map(|group| Reverse((0, group))).collect(),
         }
     }
 
-    /// Forgets what was found: ebb leads, or the clock was moved.
-    #[inline]
+    /// Forgets all times: the clock was moved.
     pub(super) fn clear(&mut self) {
-        self.found.clear();
-        self.coming.clear();
-        (self.since, self.until, self.next) = (0, 0, 0);
+        let mut groups = std::mem::take(&mut self.groups).into_vec();
+        groups.iter_mut().for_each(|Reverse((at, _))| *at = 0);
+        self.groups = groups.into();
     }
 
-    /// The frames that were found, the oldest first, whatever has happened to them since.
-    #[inline]
-    pub(super) fn found(&self) -> impl Iterator<Item = Referenced> {
-        self.found.iter().rev().copied()
+    /// The frames of each group, and a time before which the page in none of them was referenced last, unless it could not be
+    /// evicted when the group was looked at.
+    pub(super) fn groups(&self) -> impl Iterator<Item = (u32, Range<Frame>)> {
+        self.groups
+            .iter()
+            .map(|&Reverse((at, group))| (at, frames_of(group)))
     }
 
-    /// The oldest frame that was found, was not referenced since then, and may be evicted, and how many were found after it.
+    /// The oldest frame that may be evicted. A frame that may not is left out until its group is looked at again: a driver may
+    /// have named many in advance. Where no frame at all may be evicted nothing changes. `referenced_at` is the time of the last
+    /// reference to the page in a frame, if there is one, and `now` no earlier than any.
     #[inline]
     pub(super) fn first(
-        &self,
-        is_still: impl Fn(Referenced) -> bool,
-        may_evict: impl Fn(Frame) -> bool,
-    ) -> Option<(Frame, usize)> {
-        let mut found = self.found.iter();
-        let first = found.rfind(|&&oldest| is_still(oldest) && may_evict(oldest.1));
-        first.map(|&(_, frame)| (frame, found.len()))
-    }
-
-    /// A victim was chosen: of the frames that were found, only the youngest `left` still are.
-    #[inline]
-    pub(super) fn leave(&mut self, left: usize) {
-        self.found.truncate(left);
-    }
-
-    /// Passes the next of `frames` frames, unless what was found lasts for a round after this victim. `referenced_at` is the time
-    /// of the last reference to the page in a frame, if there is one.
-    #[inline]
-    pub(super) fn pass(
         &mut self,
-        frames: Frame,
         now: u32,
         referenced_at: impl Fn(Frame) -> Option<u32>,
         may_evict: impl Fn(Frame) -> bool,
-    ) {
-        if self.next == 0 {
-            if self.found.len() >= self.victims {
-                return;
-            }
-            self.begun = now;
-        }
-        let end = frames.min(self.next + PASSED);
-        for frame in self.next..end {
-            let Some(at) = referenced_at(frame) else {
-                continue;
+        may_evict_any: impl Fn() -> bool,
+    ) -> Option<Frame> {
+        let (mut looked_at, mut may_any) = (None, false);
+        let mut aside = [(0, 0); MOST_ASIDE];
+        let mut number_aside = 0;
+        let first = loop {
+            let Some(mut top) = self.groups.peek_mut() else {
+                break None;
             };
-            let was_found = at > self.since && at <= self.until;
-            if was_found || at > self.begun {
-                continue;
-            }
-            if self.coming.len() < self.most {
-                if may_evict(frame) {
-                    self.coming.push((at, frame));
-                }
-            } else if let Some(mut youngest) = self.coming.peek_mut()
-                && (at, frame) < *youngest
-                && may_evict(frame)
+            let Reverse(earliest) = *top;
+            if let Some((group, frame)) = looked_at
+                && group == earliest
             {
-                *youngest = (at, frame);
+                break Some(frame);
             }
-        }
-        self.next = end;
-        if end == frames {
-            self.end_round();
-        }
+            let (known, group) = earliest;
+            match oldest_of(group, &referenced_at, &may_evict) {
+                Some((at, frame)) if at == known => break Some(frame),
+                Some((at, frame)) => {
+                    *top = Reverse((at, group));
+                    looked_at = Some(((at, group), frame));
+                }
+                // All groups have been looked at.
+                None if known == now => break None,
+                None if number_aside < MOST_ASIDE => {
+                    aside[number_aside] = earliest;
+                    number_aside += 1;
+                    PeekMut::pop(top);
+                }
+                None => {
+                    may_any = may_any || may_evict_any();
+                    if !may_any {
+                        break None;
+                    }
+                    *top = Reverse((now, group));
+                }
+            }
+        };
+        let aside = aside.into_iter().take(number_aside);
+        self.groups.extend(aside.map(Reverse));
+        first
     }
+}
 
-    fn end_round(&mut self) {
-        let mut found = std::mem::take(&mut self.coming).into_sorted_vec();
-        found.reverse();
-        let mut before = std::mem::replace(&mut self.found, found);
-        before.clear();
-        self.coming = before.into();
-        let youngest = self.found.first().map_or(0, |&(at, _)| at);
-        (self.since, self.until) = (self.until, self.until.max(youngest));
-        self.next = 0;
+fn frames_of(group: u32) -> Range<Frame> {
+    group * GROUP..group.saturating_add(1).saturating_mul(GROUP)
+}
+
+/// The oldest frame of a group that may be evicted, and when it was referenced.
+#[inline]
+fn oldest_of(
+    group: u32,
+    referenced_at: impl Fn(Frame) -> Option<u32>,
+    may_evict: impl Fn(Frame) -> bool,
+) -> Option<(u32, Frame)> {
+    let mut oldest: Option<(u32, Frame)> = None;
+    for frame in frames_of(group) {
+        let Some(at) = referenced_at(frame) else {
+            continue;
+        };
+        if oldest.is_none_or(|(earliest, _)| at < earliest) && may_evict(frame) {
+            oldest = Some((at, frame));
+        }
     }
+    oldest
 }
 
 #[cfg(test)]
 mod tests {
+    use std::collections::VecDeque;
+
     use super::*;
 
-    fn take_first(
-        oldest: &mut OldestFrames,
-        is_still: impl Fn(Referenced) -> bool,
-        may_evict: impl Fn(Frame) -> bool,
-    ) -> Option<Frame> {
-        let first = oldest.first(is_still, may_evict);
-        oldest.leave(first.map_or(0, |(_, left)| left));
-        first.map(|(frame, _)| frame)
+    /// A pool whose pages were referenced at times.
+    struct Pool {
+        oldest: OldestFrames,
+        times: Vec<u32>,
+        now: u32,
     }
 
-    /// Evicts with references between and compares with the page referenced longest ago.
-    #[test]
-    fn victims_are_the_oldest_once_a_round_has_ended() {
-        for frames in [33, 64, 100, 1000, 20_000] {
-            let mut oldest = OldestFrames::new(frames);
-            let mut times: Vec<u32> = (1..=frames).collect();
-            let mut now = frames;
-            let (mut found, mut missing) = (0, 0);
-            for victim in 0..4 * u64::from(frames) {
-                let first = take_first(
-                    &mut oldest,
-                    |(at, frame)| times[frame as usize] == at,
-                    |_| true,
-                );
-                let least = (0..frames).min_by_key(|&frame| times[frame as usize]);
-                match first {
-                    Some(_) => found += 1,
-                    None => missing += 1,
-                }
-                assert!(first.is_none() || first == least, "{frames}: {victim}");
-                oldest.pass(frames, now, |frame| Some(times[frame as usize]), |_| true);
-                let referenced = ebbpool_cost::mixed(victim) % u64::from(frames);
-                for frame in [least.unwrap_or(0), referenced as Frame] {
-                    now += 1;
-                    times[frame as usize] = now;
-                }
+    impl Pool {
+        fn new(frames: u32) -> Self {
+            Pool {
+                oldest: OldestFrames::new(frames),
+                times: (1..=frames).collect(),
+                now: frames,
             }
-            assert!(missing * 2 < found, "{frames}: {found} {missing}");
+        }
+
+        fn refer(&mut self, frame: Frame) {
+            self.now += 1;
+            self.times[frame as usize] = self.now;
+        }
+
+        fn first(&mut self, may_evict: impl Fn(Frame) -> bool) -> Option<Frame> {
+            let times = &self.times;
+            let referenced_at = |frame: Frame| times.get(frame as usize).copied();
+            let may_any = || (0..times.len() as Frame).any(&may_evict);
+            self.oldest
+                .first(self.now, referenced_at, &may_evict, may_any)
+        }
+
+        fn least(&self, may_evict: impl Fn(Frame) -> bool) -> Option<Frame> {
+            let frames = (0..self.times.len() as Frame).filter(|&frame| may_evict(frame));
+            frames.min_by_key(|&frame| self.times[frame as usize])
         }
     }
 
     #[test]
-    fn a_pinned_frame_is_found_again() {
-        let mut oldest = OldestFrames::new(1000);
-        let mut times: Vec<u32> = (1..=1000).collect();
-        let mut now = 1000;
-        for victim in 0..3000 {
-            let is_still = |(at, frame): Referenced| times[frame as usize] == at;
-            let is_pinned = |frame| victim < 1500 && frame == 0;
-            let first = take_first(&mut oldest, is_still, |frame| !is_pinned(frame));
-            oldest.pass(
-                1000,
-                now,
-                |frame| Some(times[frame as usize]),
-                |frame| !is_pinned(frame),
-            );
-            let first = first.unwrap_or(500);
-            now += 1;
-            times[first as usize] = now;
+    fn the_victim_is_the_oldest_however_many_are_hit_between() {
+        for frames in [1, 33, 64, 65, 1000, 5000] {
+            for hits in [0, 1, 300] {
+                let mut pool = Pool::new(frames);
+                for victim in 0..1000 {
+                    let first = pool.first(|_| true);
+                    assert_eq!(first, pool.least(|_| true), "{frames} frames, {victim}");
+                    pool.refer(first.unwrap_or(0));
+                    for hit in 0..hits {
+                        let mixed = ebbpool_cost::mixed(victim * 1000 + hit);
+                        pool.refer((mixed % u64::from(frames)) as Frame);
+                    }
+                }
+                pool.oldest.clear();
+                assert_eq!(pool.first(|_| true), pool.least(|_| true));
+            }
         }
-        assert!(times[0] > 1500, "{}", times[0]);
     }
+
+    #[test]
+    fn a_frame_that_was_pinned_is_found_again() {
+        let mut pool = Pool::new(1000);
+        for victim in 0..3000 {
+            let may_evict = |frame| victim >= 1500 || frame != 0;
+            let first = pool.first(may_evict);
+            assert!(first.is_some_and(may_evict));
+            pool.refer(first.unwrap_or(0));
+        }
+        assert!(pool.times[0] > 1500, "{}", pool.times[0]);
+    }
+
+    #[test]
+    fn where_all_are_pinned_none_is_found_and_then_the_one_that_is_free() {
+        let mut pool = Pool::new(1000);
+        for free in [0, 999, 500] {
+            assert_eq!(pool.first(|_| false), None);
+            assert_eq!(pool.first(|_| true), pool.least(|_| true));
+            assert_eq!(pool.first(|frame| frame == free), Some(free));
+            pool.refer(free);
+        }
+    }
+
     /// A driver that names a 64th of all frames in advance, as PostgreSQL does, has the oldest ones too.
     #[test]
     fn frames_named_in_advance_do_not_hide_the_next_ones() {
         const FRAMES: u32 = 20_000;
-        let mut oldest = OldestFrames::new(FRAMES);
-        let mut times: Vec<u32> = (1..=FRAMES).collect();
-        let mut now = FRAMES;
-        let mut named = std::collections::VecDeque::new();
-        let (mut found, mut missing) = (0, 0);
-        for victim in 0..4 * u64::from(FRAMES) {
-            let is_still = |(at, frame): Referenced| times[frame as usize] == at;
-            let may_evict = |frame: Frame| !named.contains(&frame);
-            let first = take_first(&mut oldest, is_still, may_evict);
-            let may_evict = |frame: Frame| Some(frame) != first && may_evict(frame);
-            oldest.pass(FRAMES, now, |frame| Some(times[frame as usize]), may_evict);
-            let others = (0..FRAMES).filter(|frame| !named.contains(frame));
-            match first {
-                Some(_) if victim % 64 == 0 => {
-                    let least = others.min_by_key(|&frame| times[frame as usize]);
-                    assert_eq!(first, least, "{victim}");
-                    found += 1;
-                }
-                Some(_) => found += 1,
-                None => missing += 1,
+        let mut pool = Pool::new(FRAMES);
+        let mut named = VecDeque::new();
+        for victim in 0..u64::from(FRAMES) {
+            let may_evict = |frame| !named.contains(&frame);
+            let first = pool.first(may_evict);
+            if victim % 64 == 0 {
+                assert_eq!(first, pool.least(may_evict), "{victim}");
             }
             named.extend(first);
-            let evicted = match named.len() > FRAMES as usize / 64 {
-                true => named.pop_front(),
-                false => None,
-            };
-            let referenced = ebbpool_cost::mixed(victim) % u64::from(FRAMES);
-            let referenced = Some(referenced as Frame).filter(|frame| !named.contains(frame));
-            for frame in evicted.into_iter().chain(referenced) {
-                now += 1;
-                times[frame as usize] = now;
+            if named.len() > FRAMES as usize / 64
+                && let Some(evicted) = named.pop_front()
+            {
+                pool.refer(evicted);
+            }
+            let referenced = (ebbpool_cost::mixed(victim) % u64::from(FRAMES)) as Frame;
+            if !named.contains(&referenced) {
+                pool.refer(referenced);
             }
         }
-        assert!(missing * 2 < found, "{found} {missing}");
     }
 }
