@@ -639,6 +639,32 @@ fn ebb_costs_no_more_than_lru_where_sets_of_pages_nearly_fill_the_pool() {
     }
 }
 
+/// A loop that nearly fills the pool, and now and then a page that does not return: nearly all of the pages referenced longest ago
+/// are hit before one of them has to leave.
+#[test]
+fn ebb_costs_no_more_than_lru_where_a_loop_nearly_fills_the_pool() {
+    let misses = |spec| {
+        let mut buffer = Buffer::new(spec, 1000);
+        let mut random = workload::RandomWorkload::new(1);
+        let (mut next, mut others) = (0, 1000..);
+        let missed = |_| {
+            let page = match random.below(200) {
+                0 => others.next().expect("a page"),
+                _ => {
+                    next = (next + 1) % 985;
+                    next
+                }
+            };
+            let unknown = FutureUse::default();
+            let events = buffer.reference(page, false, None, unknown, &BTreeSet::new());
+            !events.is_empty()
+        };
+        (0..100_000).map(missed).filter(|missed| *missed).count()
+    };
+    let (ebb, lru) = (misses("ebb"), misses("lru"));
+    assert!(50 * ebb <= 51 * lru, "{ebb}, {lru}");
+}
+
 /// The worst case known beside LRU: a working set nearly as large as the pool drifts, and there are few references a frame to learn
 /// from.
 #[test]
