@@ -474,11 +474,14 @@ impl Policy for Ebb {
             let all = self.residents.len() as Frame;
             for (earliest, frames) in self.oldest.groups() {
                 let youngest = least.most_valuable().and_then(&referenced_at);
-                if youngest.is_none_or(|youngest| earliest <= youngest) {
-                    let frames = frames.start..frames.end.min(all);
-                    frames
-                        .filter(|&frame| is_evictable(frame))
-                        .for_each(|frame| least.offer(frame));
+                if youngest.is_some_and(|youngest| earliest > youngest) {
+                    continue;
+                }
+                // A cleaner takes the frames that it is asked about for the next victims.
+                for frame in frames.start..frames.end.min(all) {
+                    if least.would_take(frame) && is_evictable(frame) {
+                        least.offer(frame);
+                    }
                 }
             }
             return Some(least.into_sorted());
@@ -835,6 +838,25 @@ mod tests {
             }
             ebb.admit(frame, page.into(), access);
         }
+    }
+
+    /// The pool's background writer takes the frames that a long search asks about for the next victims.
+    #[test]
+    fn a_question_while_lru_leads_is_about_few_frames() {
+        const FRAMES: u32 = 2000;
+        let mut ebb = Ebb::new(EbbConfig::default(), FRAMES);
+        for frame in 0..FRAMES {
+            ebb.miss(frame.into(), None, Access::Write);
+            ebb.admit(frame, frame.into(), Access::Write);
+        }
+        ebb.duel = Duel::new(FRAMES, Leader::Lru);
+        let asked = std::cell::Cell::new(0);
+        let may_evict = |_| {
+            asked.set(asked.get() + 1);
+            true
+        };
+        assert_eq!(ebb.victim(None, may_evict), Some(0));
+        assert!(asked.get() <= 64, "{}", asked.get());
     }
 
     #[test]

@@ -36,6 +36,11 @@ impl<'f, V: Fn(Frame) -> PageValue> LeastFrames<'f, V> {
         (self.value)(self.frames[at])
     }
 
+    /// Whether a frame that was not offered before is one of the least valuable.
+    pub(super) fn would_take(&self, frame: Frame) -> bool {
+        self.len < self.frames.len() || self.len > 0 && (self.value)(frame) < self.value(0)
+    }
+
     /// Takes a frame that was not offered before, if it is one of the least valuable.
     pub(super) fn offer(&mut self, frame: Frame) {
         if self.len < self.frames.len() {
