@@ -15,13 +15,17 @@ impl Oldest {
     }
 
     /// The oldest slot that may be evicted. Only the group of the earliest time is looked at, until it was right. Of those in which
-    /// no slot may be evicted, the first 16 keep their times.
+    /// no slot may be evicted, the first 16 keep their times, and all where there is no such slot at all.
     pub(super) fn first(
         &mut self,
         now: u64,
         referenced_at: impl Fn(usize) -> Option<u64>,
         may_evict: impl Fn(usize) -> bool,
     ) -> Option<usize> {
+        let may_be_evicted = |slot| referenced_at(slot).is_some() && may_evict(slot);
+        if !(0..self.slots).any(may_be_evicted) {
+            return None;
+        }
         let mut aside = Vec::new();
         loop {
             let groups = (0..self.times.len()).filter(|group| !aside.contains(group));
