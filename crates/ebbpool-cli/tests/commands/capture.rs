@@ -484,7 +484,9 @@ fn a_server_without_random_addresses_is_captured_apart_from_another_one() {
 /// A process in `folder` that looks like a server.
 fn called_postgres(folder: &Path) -> Child {
     let program = folder.join("postgres");
-    fs::copy("/bin/sleep", &program).expect("copied");
+    // By a program: a child that another test starts meanwhile would keep a file open for writing that this process copies.
+    let copied = Command::new("cp").arg("/bin/sleep").arg(&program).status();
+    assert!(copied.expect("cp").success());
     let child = Command::new(program).arg("60").current_dir(folder).spawn();
     let child = child.expect("a process");
     let started = Instant::now();
