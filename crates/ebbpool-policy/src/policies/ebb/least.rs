@@ -43,11 +43,14 @@ impl<'f, V: Fn(Frame) -> PageValue> LeastFrames<'f, V> {
 
     /// Takes a frame that was not offered before, if it is one of the least valuable.
     pub(super) fn offer(&mut self, frame: Frame) {
+        if !self.would_take(frame) {
+            return;
+        }
         if self.len < self.frames.len() {
             self.frames[self.len] = frame;
             self.len += 1;
             self.rise(self.len - 1);
-        } else if self.len > 0 && (self.value)(frame) < self.value(0) {
+        } else {
             self.frames[0] = frame;
             self.sink();
         }
