@@ -121,6 +121,8 @@ class Browser:
         # Selenium would ask the network for a driver if it were not given one.
         os.environ["SE_OFFLINE"] = "true"
         self.driver = webdriver.Chrome(options=options, service=Service(driver))
+        # Seconds: beside other tests two frames may take longer than the 30 of the default.
+        self.driver.set_script_timeout(120)
         self.cdp = self.driver.execute_cdp_cmd
         self.run = self.driver.execute_script
 
@@ -248,12 +250,17 @@ def layout_problems(browser: Browser, page: Path, widths=WIDTHS, schemes=SCHEMES
     return problems
 
 
-def wait_for(condition, seconds=5):
+def wait_for(condition, seconds=60):
     """What `condition` says once it is true, or what it says in the end."""
     end = time.monotonic() + seconds
     while not (answer := condition()) and time.monotonic() < end:
         time.sleep(0.02)
     return answer
+
+
+def downloaded(path: Path):
+    """Whether a download ends; the file may have its name before its bytes."""
+    return wait_for(lambda: path.exists() and path.stat().st_size > 0)
 
 
 def main():

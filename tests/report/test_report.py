@@ -12,7 +12,7 @@ import tempfile
 import unittest
 from pathlib import Path
 
-from browser import Browser, wait_for
+from browser import Browser, downloaded, wait_for
 from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.keys import Keys
 
@@ -458,7 +458,7 @@ class ReportTest(unittest.TestCase):
         browser.cdp("Browser.setDownloadBehavior", {"behavior": "allow", "downloadPath": self.folder.name})
         browser.find(".all .controls button")[1].click()
         path = Path(self.folder.name) / "ebbpool.csv"
-        self.assertTrue(wait_for(path.exists))
+        self.assertTrue(downloaded(path))
         self.check_csv(path.read_text())
 
     def test_no_text_lies_over_another(self):
@@ -733,7 +733,7 @@ class ReportTest(unittest.TestCase):
         (Path(self.folder.name) / "ebbpool.csv").unlink(missing_ok=True)
         browser.find(".all .controls button")[1].click()
         saved = Path(self.folder.name) / "ebbpool.csv"
-        self.assertTrue(wait_for(saved.exists))
+        self.assertTrue(downloaded(saved))
         saved_rows = list(csv.DictReader(io.StringIO(saved.read_text())))
         self.assertEqual(len(saved_rows), len(rows))
         for row in saved_rows:

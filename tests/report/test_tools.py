@@ -12,7 +12,7 @@ import unittest
 import xml.etree.ElementTree as xml
 from pathlib import Path
 
-from browser import Browser, layout_problems, wait_for
+from browser import Browser, downloaded, layout_problems
 from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.keys import Keys
 
@@ -58,7 +58,7 @@ class ToolsTest(unittest.TestCase):
         path = self.folder_path / name
         path.unlink(missing_ok=True)
         click()
-        self.assertTrue(wait_for(lambda: path.exists() and path.stat().st_size > 0), name)
+        self.assertTrue(downloaded(path), name)
         return path.read_bytes()
 
     def chart(self, index):
