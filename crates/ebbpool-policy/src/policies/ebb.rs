@@ -304,21 +304,23 @@ impl Ebb {
         self.duel.leader() == Leader::Lru && !self.hand.visits_all()
     }
 
-    /// The frame of the page referenced longest ago. A background writer, which has no page to come, only asks: it may refuse what
-    /// the next miss evicts.
+    /// The frame of the page referenced longest ago.
     #[inline]
-    fn oldest(&mut self, is_question: bool, may_evict: impl Fn(Frame) -> bool) -> Option<Frame> {
-        if is_question {
-            let mut oldest = [0];
-            let found = self.coming_victims(&may_evict, &mut oldest);
-            return oldest[..found.unwrap_or(0)].first().copied();
-        }
+    fn oldest(&mut self, may_evict: impl Fn(Frame) -> bool) -> Option<Frame> {
         let frames = self.residents.len() as Frame;
         let referenced_at = referenced_at(&self.residents, self.shortened_at);
         let referenced_at = |frame| (frame < frames).then(|| referenced_at(frame)).flatten();
         let now = stamp(self.now as u32, self.shortened_at);
         let may_any = || (0..frames).any(|it| referenced_at(it).is_some() && may_evict(it));
         self.oldest.first(now, referenced_at, &may_evict, may_any)
+    }
+
+    /// What LRU would evict next. A background writer, which has no page to come, only asks: it may refuse what the next miss
+    /// evicts, and nothing changes.
+    fn coming_oldest(&self, may_evict: impl Fn(Frame) -> bool) -> Option<Frame> {
+        let mut oldest = [0];
+        let found = self.coming_victims(&may_evict, &mut oldest)?;
+        oldest[..found].first().copied()
     }
 
     /// The frame of least value of the candidates and of those that a search looks at, or else any that may be evicted.
@@ -553,9 +555,10 @@ impl Policy for Ebb {
         incoming: Option<(Page, Access)>,
         may_evict: F,
     ) -> Option<Frame> {
-        let oldest = match self.evicts_oldest() {
-            true => self.oldest(incoming.is_none(), &may_evict),
-            false => None,
+        let oldest = match (self.evicts_oldest(), incoming) {
+            (true, None) => return self.coming_oldest(may_evict),
+            (true, Some(_)) => self.oldest(&may_evict),
+            (false, _) => None,
         };
         let victim = oldest.or_else(|| self.least_of_some(may_evict));
         if victim.is_some() {
@@ -827,7 +830,9 @@ mod tests {
                         .iter()
                         .map(|it| it.history.has(DIRTY))
                         .collect();
+                    let reviews = ebb.reviews.clone();
                     assert!(ebb.victim(None, |frame| is_dirty[frame as usize]).is_some());
+                    assert_eq!(ebb.reviews, reviews);
                 }
                 frame = ebb
                     .victim(Some((page.into(), access)), |_| true)

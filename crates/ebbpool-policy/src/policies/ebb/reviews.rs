@@ -20,6 +20,7 @@ const LONGEST: u64 = 1 << 30;
 /// A page whose value was well above that of the candidates hardly becomes a victim before it is a good deal older. That
 /// saves the search most of its work. It also costs less: a page that was found to be valuable is not given up at once
 /// when its row is learned anew.
+#[cfg_attr(test, derive(Clone, Debug, PartialEq))]
 pub(super) struct Reviews {
     groups: Vec<GroupReviews>,
     /// Searches since all frames were due, and how many there are at most.
@@ -54,6 +55,7 @@ impl Iterator for DueFrames {
 
 /// The reviews of a group, within a line of the processor's cache.
 #[derive(Clone)]
+#[cfg_attr(test, derive(Debug, PartialEq))]
 #[repr(align(32))]
 struct GroupReviews([u32; GROUP as usize]);
 
