@@ -665,6 +665,44 @@ fn ebb_costs_no_more_than_lru_where_a_loop_nearly_fills_the_pool() {
     assert!(50 * ebb <= 51 * lru, "{ebb}, {lru}");
 }
 
+/// While ebb leads, a loop begins that LRU would hold. ebb has to learn that its pages return, and its miniature of LRU has as few
+/// frames for them as the pool has pages of the sample: it may not hold the loop either, until the pool does.
+#[test]
+fn ebb_costs_few_misses_a_frame_more_than_lru_where_a_loop_begins() {
+    const FRAMES: u64 = 1000;
+    let misses = |spec, share: u64, seed| {
+        let mut buffer = Buffer::new(spec, FRAMES as u32);
+        buffer.policy.costs(Costs::asymmetric(8.0));
+        let mut random = workload::RandomWorkload::new(seed);
+        let mut reference = |page, write| {
+            let unknown = FutureUse::default();
+            let events = buffer.reference(page, write, None, unknown, &BTreeSet::new());
+            !events.is_empty()
+        };
+        for _ in 0..20 * FRAMES {
+            let page = random.below_skewed(4 * FRAMES);
+            reference(page, random.below(10) < 3);
+        }
+        let looped = FRAMES * share / 100;
+        let mut missed = 0;
+        for at in 0..60 * looped {
+            if at % 25 == 0 {
+                let other = 6 * FRAMES + random.below(FRAMES);
+                missed += u64::from(reference(other, false));
+            }
+            missed += u64::from(reference(4 * FRAMES + at % looped, false));
+        }
+        missed as f64 / FRAMES as f64
+    };
+    for share in [85, 92, 97] {
+        for seed in 1..=4 {
+            let (ebb, lru) = (misses("ebb", share, seed), misses("lru", share, seed));
+            println!("{share} % of the frames: {ebb:.2} and {lru:.2} misses a frame");
+            assert!(ebb < lru + 7.0, "{share}, {seed}");
+        }
+    }
+}
+
 /// The worst case known beside LRU: a working set nearly as large as the pool drifts, and there are few references a frame to learn
 /// from.
 #[test]
