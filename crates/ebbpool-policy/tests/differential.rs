@@ -612,6 +612,37 @@ fn ebb_with_more_frames_than_its_miniatures() {
     compare_each(specs.iter(), 200, 50..53, 6000, &[(true, true)]);
 }
 
+/// More groups of frames have none that may be evicted than keep their times.
+#[test]
+fn ebb_with_many_frames_that_are_all_pinned_and_then_freed() {
+    const FRAMES: u32 = 1300;
+    let mut buffer = Buffer::new("ebb", FRAMES);
+    let mut model = model("ebb", FRAMES as usize);
+    let mut refer = |page: u64, is_pinned: &dyn Fn(u32) -> bool| {
+        let frames = buffer.pages.iter().filter(|(frame, _)| is_pinned(**frame));
+        let pinned: BTreeSet<u64> = frames.map(|(_, (page, _))| *page).collect();
+        model.class(class_of(page));
+        let expected = model.reference(page, false, None, &pinned);
+        let events = buffer.reference(page, false, None, FutureUse::default(), &pinned);
+        assert_eq!(events, expected, "page {page}");
+        !events.is_empty()
+    };
+    let mut random = workload::RandomWorkload::new(3);
+    let mut next_new = 1_000_000;
+    for round in 0..6 {
+        // A drift that LRU suits.
+        for at in 0..4 * u64::from(FRAMES) {
+            let drift = (at + u64::from(round * 4 * FRAMES)) / 10;
+            refer(drift + random.below(1261), &|_| false);
+        }
+        for free in [FRAMES, 0, FRAMES, FRAMES - 1, 63 * round] {
+            next_new += 1;
+            let is_evicted = refer(next_new, &|frame| frame != free);
+            assert_eq!(is_evicted, free < FRAMES);
+        }
+    }
+}
+
 /// Sets of pages that nearly fill the pool, each left for good after a few rounds. A sample of such a set may have more pages
 /// than its share of the pool has frames.
 #[test]

@@ -392,8 +392,7 @@ impl Replacement {
                     DirtyVictims::WithoutCleanSoon => LONG_SEARCH,
                     DirtyVictims::WithoutClean => u64::MAX,
                 };
-                let policy = &mut *self.policy;
-                let clean = clean_victim(policy, incoming, frames, most_dirty, &may_evict);
+                let clean = clean_victim(&mut *self.policy, frames, most_dirty, &may_evict);
                 clean.unwrap_or(frame)
             });
             match victim {
@@ -811,9 +810,11 @@ impl VictimSearchBudget {
 
 /// Asks the policy for a clean victim, which it would evict after no more than `most_dirty` dirty ones. After these it
 /// may name a dirty one, so that the search ends as any other does.
+///
+/// It asks as the background writer does, since a search for a victim may pass over a dirty page for good that was only to stay
+/// this time.
 fn clean_victim(
     policy: &mut (dyn DynPolicy + Send),
-    incoming: Option<(u64, Access)>,
     frames: &Frames,
     most_dirty: u64,
     may_evict: &dyn Fn(Frame) -> bool,
@@ -824,7 +825,7 @@ fn clean_victim(
         dirty.set(dirty.get() + u64::from(is_dirty));
         (!is_dirty || dirty.get() > most_dirty || budget.is_exhausted()) && may_evict(frame)
     };
-    let clean = policy.victim(incoming, &may_evict)?;
+    let clean = policy.victim(None, &may_evict)?;
     (frames.state(clean) == FrameState::Clean).then_some(clean)
 }
 

@@ -1,7 +1,9 @@
 //! Pages that cannot be written, and others that only need a frame.
 
+use std::sync::{Arc, Mutex};
+
 use ebbpool::storage::{DiskOperation, EIO, ENOSPC, Fault, FaultyDisk};
-use ebbpool::{OptionsError, Pool, PoolError};
+use ebbpool::{OptionsError, Pool, PoolError, ReplacementEvent};
 
 use crate::{PAGE, get, options, pool, put, restarted};
 
@@ -78,6 +80,33 @@ fn a_frame_is_evicted_again_after_its_unwritable_page_was_freed() {
         get(&pool, page).unwrap();
     }
     assert!(pool.read_optimistically(100).is_none());
+}
+
+/// At first ebb evicts what LRU does.
+#[test]
+fn dirty_pages_that_stayed_because_another_could_not_be_written_are_evicted_in_turn() {
+    let evicted = |policy| {
+        let disk = FaultyDisk::new(1);
+        let pages = Arc::new(Mutex::new(Vec::new()));
+        let noted = Arc::clone(&pages);
+        let pool = options(200).policy(policy).unwrap().on_event(move |event| {
+            if let ReplacementEvent::Evict(page) = event {
+                noted.lock().unwrap().push(page);
+            }
+        });
+        let pool = pool.open(disk.pages("data", PAGE)).unwrap();
+        (0..100).for_each(|page| put(&pool, page, 1).unwrap());
+        (100..200).for_each(|page| assert_eq!(get(&pool, page).unwrap(), 0));
+        // The youngest pages are clean, and have frames beside those of old dirty ones.
+        (100..128).for_each(|page| assert_eq!(get(&pool, page).unwrap(), 0));
+        disk.inject(Fault::failing(DiskOperation::Write, EIO));
+        (200..300).for_each(|page| assert_eq!(get(&pool, page).unwrap(), 0));
+        let pages = pages.lock().unwrap();
+        pages.clone()
+    };
+    let of_lru = evicted("lru");
+    assert_eq!(of_lru[..4], [0, 128, 1, 2]);
+    assert_eq!(evicted("ebb"), of_lru);
 }
 
 /// Page 0 is changed and evicted, and with it pages 1 to 3 are written, which no caller has changed.

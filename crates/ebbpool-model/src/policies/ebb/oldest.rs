@@ -40,7 +40,10 @@ impl Oldest {
             }
             let at = oldest.map_or(now, |(at, _)| at);
             if self.times[group] == at {
-                return oldest.map(|(_, slot)| slot);
+                // Without one the other groups have this time too.
+                let all = (0..self.slots).filter(|slot| may_evict(*slot));
+                let all = all.filter_map(|slot| Some((referenced_at(slot)?, slot)));
+                return oldest.or_else(|| all.min()).map(|(_, slot)| slot);
             }
             self.times[group] = at;
         }

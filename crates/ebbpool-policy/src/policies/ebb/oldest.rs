@@ -80,8 +80,13 @@ impl OldestFrames {
                     *top = Reverse((at, group));
                     looked_at = Some(((at, group), frame));
                 }
-                // All groups have been looked at.
-                None if known == now => break None,
+                // All groups left have this time, some from a search before this one at the same time.
+                None if known == now => {
+                    drop(top);
+                    let groups = self.groups.iter().map(|&Reverse((_, group))| group);
+                    let oldest = groups.filter_map(|it| oldest_of(it, &referenced_at, &may_evict));
+                    break oldest.min().map(|(_, frame)| frame);
+                }
                 None if number_aside < MOST_ASIDE => {
                     aside[number_aside] = earliest;
                     number_aside += 1;
@@ -206,6 +211,16 @@ mod tests {
             assert_eq!(pool.first(|_| true), pool.least(|_| true));
             assert_eq!(pool.first(|frame| frame == free), Some(free));
             pool.refer(free);
+        }
+    }
+
+    #[test]
+    fn frames_that_are_freed_before_the_clock_moves_are_found() {
+        let mut pool = Pool::new(2000);
+        for group in [17, 18, 30, 16] {
+            assert_eq!(pool.first(|frame| frame == 0), Some(0));
+            let is_free = |frame| frames_of(group).skip(20).any(|free| free == frame);
+            assert_eq!(pool.first(is_free), pool.least(is_free), "group {group}");
         }
     }
 
