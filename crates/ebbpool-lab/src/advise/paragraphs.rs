@@ -85,6 +85,8 @@ fn by_settings(advice: &Advice) -> Vec<String> {
     let memory_of = |frames| memory(advice, frames);
     let largest = bills.last().map_or(present, |(frames, _)| *frames);
     let knee = knee::knee(&bills, advice.page_size).map(|knee| knee.frames);
+    // The best policy of each size may have its knee elsewhere.
+    let policy = &advice.now.policy;
     let enough = match knee {
         _ if present > advice.distinct_pages => format!(
             "{} is enough: the trace requests no more pages, and the buffer of {server} has {}",
@@ -92,15 +94,15 @@ fn by_settings(advice: &Advice) -> Vec<String> {
             memory_of(present)
         ),
         Some(knee) if knee <= present => format!(
-            "{} is enough: with more, each doubling saves less than {threshold} % of the bill",
+            "{} is enough: with more, each doubling saves less than {threshold} % of {policy}'s bill",
             memory_of(knee)
         ),
         Some(knee) => format!(
-            "More memory pays up to {}: from there on each doubling saves less than {threshold} % of the bill",
+            "More memory pays up to {}: from there on each doubling saves less than {threshold} % of {policy}'s bill",
             memory_of(knee)
         ),
         None => format!(
-            "More memory pays: the last doubling up to {} still saves {threshold} % of the bill or more",
+            "More memory pays: the last doubling up to {} still saves {threshold} % of {policy}'s bill or more",
             memory_of(largest)
         ),
     };
