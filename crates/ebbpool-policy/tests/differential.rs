@@ -743,8 +743,8 @@ fn ebb_costs_few_misses_a_frame_more_than_lru_where_a_loop_begins() {
     }
 }
 
-/// The worst cases known beside LRU: a working set nearly as large as the pool drifts, and there are few references a frame to learn
-/// from, or writes so expensive that chance decides the duel.
+/// A working set nearly as large as the pool drifts, and there are few references a frame to learn from, or writes so expensive that
+/// chance decides the duel.
 #[test]
 fn ebb_costs_more_than_lru_where_a_large_working_set_drifts() {
     let bill = |spec, frames: u32, (step, length, writes): (u64, u64, u64), asymmetry, seed| {
