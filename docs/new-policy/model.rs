@@ -57,11 +57,4 @@ impl Policy for CleanFirst {
         self.dirty.take(page);
         self.clean.push(page, ());
     }
-
-    fn resident(&self) -> Vec<(u64, bool)> {
-        let clean = self.clean.pages().map(|page| (page, false));
-        clean
-            .chain(self.dirty.pages().map(|page| (page, true)))
-            .collect()
-    }
 }

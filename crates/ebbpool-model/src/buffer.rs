@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::clusters::Clusters;
 use crate::{FutureUse, Model, ModelEvent};
 
-/// The policy itself. It stores the resident pages and their dirty flags in its own lists.
+/// The policy itself. It stores an order of the resident pages; [`Resident`] has the pages and their dirty flags.
 pub(crate) trait Policy {
     /// The next use of the page about to be referenced, for belady.
     fn next_use(&mut self, _next_use: Option<u64>) {}
@@ -71,13 +71,10 @@ pub(crate) trait Policy {
     fn evict(&mut self, page: u64);
 
     /// A dirty page was written and stays resident.
-    fn clean(&mut self, page: u64);
+    fn clean(&mut self, _page: u64) {}
 
     /// The asymmetry R.
     fn costs(&mut self, _asymmetry: f64) {}
-
-    /// The resident pages and their dirty flags, in any order.
-    fn resident(&self) -> Vec<(u64, bool)>;
 
     /// See [`Model::target`].
     fn target(&self) -> Option<f64> {
@@ -90,143 +87,118 @@ pub(crate) trait Policy {
     }
 }
 
-impl Policy for Box<dyn Policy> {
-    fn next_use(&mut self, next_use: Option<u64>) {
-        (**self).next_use(next_use);
+/// A policy, its resident pages and their dirty flags.
+pub(crate) struct Resident {
+    policy: Box<dyn Policy>,
+    pages: BTreeMap<u64, bool>,
+}
+
+impl Resident {
+    pub(crate) fn new(policy: Box<dyn Policy>) -> Resident {
+        Resident {
+            policy,
+            pages: BTreeMap::new(),
+        }
     }
 
-    fn foresee(&mut self, future: FutureUse) {
-        (**self).foresee(future);
+    /// The pages and their dirty flags, in ascending page order.
+    pub(crate) fn pages(&self) -> &BTreeMap<u64, bool> {
+        &self.pages
     }
 
-    fn prices(&mut self, prices: &[f64]) {
-        (**self).prices(prices);
+    /// Whether the page is dirty; `None` if it is not resident.
+    pub(crate) fn dirty(&self, page: u64) -> Option<bool> {
+        self.pages.get(&page).copied()
     }
 
-    fn probabilities(&mut self, probabilities: &BTreeMap<u64, (f64, f64)>) {
-        (**self).probabilities(probabilities);
+    pub(crate) fn hit(&mut self, page: u64, write: bool) {
+        *self.pages.get_mut(&page).expect("a resident page") |= write;
+        self.policy.hit(page, write);
     }
 
-    fn request(&mut self, time_us: u64, bypass: u32) {
-        (**self).request(time_us, bypass);
+    pub(crate) fn admit(&mut self, page: u64, write: bool) {
+        self.pages.insert(page, write);
+        self.policy.admit(page, write);
     }
 
-    fn background(&mut self) -> Vec<(u64, bool)> {
-        (**self).background()
+    pub(crate) fn evict(&mut self, page: u64) {
+        self.pages.remove(&page);
+        self.policy.evict(page);
     }
 
-    fn early_victim(&mut self, pinned: &BTreeSet<u64>) -> Option<u64> {
-        (**self).early_victim(pinned)
+    pub(crate) fn clean(&mut self, page: u64) {
+        self.pages.insert(page, false);
+        self.policy.clean(page);
     }
 
-    fn hit(&mut self, page: u64, write: bool) {
-        (**self).hit(page, write);
+    pub(crate) fn background(&mut self) -> Vec<(u64, bool)> {
+        let written = self.policy.background();
+        self.pages
+            .extend(written.iter().map(|(page, _)| (*page, false)));
+        written
     }
+}
 
-    fn miss(&mut self, page: u64, write: bool) {
-        (**self).miss(page, write);
+impl std::ops::Deref for Resident {
+    type Target = dyn Policy;
+
+    fn deref(&self) -> &Self::Target {
+        &*self.policy
     }
+}
 
-    fn victim(&mut self, write: bool, pinned: &BTreeSet<u64>) -> u64 {
-        (**self).victim(write, pinned)
-    }
-
-    fn written_with(&self, victim: u64) -> Vec<u64> {
-        (**self).written_with(victim)
-    }
-
-    fn evicted_with(&self, victim: u64) -> Vec<u64> {
-        (**self).evicted_with(victim)
-    }
-
-    fn padded_block(&self) -> Option<u64> {
-        (**self).padded_block()
-    }
-
-    fn erases(&mut self, page: u64, erases: u32) {
-        (**self).erases(page, erases);
-    }
-
-    fn class(&mut self, class: u32) {
-        (**self).class(class);
-    }
-
-    fn admit(&mut self, page: u64, write: bool) {
-        (**self).admit(page, write);
-    }
-
-    fn evict(&mut self, page: u64) {
-        (**self).evict(page);
-    }
-
-    fn clean(&mut self, page: u64) {
-        (**self).clean(page);
-    }
-
-    fn costs(&mut self, asymmetry: f64) {
-        (**self).costs(asymmetry);
-    }
-
-    fn resident(&self) -> Vec<(u64, bool)> {
-        (**self).resident()
-    }
-
-    fn target(&self) -> Option<f64> {
-        (**self).target()
-    }
-
-    fn estimates(&self) -> Option<[f64; 3]> {
-        (**self).estimates()
+impl std::ops::DerefMut for Resident {
+    fn deref_mut(&mut self) -> &mut Self::Target {
+        &mut *self.policy
     }
 }
 
 /// A buffer under a policy, with write clustering or without.
-pub(crate) struct Buffer<P> {
+pub(crate) struct Buffer {
     frames: usize,
-    policy: P,
+    policy: Resident,
     /// The class of the page about to be referenced.
     class: u32,
     /// All dirty pages, with write clustering.
     clusters: Option<Clusters>,
 }
 
-impl<P: Policy> Buffer<P> {
-    pub(crate) fn new(frames: usize, policy: P, clusters: Option<Clusters>) -> Buffer<P> {
+impl Buffer {
+    pub(crate) fn new(
+        frames: usize,
+        policy: Box<dyn Policy>,
+        clusters: Option<Clusters>,
+    ) -> Buffer {
         Buffer {
             frames,
-            policy,
+            policy: Resident::new(policy),
             class: 0,
             clusters,
         }
     }
 
-    /// Whether the page is dirty; `None` if it is not resident.
-    fn dirty(&self, page: u64) -> Option<bool> {
-        let resident = self.policy.resident();
-        let found = resident.iter().find(|(other, _)| *other == page);
-        found.map(|(_, dirty)| *dirty)
-    }
-
     /// Evicts the pages in this order; `written` is already written.
     fn evict_all(&mut self, evictions: &[u64], written: Option<u64>) -> Vec<ModelEvent> {
         let mut events = Vec::new();
-        let any_dirty = evictions.iter().any(|page| self.dirty(*page) == Some(true));
+        let any_dirty = evictions
+            .iter()
+            .any(|page| self.policy.dirty(*page) == Some(true));
         let whole = self.policy.padded_block().filter(|_| any_dirty);
         if let Some(block) = whole {
             let first = evictions[0] / block * block;
             let pages = || (0..block).filter_map(|offset| first.checked_add(offset));
-            let missing = pages().filter(|page| self.dirty(*page).is_none());
+            let missing = pages().filter(|page| self.policy.dirty(*page).is_none());
             events.extend(missing.map(ModelEvent::Pad));
             events.extend(pages().map(ModelEvent::Write));
             // Pinned pages of the block stay.
             for page in pages().filter(|page| !evictions.contains(page)) {
-                if self.dirty(page) == Some(true) {
+                if self.policy.dirty(page) == Some(true) {
                     self.clean(page);
                 }
             }
         }
         for page in evictions {
-            let dirty = self.dirty(*page) == Some(true) && written != Some(*page);
+            let dirty = self.policy.dirty(*page) == Some(true) && written != Some(*page);
             if whole.is_none() && dirty {
                 events.push(ModelEvent::Write(*page));
             }
@@ -237,7 +209,7 @@ impl<P: Policy> Buffer<P> {
     }
 }
 
-impl<P: Policy> Model for Buffer<P> {
+impl Model for Buffer {
     fn reference(
         &mut self,
         page: u64,
@@ -249,7 +221,7 @@ impl<P: Policy> Model for Buffer<P> {
         self.policy.next_use(next_use);
         let class = std::mem::take(&mut self.class);
 
-        if let Some(dirty) = self.dirty(page) {
+        if let Some(dirty) = self.policy.dirty(page) {
             self.policy.hit(page, write);
             if let Some(clusters) = &mut self.clusters
                 && write
@@ -265,17 +237,17 @@ impl<P: Policy> Model for Buffer<P> {
         self.policy.class(class);
         self.policy.miss(page, write);
 
-        let resident = self.policy.resident();
+        let resident = self.policy.pages();
         assert!(resident.len() <= self.frames);
         let chosen = if resident.len() < self.frames {
             self.policy.early_victim(pinned)
-        } else if resident.iter().all(|(page, _)| pinned.contains(page)) {
+        } else if resident.keys().all(|page| pinned.contains(page)) {
             return events;
         } else {
             Some(self.policy.victim(write, pinned))
         };
         if let Some(mut victim) = chosen {
-            let dirty = self.dirty(victim).expect("the victim is resident");
+            let dirty = self.policy.dirty(victim).expect("the victim is resident");
             if let Some(clusters) = &mut self.clusters
                 && dirty
             {
@@ -329,7 +301,11 @@ impl<P: Policy> Model for Buffer<P> {
     }
 
     fn clean(&mut self, page: u64) {
-        assert_eq!(self.dirty(page), Some(true), "only dirty pages are cleaned");
+        assert_eq!(
+            self.policy.dirty(page),
+            Some(true),
+            "only dirty pages are cleaned"
+        );
         self.policy.clean(page);
         if let Some(clusters) = &mut self.clusters {
             clusters.leave(page);
@@ -349,9 +325,11 @@ impl<P: Policy> Model for Buffer<P> {
     }
 
     fn resident(&self) -> Vec<(u64, bool)> {
-        let mut resident = self.policy.resident();
-        resident.sort_unstable();
-        resident
+        self.policy
+            .pages()
+            .iter()
+            .map(|(page, dirty)| (*page, *dirty))
+            .collect()
     }
 
     fn target(&self) -> Option<f64> {

@@ -362,7 +362,7 @@ mod tests {
     fn the_example_is_cflru_with_the_whole_list_as_window() {
         let none = BTreeSet::new();
         for (seed, frames) in (0..).zip([1, 2, 7, 30]) {
-            let mut new = Buffer::new(frames, example::CleanFirst::new(), None);
+            let mut new = Buffer::new(frames, Box::new(example::CleanFirst::new()), None);
             let mut cflru = model("cflru:window=1", frames);
             for (page, write) in workload::workload(seed, 1500, frames as u64 * 3) {
                 assert_eq!(

@@ -101,11 +101,4 @@ impl<T> Slots<T> {
         };
         self.slots.iter().map(evictable).collect()
     }
-
-    pub(crate) fn all(&self) -> impl Iterator<Item = (u64, &T)> {
-        self.slots
-            .iter()
-            .flatten()
-            .map(|(page, state)| (*page, state))
-    }
 }

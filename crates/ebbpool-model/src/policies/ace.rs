@@ -3,11 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::FutureUse;
-use crate::buffer::Policy;
+use crate::buffer::{Policy, Resident};
 
 /// A policy, and the pages written together with its victim.
 pub(crate) struct Ace {
-    policy: Box<dyn Policy>,
+    policy: Resident,
     batch: usize,
     written: Vec<u64>,
 }
@@ -15,7 +15,7 @@ pub(crate) struct Ace {
 impl Ace {
     pub(crate) fn new(policy: Box<dyn Policy>, batch: usize) -> Ace {
         Ace {
-            policy,
+            policy: Resident::new(policy),
             batch,
             written: Vec::new(),
         }
@@ -52,17 +52,17 @@ impl Policy for Ace {
         let mut batch = vec![victim];
         let (dirty, clean): (Vec<_>, Vec<_>) = self
             .policy
-            .resident()
-            .into_iter()
-            .partition(|resident_page| resident_page.1);
+            .pages()
+            .iter()
+            .partition(|resident_page| *resident_page.1);
         let may_be_named = |page: &u64| !pinned.contains(page) && *page != victim;
         let (mut candidates, others): (BTreeSet<u64>, BTreeSet<u64>) = dirty
             .iter()
-            .map(|resident_page| resident_page.0)
+            .map(|resident_page| *resident_page.0)
             .partition(may_be_named);
         if others.contains(&victim) && self.policy.padded_block().is_none() {
             let mut excluded = others;
-            excluded.extend(clean.iter().map(|resident_page| resident_page.0));
+            excluded.extend(clean.iter().map(|resident_page| *resident_page.0));
             while batch.len() < self.batch && !candidates.is_empty() {
                 let next = self.policy.victim(write, &excluded);
                 assert!(candidates.remove(&next), "page {next} was excluded");
@@ -111,10 +111,6 @@ impl Policy for Ace {
 
     fn costs(&mut self, asymmetry: f64) {
         self.policy.costs(asymmetry);
-    }
-
-    fn resident(&self) -> Vec<(u64, bool)> {
-        self.policy.resident()
     }
 
     fn target(&self) -> Option<f64> {

@@ -43,10 +43,6 @@ impl AcrList {
     fn lru(&self, pinned: &BTreeSet<u64>) -> Option<u64> {
         self.bottom.lru(pinned).or(self.top.lru(pinned))
     }
-
-    fn pages(&self) -> Vec<u64> {
-        self.bottom.pages().chain(self.top.pages()).collect()
-    }
 }
 
 pub(crate) struct Acr {
@@ -178,12 +174,6 @@ impl Policy for Acr {
 
     fn costs(&mut self, asymmetry: f64) {
         self.asymmetry = asymmetry;
-    }
-
-    fn resident(&self) -> Vec<(u64, bool)> {
-        let clean = self.clean.pages().into_iter().map(|page| (page, false));
-        let dirty = self.dirty.pages().into_iter().map(|page| (page, true));
-        clean.chain(dirty).collect()
     }
 
     fn target(&self) -> Option<f64> {

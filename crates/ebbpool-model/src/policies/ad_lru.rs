@@ -91,9 +91,4 @@ impl Policy for AdLru {
         };
         queue.state(page).dirty = false;
     }
-
-    fn resident(&self) -> Vec<(u64, bool)> {
-        let items = self.cold.items.iter().chain(&self.hot.items);
-        items.map(|(page, state)| (*page, state.dirty)).collect()
-    }
 }

@@ -13,12 +13,12 @@ enum MissedPage {
     InB2,
 }
 
-/// T1 and T2 with dirty flags, B1 and B2 with page numbers only.
+/// T1 and T2, B1 and B2 with page numbers only.
 pub(crate) struct Arc {
     c: usize,
     p: f64,
-    t1: List<bool>,
-    t2: List<bool>,
+    t1: List<()>,
+    t2: List<()>,
     b1: List<()>,
     b2: List<()>,
     missed: MissedPage,
@@ -44,13 +44,13 @@ impl Arc {
 }
 
 impl Policy for Arc {
-    fn hit(&mut self, page: u64, write: bool) {
-        let dirty = if self.t1.contains(page) {
-            self.t1.take(page)
+    fn hit(&mut self, page: u64, _write: bool) {
+        if self.t1.contains(page) {
+            self.t1.take(page);
         } else {
-            self.t2.take(page)
-        };
-        self.t2.push(page, dirty | write);
+            self.t2.take(page);
+        }
+        self.t2.push(page, ());
     }
 
     fn miss(&mut self, page: u64, _write: bool) {
@@ -108,32 +108,19 @@ impl Policy for Arc {
         }
     }
 
-    fn admit(&mut self, page: u64, write: bool) {
+    fn admit(&mut self, page: u64, _write: bool) {
         match self.missed {
-            MissedPage::Nowhere => self.t1.push(page, write),
+            MissedPage::Nowhere => self.t1.push(page, ()),
             MissedPage::InB1 => {
                 self.b1.take(page);
-                self.t2.push(page, write);
+                self.t2.push(page, ());
             }
             MissedPage::InB2 => {
                 self.b2.take(page);
-                self.t2.push(page, write);
+                self.t2.push(page, ());
             }
         }
         assert!(self.t1.len() + self.b1.len() <= self.c);
-    }
-
-    fn clean(&mut self, page: u64) {
-        if self.t1.contains(page) {
-            *self.t1.state(page) = false;
-        } else {
-            *self.t2.state(page) = false;
-        }
-    }
-
-    fn resident(&self) -> Vec<(u64, bool)> {
-        let t1 = self.t1.items.iter();
-        t1.chain(&self.t2.items).copied().collect()
     }
 }
 
@@ -158,7 +145,7 @@ mod tests {
 
     #[test]
     fn pinned_pages_are_passed_over() {
-        let buffer = Buffer::new(3, Arc::new(3), None);
+        let buffer = Buffer::new(3, Box::new(Arc::new(3)), None);
         let mut player = Player::new(Box::new(buffer), "");
         // T1 2 3, T2 1, p = 0: the victim should be from T1, but its pages are pinned.
         assert_eq!(player.play("R1 R2 R1 R3 +2 +3 R4"), [1]);

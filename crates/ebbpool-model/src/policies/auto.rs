@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::Model;
 use crate::ModelEvent;
-use crate::buffer::{Buffer, Policy};
+use crate::buffer::{Buffer, Policy, Resident};
 use crate::spec::{Spec, items};
 
 /// Pages handed over at a miss.
@@ -61,7 +61,7 @@ struct Miniature {
 /// The experts over the frames, which have the pages, and the same experts over the sample.
 pub(crate) struct Auto {
     parameters: Parameters,
-    experts: Vec<Box<dyn Policy>>,
+    experts: Vec<Resident>,
     active: usize,
     previous: usize,
     miniatures: Vec<Miniature>,
@@ -87,7 +87,7 @@ impl Auto {
         let mut over_the_frames = Vec::new();
         let mut miniatures = Vec::new();
         for (expert, in_miniature) in experts {
-            over_the_frames.push(expert);
+            over_the_frames.push(Resident::new(expert));
             miniatures.push(Miniature {
                 buffer: Box::new(Buffer::new(parameters.part, in_miniature, None)),
                 reads: 0,
@@ -125,12 +125,12 @@ impl Auto {
 
     fn owner(&self, page: u64) -> usize {
         let mut experts = self.experts.iter();
-        let its = experts.position(|expert| dirty(&**expert, page).is_some());
+        let its = experts.position(|expert| expert.dirty(page).is_some());
         its.expect("a resident page")
     }
 
     fn handing_over(&self) -> bool {
-        self.previous != self.active && !self.experts[self.previous].resident().is_empty()
+        self.previous != self.active && !self.experts[self.previous].pages().is_empty()
     }
 
     fn try_out(&mut self, page: u64, write: bool) {
@@ -214,7 +214,9 @@ impl Auto {
                 return;
             }
             let page = self.experts[self.previous].victim(write, &BTreeSet::new());
-            let was_dirty = dirty(&*self.experts[self.previous], page).expect("it is resident");
+            let was_dirty = self.experts[self.previous]
+                .dirty(page)
+                .expect("it is resident");
             self.experts[self.previous].evict(page);
             let class = self.class_of(page);
             self.experts[self.active].class(class);
@@ -222,14 +224,6 @@ impl Auto {
             self.experts[self.active].admit(page, was_dirty);
         }
     }
-}
-
-fn dirty(policy: &dyn Policy, page: u64) -> Option<bool> {
-    let resident = policy.resident();
-    let found = resident
-        .iter()
-        .find(|resident_page| resident_page.0 == page);
-    found.map(|resident_page| resident_page.1)
 }
 
 impl Policy for Auto {
@@ -252,8 +246,8 @@ impl Policy for Auto {
     }
 
     fn victim(&mut self, write: bool, pinned: &BTreeSet<u64>) -> u64 {
-        let resident = self.experts[self.active].resident();
-        let has_victim = resident.iter().any(|(page, _)| !pinned.contains(page));
+        let mut resident = self.experts[self.active].pages().keys();
+        let has_victim = resident.any(|page| !pinned.contains(page));
         let expert = match has_victim {
             true => self.active,
             false => self.previous,
@@ -306,11 +300,6 @@ impl Policy for Auto {
         for miniature in &mut self.miniatures {
             miniature.buffer.costs(asymmetry);
         }
-    }
-
-    fn resident(&self) -> Vec<(u64, bool)> {
-        let all = self.experts.iter().map(|expert| expert.resident());
-        all.flatten().collect()
     }
 
     fn target(&self) -> Option<f64> {

@@ -66,9 +66,4 @@ impl Policy for Belady {
     fn clean(&mut self, page: u64) {
         self.list.state(page).dirty = false;
     }
-
-    fn resident(&self) -> Vec<(u64, bool)> {
-        let items = self.list.items.iter();
-        items.map(|(page, state)| (*page, state.dirty)).collect()
-    }
 }

@@ -8,7 +8,7 @@ use crate::list::List;
 /// Pages in order of admission, and the blocks by recency, each with the pages that the latest
 /// writes to it wrote.
 pub(crate) struct Bplru {
-    pages: List<bool>,
+    pages: List<()>,
     blocks: List<Vec<u64>>,
     block: u64,
     padding: bool,
@@ -53,7 +53,6 @@ impl Bplru {
 
 impl Policy for Bplru {
     fn hit(&mut self, page: u64, write: bool) {
-        *self.pages.state(page) |= write;
         self.touch(page, write);
     }
 
@@ -75,7 +74,7 @@ impl Policy for Bplru {
     }
 
     fn admit(&mut self, page: u64, write: bool) {
-        self.pages.push(page, write);
+        self.pages.push(page, ());
         self.touch(page, write);
     }
 
@@ -86,14 +85,6 @@ impl Policy for Bplru {
         if self.pages_of(block).is_empty() {
             self.blocks.take(block);
         }
-    }
-
-    fn clean(&mut self, page: u64) {
-        *self.pages.state(page) = false;
-    }
-
-    fn resident(&self) -> Vec<(u64, bool)> {
-        self.pages.items.clone()
     }
 }
 

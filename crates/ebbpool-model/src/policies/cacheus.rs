@@ -8,7 +8,6 @@ use crate::sampler::Sampler;
 
 #[derive(Clone, Copy)]
 struct Page {
-    dirty: bool,
     references: u64,
     last: u64,
     demoted: bool,
@@ -187,13 +186,12 @@ fn step(count: usize, divisor: usize) -> usize {
 }
 
 impl Policy for Cacheus {
-    fn hit(&mut self, page: u64, write: bool) {
+    fn hit(&mut self, page: u64, _write: bool) {
         self.begin();
         self.rate.hits += 1;
         let state = self.pages.get_mut(&page).expect("a resident page");
         state.references += 1;
         state.last = self.now;
-        state.dirty |= write;
         if take(&mut self.s, page) {
             self.s.push(page);
             return;
@@ -253,14 +251,13 @@ impl Policy for Cacheus {
         victim
     }
 
-    fn admit(&mut self, page: u64, write: bool) {
+    fn admit(&mut self, page: u64, _write: bool) {
         let (references, new) = match self.missed {
             Missed::Returned(references) => (references, false),
             Missed::NewToQ => (1, true),
             Missed::ToS | Missed::ToQ => (1, false),
         };
         let state = Page {
-            dirty: write,
             references,
             last: self.now,
             demoted: false,
@@ -302,15 +299,6 @@ impl Policy for Cacheus {
             references: state.references,
             new: state.new,
         });
-    }
-
-    fn clean(&mut self, page: u64) {
-        self.pages.get_mut(&page).expect("a resident page").dirty = false;
-    }
-
-    fn resident(&self) -> Vec<(u64, bool)> {
-        let pages = self.pages.iter();
-        pages.map(|(page, state)| (*page, state.dirty)).collect()
     }
 }
 

@@ -7,7 +7,6 @@ use crate::list::List;
 
 #[derive(Clone, Copy)]
 struct State {
-    dirty: bool,
     referenced: bool,
 }
 
@@ -54,9 +53,8 @@ impl Car {
 }
 
 impl Policy for Car {
-    fn hit(&mut self, page: u64, write: bool) {
+    fn hit(&mut self, page: u64, _write: bool) {
         let state = self.state(page);
-        state.dirty |= write;
         state.referenced = true;
     }
 
@@ -116,11 +114,8 @@ impl Policy for Car {
         }
     }
 
-    fn admit(&mut self, page: u64, write: bool) {
-        let state = State {
-            dirty: write,
-            referenced: false,
-        };
+    fn admit(&mut self, page: u64, _write: bool) {
+        let state = State { referenced: false };
         let b1 = self.b1.len() as f64;
         let b2 = self.b2.len() as f64;
         match self.missed {
@@ -137,16 +132,6 @@ impl Policy for Car {
             }
         }
         assert!(self.t1.len() + self.b1.len() <= self.c);
-    }
-
-    fn clean(&mut self, page: u64) {
-        self.state(page).dirty = false;
-    }
-
-    fn resident(&self) -> Vec<(u64, bool)> {
-        let t1 = self.t1.items.iter();
-        let pages = t1.chain(&self.t2.items);
-        pages.map(|(page, state)| (*page, state.dirty)).collect()
     }
 }
 

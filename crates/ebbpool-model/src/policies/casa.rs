@@ -93,12 +93,6 @@ impl Policy for Casa {
         self.asymmetry = asymmetry;
     }
 
-    fn resident(&self) -> Vec<(u64, bool)> {
-        let clean = self.clean.pages().map(|page| (page, false));
-        let dirty = self.dirty.pages().map(|page| (page, true));
-        clean.chain(dirty).collect()
-    }
-
     fn target(&self) -> Option<f64> {
         Some(self.tau)
     }

@@ -84,15 +84,4 @@ impl Policy for CcfLru {
         state.dirty = false;
         state.cold = false;
     }
-
-    fn resident(&self) -> Vec<(u64, bool)> {
-        let mut resident = Vec::new();
-        for page in self.cold_clean.pages() {
-            resident.push((page, false));
-        }
-        for (page, state) in &self.mixed.items {
-            resident.push((*page, state.dirty));
-        }
-        resident
-    }
 }

@@ -146,17 +146,6 @@ impl Policy for Cfdc {
             self.clean.push(page, ());
         }
     }
-
-    fn resident(&self) -> Vec<(u64, bool)> {
-        let mut resident = self.working.items.clone();
-        for page in self.clean.pages() {
-            resident.push((page, false));
-        }
-        for page in self.dirty.pages() {
-            resident.push((page, true));
-        }
-        resident
-    }
 }
 
 #[cfg(test)]

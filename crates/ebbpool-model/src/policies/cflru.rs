@@ -47,8 +47,4 @@ impl Policy for Cflru {
     fn clean(&mut self, page: u64) {
         *self.list.state(page) = false;
     }
-
-    fn resident(&self) -> Vec<(u64, bool)> {
-        self.list.items.clone()
-    }
 }

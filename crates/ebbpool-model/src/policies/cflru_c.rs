@@ -65,9 +65,4 @@ impl Policy for CflruC {
         state.dirty = false;
         state.writes = 0;
     }
-
-    fn resident(&self) -> Vec<(u64, bool)> {
-        let items = self.list.items.iter();
-        items.map(|(page, state)| (*page, state.dirty)).collect()
-    }
 }

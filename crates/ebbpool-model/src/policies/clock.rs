@@ -6,7 +6,6 @@ use crate::buffer::Policy;
 use crate::list::List;
 
 struct State {
-    dirty: bool,
     referenced: bool,
 }
 
@@ -22,10 +21,9 @@ impl Clock {
 }
 
 impl Policy for Clock {
-    fn hit(&mut self, page: u64, write: bool) {
+    fn hit(&mut self, page: u64, _write: bool) {
         let state = self.list.state(page);
         state.referenced = true;
-        state.dirty |= write;
     }
 
     fn victim(&mut self, _write: bool, pinned: &BTreeSet<u64>) -> u64 {
@@ -39,24 +37,12 @@ impl Policy for Clock {
         }
     }
 
-    fn admit(&mut self, page: u64, write: bool) {
-        let state = State {
-            dirty: write,
-            referenced: false,
-        };
+    fn admit(&mut self, page: u64, _write: bool) {
+        let state = State { referenced: false };
         self.list.push(page, state);
     }
 
     fn evict(&mut self, page: u64) {
         self.list.take(page);
-    }
-
-    fn clean(&mut self, page: u64) {
-        self.list.state(page).dirty = false;
-    }
-
-    fn resident(&self) -> Vec<(u64, bool)> {
-        let items = self.list.items.iter();
-        items.map(|(page, state)| (*page, state.dirty)).collect()
     }
 }

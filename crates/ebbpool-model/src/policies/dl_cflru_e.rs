@@ -76,11 +76,4 @@ impl Policy for DlCflruE {
         let erases = self.dirty.take(page);
         self.clean.push(page, erases);
     }
-
-    fn resident(&self) -> Vec<(u64, bool)> {
-        let clean = self.clean.pages().map(|page| (page, false));
-        clean
-            .chain(self.dirty.pages().map(|page| (page, true)))
-            .collect()
-    }
 }

@@ -1,6 +1,6 @@
 //! dulo (Jiang et al. 2005), as the `how` of its entry in the registry describes it.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use crate::buffer::Policy;
 use crate::list::List;
@@ -26,7 +26,6 @@ pub(crate) struct Dulo {
     evicting: List<Sequenced>,
     /// L.
     inflation: f64,
-    dirty: BTreeMap<u64, bool>,
 }
 
 impl Dulo {
@@ -38,7 +37,6 @@ impl Dulo {
             bank: List::new(),
             evicting: List::new(),
             inflation: 0.0,
-            dirty: BTreeMap::new(),
         }
     }
 
@@ -87,8 +85,7 @@ impl Dulo {
 }
 
 impl Policy for Dulo {
-    fn hit(&mut self, page: u64, write: bool) {
-        *self.dirty.get_mut(&page).expect("a resident page") |= write;
+    fn hit(&mut self, page: u64, _write: bool) {
         self.take(page);
         self.enter(page);
     }
@@ -110,8 +107,7 @@ impl Policy for Dulo {
         victim.expect("an unpinned page")
     }
 
-    fn admit(&mut self, page: u64, write: bool) {
-        self.dirty.insert(page, write);
+    fn admit(&mut self, page: u64, _write: bool) {
         self.enter(page);
     }
 
@@ -120,15 +116,5 @@ impl Policy for Dulo {
             self.inflation = self.inflation.max(self.evicting.state(page).value);
         }
         self.take(page);
-        self.dirty.remove(&page);
-    }
-
-    fn clean(&mut self, page: u64) {
-        self.dirty.insert(page, false);
-    }
-
-    fn resident(&self) -> Vec<(u64, bool)> {
-        let pages = self.dirty.iter();
-        pages.map(|(page, dirty)| (*page, *dirty)).collect()
     }
 }

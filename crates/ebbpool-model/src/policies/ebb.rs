@@ -695,11 +695,6 @@ impl Policy for Ebb {
     fn costs(&mut self, asymmetry: f64) {
         self.asymmetry = asymmetry;
     }
-
-    fn resident(&self) -> Vec<(u64, bool)> {
-        let residents = self.slots.iter().flatten();
-        residents.map(|it| (it.page, it.dirty)).collect()
-    }
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use crate::list::List;
 
 /// Pages in order of admission, and the blocks by recency.
 pub(crate) struct Fab {
-    pages: List<bool>,
+    pages: List<()>,
     blocks: List<()>,
     block: u64,
 }
@@ -38,8 +38,7 @@ impl Fab {
 }
 
 impl Policy for Fab {
-    fn hit(&mut self, page: u64, write: bool) {
-        *self.pages.state(page) |= write;
+    fn hit(&mut self, page: u64, _write: bool) {
         self.touch(page);
     }
 
@@ -68,8 +67,8 @@ impl Policy for Fab {
         pages
     }
 
-    fn admit(&mut self, page: u64, write: bool) {
-        self.pages.push(page, write);
+    fn admit(&mut self, page: u64, _write: bool) {
+        self.pages.push(page, ());
         self.touch(page);
     }
 
@@ -79,13 +78,5 @@ impl Policy for Fab {
         if self.pages_of(block).is_empty() {
             self.blocks.take(block);
         }
-    }
-
-    fn clean(&mut self, page: u64) {
-        *self.pages.state(page) = false;
-    }
-
-    fn resident(&self) -> Vec<(u64, bool)> {
-        self.pages.items.clone()
     }
 }

@@ -6,7 +6,6 @@ use crate::buffer::Policy;
 use crate::list::List;
 
 struct State {
-    dirty: bool,
     count: u64,
 }
 
@@ -31,12 +30,11 @@ impl Fbr {
 }
 
 impl Policy for Fbr {
-    fn hit(&mut self, page: u64, write: bool) {
+    fn hit(&mut self, page: u64, _write: bool) {
         let position = self.list.position(page).expect("a resident page");
         let behind = self.list.len() - 1 - position;
         self.list.move_to_mru(page);
         let state = self.list.state(page);
-        state.dirty |= write;
         if behind < self.new {
             return;
         }
@@ -59,25 +57,13 @@ impl Policy for Fbr {
         }
     }
 
-    fn admit(&mut self, page: u64, write: bool) {
-        let state = State {
-            dirty: write,
-            count: 1,
-        };
+    fn admit(&mut self, page: u64, _write: bool) {
+        let state = State { count: 1 };
         self.list.push(page, state);
     }
 
     fn evict(&mut self, page: u64) {
         self.list.take(page);
-    }
-
-    fn clean(&mut self, page: u64) {
-        self.list.state(page).dirty = false;
-    }
-
-    fn resident(&self) -> Vec<(u64, bool)> {
-        let items = self.list.items.iter();
-        items.map(|(page, state)| (*page, state.dirty)).collect()
     }
 }
 

@@ -148,10 +148,6 @@ impl Policy for FdBuffer {
         self.asymmetry = asymmetry;
     }
 
-    fn resident(&self) -> Vec<(u64, bool)> {
-        self.pools.resident()
-    }
-
     fn target(&self) -> Option<f64> {
         self.pools.target()
     }

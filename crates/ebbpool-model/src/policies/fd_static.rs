@@ -100,12 +100,6 @@ impl Policy for FdStatic {
         self.clean.enter(page);
     }
 
-    fn resident(&self) -> Vec<(u64, bool)> {
-        let clean = self.clean.pages().into_iter().map(|page| (page, false));
-        let dirty = self.dirty.pages().into_iter().map(|page| (page, true));
-        clean.chain(dirty).collect()
-    }
-
     fn target(&self) -> Option<f64> {
         Some(self.mc as f64)
     }

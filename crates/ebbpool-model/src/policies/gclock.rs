@@ -6,7 +6,6 @@ use crate::buffer::Policy;
 use crate::list::List;
 
 struct State {
-    dirty: bool,
     count: u64,
 }
 
@@ -28,9 +27,8 @@ impl Gclock {
 }
 
 impl Policy for Gclock {
-    fn hit(&mut self, page: u64, write: bool) {
+    fn hit(&mut self, page: u64, _write: bool) {
         let state = self.list.state(page);
-        state.dirty |= write;
         state.count = (state.count + 1).min(self.max);
     }
 
@@ -45,9 +43,8 @@ impl Policy for Gclock {
         }
     }
 
-    fn admit(&mut self, page: u64, write: bool) {
+    fn admit(&mut self, page: u64, _write: bool) {
         let state = State {
-            dirty: write,
             count: self.init.min(self.max),
         };
         self.list.push(page, state);
@@ -55,15 +52,6 @@ impl Policy for Gclock {
 
     fn evict(&mut self, page: u64) {
         self.list.take(page);
-    }
-
-    fn clean(&mut self, page: u64) {
-        self.list.state(page).dirty = false;
-    }
-
-    fn resident(&self) -> Vec<(u64, bool)> {
-        let items = self.list.items.iter();
-        items.map(|(page, state)| (*page, state.dirty)).collect()
     }
 }
 

@@ -80,10 +80,6 @@ impl Side {
             often.or(once)
         }
     }
-
-    fn pages(&self) -> Vec<u64> {
-        self.once.pages().chain(self.often.pages()).collect()
-    }
 }
 
 /// Whether the page missed last is remembered.
@@ -217,12 +213,6 @@ impl Policy for HArc {
             self.clean.often.push(page, ());
         }
         self.trim();
-    }
-
-    fn resident(&self) -> Vec<(u64, bool)> {
-        let clean = self.clean.pages().into_iter().map(|page| (page, false));
-        let dirty = self.dirty.pages().into_iter().map(|page| (page, true));
-        clean.chain(dirty).collect()
     }
 
     fn target(&self) -> Option<f64> {

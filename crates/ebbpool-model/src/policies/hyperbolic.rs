@@ -85,11 +85,4 @@ impl Policy for Hyperbolic {
     fn costs(&mut self, asymmetry: f64) {
         self.asymmetry = asymmetry;
     }
-
-    fn resident(&self) -> Vec<(u64, bool)> {
-        self.pages
-            .all()
-            .map(|(page, state)| (page, state.dirty))
-            .collect()
-    }
 }

@@ -71,13 +71,6 @@ impl Policy for Informed {
     fn costs(&mut self, asymmetry: f64) {
         self.asymmetry = asymmetry;
     }
-
-    fn resident(&self) -> Vec<(u64, bool)> {
-        self.dirty
-            .iter()
-            .map(|(page, dirty)| (*page, *dirty))
-            .collect()
-    }
 }
 
 #[cfg(test)]

@@ -333,13 +333,6 @@ impl Policy for Innodb {
     fn clean(&mut self, page: u64) {
         self.flush_list.retain(|other| *other != page);
     }
-
-    fn resident(&self) -> Vec<(u64, bool)> {
-        let is_dirty = |page| self.flush_list.contains(&page);
-        self.oldest_first()
-            .map(|page| (page, is_dirty(page)))
-            .collect()
-    }
 }
 
 #[cfg(test)]

@@ -7,7 +7,6 @@ use crate::sampler::Sampler;
 
 #[derive(Clone, Copy)]
 struct Page {
-    dirty: bool,
     references: u64,
     last: u64,
 }
@@ -56,12 +55,11 @@ pub(super) fn reweigh(weights: &mut [f64; 2], expert: usize, factor: f64) {
 }
 
 impl Policy for Lecar {
-    fn hit(&mut self, page: u64, write: bool) {
+    fn hit(&mut self, page: u64, _write: bool) {
         self.now += 1;
         let state = self.pages.get_mut(&page).expect("a resident page");
         state.references += 1;
         state.last = self.now;
-        state.dirty |= write;
     }
 
     fn miss(&mut self, page: u64, _write: bool) {
@@ -91,9 +89,8 @@ impl Policy for Lecar {
         victim
     }
 
-    fn admit(&mut self, page: u64, write: bool) {
+    fn admit(&mut self, page: u64, _write: bool) {
         let state = Page {
-            dirty: write,
             references: self.incoming,
             last: self.now,
         };
@@ -118,15 +115,6 @@ impl Policy for Lecar {
             references: state.references,
             evicted: self.now,
         });
-    }
-
-    fn clean(&mut self, page: u64) {
-        self.pages.get_mut(&page).expect("a resident page").dirty = false;
-    }
-
-    fn resident(&self) -> Vec<(u64, bool)> {
-        let pages = self.pages.iter();
-        pages.map(|(page, state)| (*page, state.dirty)).collect()
     }
 }
 

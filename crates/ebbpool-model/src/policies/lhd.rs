@@ -9,7 +9,6 @@ const AGES: usize = 20_000;
 const CLASSES: usize = 16;
 
 struct Page {
-    dirty: bool,
     referenced: u64,
     /// Its ages at its last hit and at the one before it; at first 0 and 20,000.
     ages: [usize; 2],
@@ -149,7 +148,7 @@ fn reconfigure(class: &mut Class) {
 }
 
 impl Policy for Lhd {
-    fn hit(&mut self, page: u64, write: bool) {
+    fn hit(&mut self, page: u64, _write: bool) {
         let slot = self.pages.slot_of(page);
         let state = self.pages.at(slot).1;
         let (age, class, explorer) = (self.age(state), class(state), state.explorer);
@@ -157,7 +156,6 @@ impl Policy for Lhd {
         self.explorers_left += u64::from(explorer);
         let state = self.pages.of(page);
         state.ages = [age, state.ages[0]];
-        state.dirty |= write;
         self.end(page, false);
     }
 
@@ -184,9 +182,8 @@ impl Policy for Lhd {
         self.pages.at(least).0
     }
 
-    fn admit(&mut self, page: u64, write: bool) {
+    fn admit(&mut self, page: u64, _write: bool) {
         let state = Page {
-            dirty: write,
             referenced: self.now,
             ages: [0, AGES],
             explorer: false,
@@ -207,17 +204,6 @@ impl Policy for Lhd {
                 *recent = None;
             }
         }
-    }
-
-    fn clean(&mut self, page: u64) {
-        self.pages.of(page).dirty = false;
-    }
-
-    fn resident(&self) -> Vec<(u64, bool)> {
-        self.pages
-            .all()
-            .map(|(page, state)| (page, state.dirty))
-            .collect()
     }
 }
 

@@ -174,9 +174,4 @@ impl Policy for Lirs {
         state.dirty = false;
         state.cold = false;
     }
-
-    fn resident(&self) -> Vec<(u64, bool)> {
-        let items = self.resident.items.iter();
-        items.map(|(page, state)| (*page, state.dirty)).collect()
-    }
 }

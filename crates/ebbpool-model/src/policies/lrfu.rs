@@ -5,7 +5,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::buffer::Policy;
 
 struct Page {
-    dirty: bool,
     standing: f64,
     last: u64,
 }
@@ -34,14 +33,13 @@ impl Lrfu {
 }
 
 impl Policy for Lrfu {
-    fn hit(&mut self, page: u64, write: bool) {
+    fn hit(&mut self, page: u64, _write: bool) {
         self.now += 1;
         let faded = self.lambda * self.now as f64;
         let state = self.pages.get_mut(&page).expect("a resident page");
         let crf = 1.0 + libm::exp2(state.standing - faded);
         state.standing = faded + libm::log2(crf);
         state.last = self.now;
-        state.dirty |= write;
     }
 
     fn miss(&mut self, _page: u64, _write: bool) {
@@ -57,9 +55,8 @@ impl Policy for Lrfu {
         *least.expect("an unpinned page").0
     }
 
-    fn admit(&mut self, page: u64, write: bool) {
+    fn admit(&mut self, page: u64, _write: bool) {
         let state = Page {
-            dirty: write,
             standing: self.lambda * self.now as f64,
             last: self.now,
         };
@@ -68,15 +65,6 @@ impl Policy for Lrfu {
 
     fn evict(&mut self, page: u64) {
         self.pages.remove(&page);
-    }
-
-    fn clean(&mut self, page: u64) {
-        self.pages.get_mut(&page).expect("a resident page").dirty = false;
-    }
-
-    fn resident(&self) -> Vec<(u64, bool)> {
-        let pages = self.pages.iter();
-        pages.map(|(page, state)| (*page, state.dirty)).collect()
     }
 }
 

@@ -5,9 +5,9 @@ use std::collections::BTreeSet;
 use crate::buffer::Policy;
 use crate::list::List;
 
-/// The pages in order of their last reference, and their dirty flags.
+/// The pages in order of their last reference.
 pub(crate) struct Lru {
-    list: List<bool>,
+    list: List<()>,
 }
 
 impl Lru {
@@ -17,8 +17,7 @@ impl Lru {
 }
 
 impl Policy for Lru {
-    fn hit(&mut self, page: u64, write: bool) {
-        *self.list.state(page) |= write;
+    fn hit(&mut self, page: u64, _write: bool) {
         self.list.move_to_mru(page);
     }
 
@@ -26,20 +25,12 @@ impl Policy for Lru {
         self.list.lru(pinned).expect("an unpinned page")
     }
 
-    fn admit(&mut self, page: u64, write: bool) {
-        self.list.push(page, write);
+    fn admit(&mut self, page: u64, _write: bool) {
+        self.list.push(page, ());
     }
 
     fn evict(&mut self, page: u64) {
         self.list.take(page);
-    }
-
-    fn clean(&mut self, page: u64) {
-        *self.list.state(page) = false;
-    }
-
-    fn resident(&self) -> Vec<(u64, bool)> {
-        self.list.items.clone()
     }
 }
 

@@ -89,11 +89,6 @@ impl Policy for LruC {
             passed: false,
         };
     }
-
-    fn resident(&self) -> Vec<(u64, bool)> {
-        let items = self.list.items.iter();
-        items.map(|(page, state)| (*page, state.dirty)).collect()
-    }
 }
 
 #[cfg(test)]

@@ -5,7 +5,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::buffer::Policy;
 
 struct Page {
-    dirty: bool,
     /// When it was referenced, the oldest first.
     times: Vec<u64>,
 }
@@ -47,10 +46,9 @@ impl LruK {
 }
 
 impl Policy for LruK {
-    fn hit(&mut self, page: u64, write: bool) {
+    fn hit(&mut self, page: u64, _write: bool) {
         self.now += 1;
         let state = self.pages.get_mut(&page).expect("a resident page");
-        state.dirty |= write;
         state.times.push(self.now);
     }
 
@@ -66,13 +64,10 @@ impl Policy for LruK {
         *first.expect("an unpinned page").0
     }
 
-    fn admit(&mut self, page: u64, write: bool) {
+    fn admit(&mut self, page: u64, _write: bool) {
         let mut times = std::mem::take(&mut self.history);
         times.push(self.now);
-        let state = Page {
-            dirty: write,
-            times,
-        };
+        let state = Page { times };
         self.pages.insert(page, state);
     }
 
@@ -82,15 +77,6 @@ impl Policy for LruK {
         if self.evicted.len() > self.frames {
             self.evicted.remove(0);
         }
-    }
-
-    fn clean(&mut self, page: u64) {
-        self.pages.get_mut(&page).expect("a resident page").dirty = false;
-    }
-
-    fn resident(&self) -> Vec<(u64, bool)> {
-        let pages = self.pages.iter();
-        pages.map(|(page, state)| (*page, state.dirty)).collect()
     }
 }
 

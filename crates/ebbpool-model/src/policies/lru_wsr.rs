@@ -58,9 +58,4 @@ impl Policy for LruWsr {
         state.dirty = false;
         state.cold = false;
     }
-
-    fn resident(&self) -> Vec<(u64, bool)> {
-        let items = self.list.items.iter();
-        items.map(|(page, state)| (*page, state.dirty)).collect()
-    }
 }

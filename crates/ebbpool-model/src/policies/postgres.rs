@@ -428,11 +428,6 @@ impl Policy for Postgres {
         buffer.dirty = false;
         buffer.checkpoint_needed = false;
     }
-
-    fn resident(&self) -> Vec<(u64, bool)> {
-        let buffers = self.buffers.iter().flatten();
-        buffers.map(|buffer| (buffer.page, buffer.dirty)).collect()
-    }
 }
 
 #[cfg(test)]

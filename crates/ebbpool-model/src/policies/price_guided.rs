@@ -113,11 +113,6 @@ impl Policy for PriceGuided {
     fn costs(&mut self, asymmetry: f64) {
         self.asymmetry = asymmetry;
     }
-
-    fn resident(&self) -> Vec<(u64, bool)> {
-        let items = self.list.items.iter();
-        items.map(|(page, state)| (*page, state.dirty)).collect()
-    }
 }
 
 #[cfg(test)]

@@ -5,9 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::buffer::Policy;
 use crate::list::List;
 
-/// One LRU list with dirty flags, and the set of victim blocks.
+/// One LRU list, and the set of victim blocks.
 pub(crate) struct RecentlyEvictedFirst {
-    list: List<bool>,
+    list: List<()>,
     /// The size of the victim window, at least one page.
     window: usize,
     block: u64,
@@ -63,8 +63,7 @@ impl RecentlyEvictedFirst {
 }
 
 impl Policy for RecentlyEvictedFirst {
-    fn hit(&mut self, page: u64, write: bool) {
-        *self.list.state(page) |= write;
+    fn hit(&mut self, page: u64, _write: bool) {
         self.list.move_to_mru(page);
     }
 
@@ -80,19 +79,11 @@ impl Policy for RecentlyEvictedFirst {
         page.expect("a chosen block has an unpinned page in the window")
     }
 
-    fn admit(&mut self, page: u64, write: bool) {
-        self.list.push(page, write);
+    fn admit(&mut self, page: u64, _write: bool) {
+        self.list.push(page, ());
     }
 
     fn evict(&mut self, page: u64) {
         self.list.take(page);
-    }
-
-    fn clean(&mut self, page: u64) {
-        *self.list.state(page) = false;
-    }
-
-    fn resident(&self) -> Vec<(u64, bool)> {
-        self.list.items.clone()
     }
 }

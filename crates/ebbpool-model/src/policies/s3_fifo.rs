@@ -9,7 +9,6 @@ use crate::list::List;
 const MOST: u32 = 3;
 
 struct State {
-    dirty: bool,
     /// Hits since the page entered its queue, less one for each round in the main queue.
     count: u32,
 }
@@ -59,8 +58,8 @@ impl S3Fifo {
             if self.small.state(page).count < 2 {
                 return Some(page);
             }
-            let State { dirty, .. } = self.small.take(page);
-            self.main.push(page, State { dirty, count: 0 });
+            self.small.take(page);
+            self.main.push(page, State { count: 0 });
         }
     }
 
@@ -74,10 +73,9 @@ impl S3Fifo {
 }
 
 impl Policy for S3Fifo {
-    fn hit(&mut self, page: u64, write: bool) {
+    fn hit(&mut self, page: u64, _write: bool) {
         let state = self.state(page);
         state.count = (state.count + 1).min(MOST);
-        state.dirty |= write;
     }
 
     fn victim(&mut self, _write: bool, pinned: &BTreeSet<u64>) -> u64 {
@@ -92,11 +90,8 @@ impl Policy for S3Fifo {
         self.victim_of_main(pinned).expect("an unpinned page")
     }
 
-    fn admit(&mut self, page: u64, write: bool) {
-        let state = State {
-            dirty: write,
-            count: 0,
-        };
+    fn admit(&mut self, page: u64, _write: bool) {
+        let state = State { count: 0 };
         let small_is_full = self.small.len() >= self.small_size;
         if self.ghosts.contains(page) {
             self.ghosts.take(page);
@@ -119,14 +114,5 @@ impl Policy for S3Fifo {
         } else {
             self.main.take(page);
         }
-    }
-
-    fn clean(&mut self, page: u64) {
-        self.state(page).dirty = false;
-    }
-
-    fn resident(&self) -> Vec<(u64, bool)> {
-        let items = self.small.items.iter().chain(&self.main.items);
-        items.map(|(page, state)| (*page, state.dirty)).collect()
     }
 }

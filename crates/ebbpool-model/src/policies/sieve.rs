@@ -6,7 +6,6 @@ use crate::buffer::Policy;
 use crate::list::List;
 
 struct State {
-    dirty: bool,
     visited: bool,
 }
 
@@ -38,10 +37,9 @@ impl Sieve {
 }
 
 impl Policy for Sieve {
-    fn hit(&mut self, page: u64, write: bool) {
+    fn hit(&mut self, page: u64, _write: bool) {
         let state = self.list.state(page);
         state.visited = true;
-        state.dirty |= write;
     }
 
     fn victim(&mut self, _write: bool, pinned: &BTreeSet<u64>) -> u64 {
@@ -59,11 +57,8 @@ impl Policy for Sieve {
         }
     }
 
-    fn admit(&mut self, page: u64, write: bool) {
-        let state = State {
-            dirty: write,
-            visited: false,
-        };
+    fn admit(&mut self, page: u64, _write: bool) {
+        let state = State { visited: false };
         self.list.push(page, state);
     }
 
@@ -72,14 +67,5 @@ impl Policy for Sieve {
             self.hand = self.newer(page);
         }
         self.list.take(page);
-    }
-
-    fn clean(&mut self, page: u64) {
-        self.list.state(page).dirty = false;
-    }
-
-    fn resident(&self) -> Vec<(u64, bool)> {
-        let items = self.list.items.iter();
-        items.map(|(page, state)| (*page, state.dirty)).collect()
     }
 }

@@ -121,12 +121,6 @@ impl Policy for Sqlite {
         self.forget(page);
         self.recyclable.push(page);
     }
-
-    fn resident(&self) -> Vec<(u64, bool)> {
-        let clean = self.recyclable.iter().map(|page| (*page, false));
-        let dirty = self.dirty.iter().map(|page| (*page, true));
-        clean.chain(dirty).collect()
-    }
 }
 
 #[cfg(test)]

@@ -5,12 +5,12 @@ use std::collections::BTreeSet;
 use crate::buffer::Policy;
 use crate::list::List;
 
-/// A1in (a FIFO) and Am (an LRU list) with dirty flags, A1out with page numbers only.
+/// A1in (a FIFO) and Am (an LRU list), A1out with page numbers only.
 pub(crate) struct TwoQ {
     kin: usize,
     kout: usize,
-    a1in: List<bool>,
-    am: List<bool>,
+    a1in: List<()>,
+    am: List<()>,
     a1out: List<()>,
     /// Whether the page missed last was in A1out.
     was_out: bool,
@@ -30,12 +30,9 @@ impl TwoQ {
 }
 
 impl Policy for TwoQ {
-    fn hit(&mut self, page: u64, write: bool) {
+    fn hit(&mut self, page: u64, _write: bool) {
         if self.am.contains(page) {
-            *self.am.state(page) |= write;
             self.am.move_to_mru(page);
-        } else {
-            *self.a1in.state(page) |= write;
         }
     }
 
@@ -66,28 +63,15 @@ impl Policy for TwoQ {
         }
     }
 
-    fn admit(&mut self, page: u64, write: bool) {
+    fn admit(&mut self, page: u64, _write: bool) {
         // It was looked up before room was made for it, which may have removed it.
         if self.a1out.contains(page) {
             self.a1out.take(page);
         }
         if self.was_out {
-            self.am.push(page, write);
+            self.am.push(page, ());
         } else {
-            self.a1in.push(page, write);
+            self.a1in.push(page, ());
         }
-    }
-
-    fn clean(&mut self, page: u64) {
-        if self.am.contains(page) {
-            *self.am.state(page) = false;
-        } else {
-            *self.a1in.state(page) = false;
-        }
-    }
-
-    fn resident(&self) -> Vec<(u64, bool)> {
-        let a1in = self.a1in.items.iter();
-        a1in.chain(&self.am.items).copied().collect()
     }
 }

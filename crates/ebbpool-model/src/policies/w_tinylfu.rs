@@ -79,9 +79,9 @@ impl Sketch {
 pub(crate) struct WTinyLfu {
     window_size: usize,
     protected_size: usize,
-    window: List<bool>,
-    probation: List<bool>,
-    protected: List<bool>,
+    window: List<()>,
+    probation: List<()>,
+    protected: List<()>,
     sketch: Sketch,
 }
 
@@ -99,7 +99,7 @@ impl WTinyLfu {
         }
     }
 
-    fn list_of(&mut self, page: u64) -> &mut List<bool> {
+    fn list_of(&mut self, page: u64) -> &mut List<()> {
         let mut lists = [&mut self.window, &mut self.probation, &mut self.protected].into_iter();
         let found = lists.find(|list| list.contains(page));
         found.expect("the page is resident")
@@ -107,15 +107,14 @@ impl WTinyLfu {
 }
 
 impl Policy for WTinyLfu {
-    fn hit(&mut self, page: u64, write: bool) {
+    fn hit(&mut self, page: u64, _write: bool) {
         self.sketch.count(page);
-        *self.list_of(page).state(page) |= write;
         if self.probation.contains(page) {
-            let dirty = self.probation.take(page);
-            self.protected.push(page, dirty);
+            self.probation.take(page);
+            self.protected.push(page, ());
             if self.protected.len() > self.protected_size {
-                let (oldest, dirty) = self.protected.items.remove(0);
-                self.probation.push(oldest, dirty);
+                let (oldest, ()) = self.protected.items.remove(0);
+                self.probation.push(oldest, ());
             }
         } else {
             self.list_of(page).move_to_mru(page);
@@ -140,31 +139,21 @@ impl Policy for WTinyLfu {
         if self.sketch.estimate(candidate) <= self.sketch.estimate(of_main) {
             return candidate;
         }
-        let dirty = self.window.take(candidate);
-        self.probation.push(candidate, dirty);
+        self.window.take(candidate);
+        self.probation.push(candidate, ());
         of_main
     }
 
-    fn admit(&mut self, page: u64, write: bool) {
-        self.window.push(page, write);
+    fn admit(&mut self, page: u64, _write: bool) {
+        self.window.push(page, ());
         if self.window.len() > self.window_size {
-            let (oldest, dirty) = self.window.items.remove(0);
-            self.probation.push(oldest, dirty);
+            let (oldest, ()) = self.window.items.remove(0);
+            self.probation.push(oldest, ());
         }
     }
 
     fn evict(&mut self, page: u64) {
         self.list_of(page).take(page);
-    }
-
-    fn clean(&mut self, page: u64) {
-        *self.list_of(page).state(page) = false;
-    }
-
-    fn resident(&self) -> Vec<(u64, bool)> {
-        let lists = [&self.window, &self.probation, &self.protected];
-        let items = lists.into_iter().flat_map(|list| &list.items);
-        items.copied().collect()
     }
 }
 

@@ -6,7 +6,6 @@ use crate::buffer::Policy;
 use crate::sampler::{Sampler, Slots};
 
 struct Page {
-    dirty: bool,
     /// Epochs of all accesses and writes since its admission, oldest first, each epoch once.
     accesses: Vec<u64>,
     writes: Vec<u64>,
@@ -64,7 +63,6 @@ impl Policy for Watt {
         note(&mut state.accesses, epoch);
         if write {
             note(&mut state.writes, epoch);
-            state.dirty = true;
         }
     }
 
@@ -87,7 +85,6 @@ impl Policy for Watt {
     fn admit(&mut self, page: u64, write: bool) {
         let epoch = self.epoch();
         let state = Page {
-            dirty: write,
             accesses: vec![epoch],
             writes: if write { vec![epoch] } else { Vec::new() },
         };
@@ -99,19 +96,8 @@ impl Policy for Watt {
         self.pages.remove(page);
     }
 
-    fn clean(&mut self, page: u64) {
-        self.pages.of(page).dirty = false;
-    }
-
     fn costs(&mut self, asymmetry: f64) {
         self.asymmetry = asymmetry;
-    }
-
-    fn resident(&self) -> Vec<(u64, bool)> {
-        self.pages
-            .all()
-            .map(|(page, state)| (page, state.dirty))
-            .collect()
     }
 }
 
